@@ -19,7 +19,7 @@ banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
-	control-plane object-fields figures proof coverage release bench format lock clean
+	peers record control-plane object-fields figures proof coverage release bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ kubernetes: setup ## tests against a real API server
 
 control-plane: setup ## etcd, kube-apiserver and kube-scheduler for those tests, built once into the user's cache
 	@$(BIN)/python -m tests.kubernetes.control_plane
+
+peers: setup ## other systems' own code to compare with, built once into the user's cache; `python -m tests.peers PEER` asks it
+	@$(BIN)/python -m tests.peers build
+
+record: peers ## write what the peers answer to generated cases into tests/conformance/recordings, for machines without Go
+	@$(BIN)/python -m tests.peers record
 
 object-fields: setup ## write the table of fields that strict reading checks pods and workloads against, from a real API server
 	@$(BIN)/python -m tests.kubernetes.object_fields

@@ -88,7 +88,7 @@ def _seconds_of_a_repair(state: ClusterState, waiting: Pod) -> float:
     """A pod is assumed on a node, and its class's slots are asked for again; the filters' answers are counted in."""
     profile, pod_class = default_profile(), state.classes.of(waiting)
     kept = ClassSlots(state, pod_class, profile, ClassAnswer(state, pod_class, profile))
-    counts, _ = kept.refresh(MOST)
+    counts = kept.refresh(MOST)
     rows = [row for row in range(state.columns.size) if counts[row]][:IN_A_ROW]
     times = [_repair(state, kept, waiting, pod_class, row) for row in rows]
     for row in rows:

@@ -11,8 +11,7 @@ from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import Phase, Progress
-from bayplan.engine.numa.rows import Codes, Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.gangs.model import Gang, Group, Slices
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath

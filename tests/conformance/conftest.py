@@ -36,6 +36,7 @@ MARKS_OF_DOUBT = ("quirk", "upstream_limitation")
 PROPERTY = "conformance"
 SUFFIXES = (".json", ".json.gz", ".jsonl.gz")
 ABSENT = pytest.StashKey[list[str]]()
+OWN = Path(__file__).parent / "recordings"
 
 
 class NotBuiltYet(Exception):
@@ -149,15 +150,25 @@ def fixtures_root(config: pytest.Config) -> Path:
     if given:
         return Path(given)
     beside = Path(__file__).resolve().parents[3] / "shared" / "fixtures"
-    return beside if beside.is_dir() else Path(__file__).parent / "recordings"
+    return beside if beside.is_dir() else OWN
 
 
 def _matching(root: Path, pattern: str) -> list[str]:
     """Fixture names for a pattern; a plain name stays even if its file is absent, so that it can be named."""
     if "*" not in pattern:
         return [pattern]
-    found = [path for suffix in SUFFIXES for path in root.glob(pattern + suffix)]
-    return sorted(f"{path.parent.name}/{path.name.partition('.')[0]}" for path in found)
+    found = [path for suffix in SUFFIXES for path in _home_of(root, pattern).glob(pattern + suffix)]
+    endings = tuple(SUFFIXES)
+    return sorted(f"{path.parent.name}/{_without(path.name, endings)}" for path in found)
+
+
+def _without(name: str, endings: tuple[str, ...]) -> str:
+    return next(name.removesuffix(ending) for ending in sorted(endings, key=len, reverse=True) if name.endswith(ending))
+
+
+def _home_of(root: Path, name: str) -> Path:
+    """Recordings of peers are made here, and are always those of the checkout."""
+    return OWN if name.startswith("peers/") else root
 
 
 @pytest.fixture
@@ -171,7 +182,8 @@ def conformance(request: pytest.FixtureRequest) -> Conformance:
 
 
 def _file_of(root: Path, name: str) -> Path | None:
-    return next((path for path in (root / f"{name}{suffix}" for suffix in SUFFIXES) if path.exists()), None)
+    home = _home_of(root, name)
+    return next((path for path in (home / f"{name}{suffix}" for suffix in SUFFIXES) if path.exists()), None)
 
 
 @lru_cache(maxsize=2)  # chunks of one file follow each other; two files at most are held at once

@@ -6,7 +6,6 @@ import msgspec
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.compat.kai.scheduler.model import Cluster, Job, Status, Task
-from bayplan.gangs.consolidation import Movable, consolidate
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
@@ -15,6 +14,7 @@ from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet, TopologyConstraint
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
+from tests.conformance.consolidation import Movable, consolidate
 
 
 def placed_by_bayplan(cluster: Cluster, *, may_move: bool) -> dict[str, str]:

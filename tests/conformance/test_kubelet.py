@@ -14,6 +14,7 @@ import pytest
 
 from bayplan.cluster.pods.request import PodRequest, effective_request
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings
+from bayplan.cluster.reports.kubelet_version import version_of
 from bayplan.engine.kubelet import (
     Admission,
     ContainerPlacement,
@@ -32,7 +33,9 @@ from bayplan.kube.wire.core_v1 import Pod
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
 
-HUGE_PAGE_BYTES = {"2Mi": 2 * 2**20, "1Gi": 2**30}
+# Recordings that do not say their kubelet's version are of this one.
+RECORDED = "1.36.4"
+HUGE_PAGE_BYTES = {"64Ki": 2**16, "2Mi": 2 * 2**20, "32Mi": 2**25, "1Gi": 2**30}
 
 
 @pytest.mark.fixture_files("kubelet/merge", "kubelet/merge_upstream")
@@ -171,7 +174,7 @@ def node_knowledge(case: Case, free: dict[str, Any]) -> NodeKnowledge:
     return NodeKnowledge(
         zone_ids=tuple(zone["id"] for zone in zones),
         distances=tuple(tuple(zone["dist"]) for zone in zones),
-        settings=settings_of(kubelet),
+        settings=settings_of(kubelet, case.get("version", RECORDED)),
         cpus=CpuLayout(
             core=tuple(columns["core"]),
             socket=tuple(columns["socket"]),
@@ -196,7 +199,7 @@ def node_knowledge(case: Case, free: dict[str, Any]) -> NodeKnowledge:
     )
 
 
-def settings_of(kubelet: dict[str, Any]) -> KubeletSettings:
+def settings_of(kubelet: dict[str, Any], version: str = RECORDED) -> KubeletSettings:
     def switched_on(options: dict[str, str] | None) -> frozenset[str]:
         return frozenset(name for name, value in (options or {}).items() if value == "true")
 
@@ -208,6 +211,7 @@ def settings_of(kubelet: dict[str, Any]) -> KubeletSettings:
         cpu_options=switched_on(kubelet.get("cpu_options")),
         memory_static=kubelet["memory_policy"] == "Static",
         pod_level_managers=bool(kubelet.get("feature_gates", {}).get("PodLevelResourceManagers")),
+        version=version_of(version)[0],
     )
 
 

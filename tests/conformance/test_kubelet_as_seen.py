@@ -26,7 +26,7 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile
-from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, cpu_ids, quantities, wire_pod
+from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, RECORDED, cpu_ids, quantities, wire_pod
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -61,7 +61,8 @@ def verdicts(case: Case, knowledge: str) -> list[tuple[bool, bool]]:
     """(what bayplan says, what the kubelet did) for every admission of a recorded node."""
     state = ClusterState()
     allocatable = quantities(case["resolved"]["allocatable"])
-    state.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}}, Node))
+    status = {"allocatable": allocatable, "nodeInfo": {"kubeletVersion": case.get("version", RECORDED)}}
+    state.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": status}, Node))
     profile, answers = default_profile(), ClassAnswers(state)
     on_node: dict[str, Any] = {}
     state.set_topology(topology(case, case["free0"], on_node, knowledge))
@@ -102,6 +103,9 @@ def topology(case: Case, free: dict[str, Any], on_node: dict[str, Any], knowledg
                 f"{name}={value}" for name, value in (kubelet.get("cpu_options") or {}).items()
             ),
         }
+        gates = kubelet.get("feature_gates") or {}
+        if gates:
+            attributes["featureGates"] = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
     if knowledge == WITH_INVENTORY:
         attributes |= names(case, free, on_node)
     zones = [
@@ -183,7 +187,7 @@ def memory_group(zone: dict[str, Any], free: dict[str, Any]) -> list[dict[str, s
 
 
 def threads_per_core(case: Case) -> str:
-    cores = case["machine"]["cpu"]["core"]
+    cores = [core for core in case["machine"]["cpu"]["core"] if core >= 0]
     return str(len(cores) // len(set(cores)))
 
 
@@ -191,7 +195,8 @@ def free_cpus(case: Case, free: dict[str, Any]) -> set[int]:
     """The CPUs that can be handed out; a recording leaves out an empty set."""
     if case["kubelet"]["cpu_policy"] == "static":
         return set(cpu_ids(free.get("cpu", "")))
-    return set(range(len(case["machine"]["cpu"]["numa"]))) - set(cpu_ids(case["resolved"]["reserved_cpus"]))
+    online = {cpu for cpu, numa in enumerate(case["machine"]["cpu"]["numa"]) if numa >= 0}
+    return online - set(cpu_ids(case["resolved"]["reserved_cpus"]))
 
 
 def zone_amounts(case: Case, zone: dict[str, Any], free: dict[str, Any]) -> dict[str, tuple[int, int, int]]:

@@ -19,7 +19,7 @@ from bayplan.cluster.reports.reported_settings import upstream_attributes, upstr
 from bayplan.cluster.state import ClusterState
 from bayplan.compat.scheduler_plugins.filter import ZonesLeft, align_containers, align_pod
 from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
-from bayplan.engine.numa.subsets import average_distance
+from bayplan.engine.numa.zone_sets import average_distance
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology

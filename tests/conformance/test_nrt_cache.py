@@ -9,10 +9,9 @@ import pytest
 
 from bayplan.cluster.pods.request import amounts_of
 from bayplan.cluster.reports.fingerprint import check, check_version, fingerprint_of, pod_hash
-from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, Passthrough, TopologyCache
-from bayplan.compat.scheduler_plugins.cache.known_pods import is_foreign, pods_by_node
+from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, TopologyCache
 from bayplan.compat.scheduler_plugins.cache.over_reserve import OverReserve, fingerprint_in
-from bayplan.compat.scheduler_plugins.cache.views import View, resource_names
+from bayplan.compat.scheduler_plugins.cache.views import View, is_foreign, pods_by_node, resource_names
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
@@ -126,7 +125,7 @@ class Story:
         self.given = given
         self.reports: dict[str, NodeResourceTopology] = {}
         self.pods: list[Pod] = []
-        self.cache: TopologyCache = Passthrough(self.reports)
+        self.cache: TopologyCache = TopologyCache(self.reports)
 
     def take(self, step: dict[str, Any]) -> dict[str, Any] | None:
         """One step; returned is what it shows, if it shows anything."""
@@ -175,7 +174,7 @@ class Story:
             case "DiscardReserved":
                 return DiscardReserved(self.reports)
             case "Passthrough":
-                return Passthrough(self.reports)
+                return TopologyCache(self.reports)
         raise ValueError(f"unknown cache {self.given['cache']}")
 
 

@@ -28,7 +28,7 @@ from bayplan.simulate.kubelet import (
 )
 from bayplan.simulate.kubelet.topology_manager import DO_NOT_CARE, IMPOSSIBLE, Hints, admits, merge
 from bayplan.simulate.kubelet.zone_sets import zone_sets_of
-from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, cpu_ids, recorded_placement, settings_of, wire_pod
+from tests.conformance.test_kubelet import HUGE_PAGE_BYTES, RECORDED, cpu_ids, recorded_placement, settings_of, wire_pod
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -64,7 +64,9 @@ def hints_of(listed: list[tuple[int | None, int]] | None) -> Hints:
 
 
 def sequence_problem(case: Case) -> str | None:
-    kubelet = VirtualKubelet(machine_of(case["machine"]), configuration_of(case["kubelet"]))
+    kubelet = VirtualKubelet(
+        machine_of(case["machine"]), configuration_of(case["kubelet"], case.get("version", RECORDED))
+    )
     resolved = case["resolved"]
     free = case["free0"]
     differing = difference(
@@ -168,10 +170,10 @@ def machine_of(recorded: dict[str, Any]) -> Machine:
     )
 
 
-def configuration_of(recorded: dict[str, Any]) -> KubeletConfiguration:
+def configuration_of(recorded: dict[str, Any], version: str = RECORDED) -> KubeletConfiguration:
     most_zones = int((recorded.get("topology_options") or {}).get("max-allowable-numa-nodes", 8))
     return KubeletConfiguration(
-        settings=replace(settings_of(recorded), max_numa_nodes=most_zones),
+        settings=replace(settings_of(recorded, version), max_numa_nodes=most_zones),
         reserved_cpus=frozenset(cpu_ids(recorded.get("reserved_cpus", ""))),
         reserved_cpu_milli=recorded["reserved_cpu_milli"],
         reserved_memory={int(zone): amounts for zone, amounts in (recorded.get("reserved_memory") or {}).items()},

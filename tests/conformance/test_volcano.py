@@ -1,16 +1,42 @@
 """Volcano's NUMA-aware scheduling as recorded: hints, policies, the CPU picker, the gate, the books and the score.
 
-Each check rebuilds what was recorded, asks `engine/volcano` (what `compatibility: volcano` answers with) and compares everything.
+Each check rebuilds what was recorded, asks `compat/volcano/numa` (what `compatibility: volcano` answers with) and compares everything.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from bayplan.cluster.reports.inventory import cpu_set
-from bayplan.compat.volcano.numa.books import (
+from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
+from bayplan.compat.volcano.numa.predicate import (
+    ContainerResult,
+    GateResult,
+    NodeCpus,
+    NodePolicies,
+    allocate,
+    cpu_hints,
+    evaluate,
+    gate,
+    judge,
+    numa_nodes_needed,
+    whole_cpus,
+)
+from bayplan.engine.kubelet.masks import mask_of, zones_in
+from bayplan.engine.kubelet.merge import Hint
+from bayplan.engine.numa.least_numa import relative_width_scores
+from bayplan.kube.quantity import parse
+from bayplan.kube.wire.volcano_annotations import (
+    DECISION,
+    decision_annotations,
+    decision_in,
+    policy_annotations,
+    policy_in,
+)
+from tests.conformance.volcano_accounting import (
     NodeBooks,
     PodId,
     Sets,
@@ -19,21 +45,6 @@ from bayplan.compat.volcano.numa.books import (
     is_listed,
     note_unassigned,
     released,
-)
-from bayplan.compat.volcano.numa.cpus import NodeCpus, allocate, cpu_hints, whole_cpus
-from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
-from bayplan.compat.volcano.numa.policy import judge
-from bayplan.compat.volcano.numa.predicate import ContainerResult, GateResult, NodePolicies, evaluate, gate
-from bayplan.compat.volcano.numa.score import numa_nodes_needed, scores, weight_in
-from bayplan.engine.kubelet.masks import mask_of, zones_in
-from bayplan.engine.kubelet.merge import Hint
-from bayplan.kube.quantity import parse
-from bayplan.kube.wire.volcano_annotations import (
-    DECISION,
-    decision_annotations,
-    decision_in,
-    policy_annotations,
-    policy_in,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +151,11 @@ def test_score(conformance: Conformance) -> None:
 
 def score_problem(case: Case) -> str | None:
     asked, expected = case["inputs"], case["expected"]
-    found = scores(asked["numa_nodes_needed"], weight_in(asked["arguments"]))
+    needed, given = asked["numa_nodes_needed"], asked["arguments"].get("weight")
+    # Volcano ignores a weight that is not an integer.
+    weight = given if type(given) is int else 1
+    scores = relative_width_scores(np.array(list(needed.values()), dtype=np.int64), weight) if needed else ()
+    found = dict(zip(needed, map(int, scores), strict=True))
     best = sorted(node for node, score in found.items() if score == max(found.values()))
     return differs((found, best), (expected["code_score"], sorted(expected["best_by_code"])))
 

@@ -101,3 +101,20 @@ def base_objects() -> list[Json]:
     """The objects of the base in the order in which kustomization.yaml lists them."""
     kustomization = yaml.safe_load((DEPLOY / "base/kustomization.yaml").read_text())
     return [written for file in kustomization["resources"] for written in read_objects(DEPLOY / "base" / file)]
+
+
+def arguments_of(deployment: str, *but: str) -> list[str]:
+    """The arguments that a Deployment of the base gives its container, without those that begin with `but`."""
+    (found,) = (
+        each for each in base_objects() if (each["kind"], each["metadata"]["name"]) == ("Deployment", deployment)
+    )
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    return [each for each in container["args"] if not each.startswith(but)]
+
+
+def scheduler_arguments(folder: Path) -> list[str]:
+    """The arguments of the scheduler's Deployment. Its configuration, which is a ConfigMap there, is a file in `folder`."""
+    written = {(each["kind"], each["metadata"]["name"]): each for each in base_objects()}
+    configuration = folder / "config.yaml"
+    configuration.write_text(written["ConfigMap", SERVICE_ACCOUNT]["data"]["config.yaml"])
+    return [f"--config={configuration}", *arguments_of(SERVICE_ACCOUNT, "--config=", "--health-address=")]

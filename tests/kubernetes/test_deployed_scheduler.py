@@ -14,8 +14,8 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.controllers import create_workload, owned_by, play_controller
-from tests.kubernetes.deployed import NAMESPACE, Deployed, base_objects, deployed
+from tests.kubernetes.deployed import NAMESPACE, Deployed, deployed
+from tests.kubernetes.played_controllers import create_workload, owned_by, play_controller
 from tests.kubernetes.running_scheduler import RunningScheduler, running_pod_grouper, running_scheduler
 from tests.kubernetes.virtual_nodes import VirtualNodes, virtual_nodes
 from tests.kubernetes.workloads import (
@@ -57,26 +57,12 @@ def grouper(control_plane: ControlPlane, account: Deployed) -> Iterator[RunningS
         yield started
 
 
-def arguments_of(deployment: str, *but: str) -> list[str]:
-    (found,) = (
-        each for each in base_objects() if (each["kind"], each["metadata"]["name"]) == ("Deployment", deployment)
-    )
-    (container,) = found["spec"]["template"]["spec"]["containers"]
-    return [each for each in container["args"] if not each.startswith(but)]
-
-
 @pytest.fixture
 def scheduler(
     control_plane: ControlPlane, account: Deployed, grouper: RunningScheduler, nodes: VirtualNodes, tmp_path: Path
 ) -> Iterator[RunningScheduler]:
     """Started with the ConfigMap's file and the Deployment's arguments, apart from where the file and the port are."""
-    written = {(each["kind"], each["metadata"]["name"]): each for each in base_objects()}
-    configuration = tmp_path / "config.yaml"
-    configuration.write_text(written["ConfigMap", "bayplan-scheduler"]["data"]["config.yaml"])
-    others = arguments_of("bayplan-scheduler", "--config=", "--health-address=")
-    with running_scheduler(
-        control_plane, f"--config={configuration}", *others, kubeconfig=account.kubeconfig
-    ) as started:
+    with running_scheduler(control_plane, *scheduler_arguments(tmp_path), kubeconfig=account.kubeconfig) as started:
         started.wait_until_leading()
         yield started
 

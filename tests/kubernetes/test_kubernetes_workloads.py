@@ -14,7 +14,7 @@ import yaml
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.controllers import play_controller
+from tests.kubernetes.played_controllers import play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.workloads import (
     BLOCK,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.controllers import create_workload, play_controller
+from tests.kubernetes.played_controllers import create_workload, play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.workloads import BLOCK, CRDS, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.controllers import create_workload, owned_by, play_controller, pod_from
+from tests.kubernetes.played_controllers import create_workload, owned_by, play_controller, pod_from
 from tests.kubernetes.running_scheduler import running_pod_grouper, running_scheduler
 from tests.kubernetes.workloads import (
     CRDS,

@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cli.program import run
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.controllers import Json, create_workload, owned_by, play_controller, pod_from
+from tests.kubernetes.played_controllers import Json, create_workload, owned_by, play_controller, pod_from
 from tests.kubernetes.workloads import GPU, create_all, node_body
 
 ROOT = Path(__file__).parents[2]

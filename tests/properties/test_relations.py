@@ -20,7 +20,7 @@ from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from tests.properties.naive_relations import (
     HOSTNAME,
     PREFERRED,
@@ -193,7 +193,7 @@ def key_of(written: Json) -> str:
 
 def refused_by(plugin: InterPodAffinity | PodTopologySpread, state: ClusterState, pod: Pod) -> dict[str, str]:
     pod_class = state.classes.of(pod)
-    newcomer = newcomer_of(state, pod, pod_class)
+    newcomer = incoming_pod(state, pod, pod_class)
     codes = None if newcomer is None else plugin.refusals_of(state, newcomer)
     if codes is None:
         return {}
@@ -203,7 +203,7 @@ def refused_by(plugin: InterPodAffinity | PodTopologySpread, state: ClusterState
 def scores_by(
     plugin: InterPodAffinity | PodTopologySpread, state: ClusterState, pod: Pod, nodes: list[str]
 ) -> dict[str, int]:
-    newcomer = newcomer_of(state, pod, state.classes.of(pod))
+    newcomer = incoming_pod(state, pod, state.classes.of(pod))
     rows = np.array([state.rows[name] for name in nodes], dtype=np.intp)
     scores = None if newcomer is None else plugin.scores_of(state, newcomer, rows)
     return dict.fromkeys(nodes, 0) if scores is None else dict(zip(nodes, scores.tolist(), strict=True))

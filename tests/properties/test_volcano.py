@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, KubeletSettings
 from bayplan.cluster.state import ClusterState
-from bayplan.compat.volcano.numa.cpus import NodeCpus
 from bayplan.compat.volcano.numa.machine import CpuPlace, Machine
-from bayplan.compat.volcano.numa.policy import ALIGNING_POLICIES
-from bayplan.compat.volcano.numa.predicate import evaluate
+from bayplan.compat.volcano.numa.predicate import ALIGNING_POLICIES, NodeCpus, evaluate
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.kubelet.masks import mask_of
 from bayplan.engine.kubelet.node import CpuLayout

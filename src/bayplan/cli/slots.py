@@ -72,8 +72,8 @@ def slots(
     from bayplan.explain.gangs.outcome import stages_in_tree
     from bayplan.explain.refusal import description
     from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
-    from bayplan.gangs.domains_with_room import rooms_of
     from bayplan.gangs.numa_level import NO_UNIT, is_numa
+    from bayplan.gangs.trees import rooms_of
     from bayplan.scheduling.shortfall import shortfall_of
 
     def draw(session: ClusterSession) -> int:

@@ -217,14 +217,14 @@ def _on_one_node(session: ClusterSession, pod: Pod, node: str, output: str) -> i
     from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
     from bayplan.gangs.closeness import unbound
     from bayplan.scheduling.answers import ClassAnswers
-    from bayplan.scheduling.node_verdict import verdict_on
-    from bayplan.scheduling.relations import answer_for, newcomer_of
+    from bayplan.scheduling.relations import answer_for, incoming_pod
+    from bayplan.scheduling.shortfall import verdict_on
 
     state, profile, row = session.state, session.profile_for(pod), session.row_of(node)
     asked = unbound(pod)
     pod_class = state.classes.of(asked)
     answer = answer_for(state, asked, pod_class, profile, ClassAnswers(state))
-    verdict = verdict_on(state, pod_class, profile, answer, row, newcomer_of(state, asked, pod_class))
+    verdict = verdict_on(state, pod_class, profile, answer, row, incoming_pod(state, asked, pod_class))
     if output == "text":
         print_answer(node_verdict_text(state, pod_key(pod), verdict), good=verdict.fits)
     else:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 
 from bayplan.cluster.columns.change_log import ChangeLog
 from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
@@ -29,6 +30,7 @@ from bayplan.cluster.pods.terms import NO_TERMS
 from bayplan.cluster.reports.desk import ReportDesk
 from bayplan.cluster.reports.freshness import Freshness
 from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.reports.kubelet_version import version_of
 from bayplan.cluster.reports.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.reports.orphans import LeftAside
@@ -45,6 +47,7 @@ __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
 # More than anybody reads; a service that runs for months must not collect them without end.
 MOST_PROBLEMS = 1000
+MOST_ODD_VERSIONS = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -84,6 +87,7 @@ class ClusterState:
         self._desk = ReportDesk(self, self._aside)
         self.promises = Promises(self)
         self._noted: set[ObjectRemark] = set()
+        self._odd_versions: set[str] = set()
         self._free_rows: list[int] = []
         self.columns.referred = self._columns_of_charges
 
@@ -131,12 +135,43 @@ class ClusterState:
         self.nodes[row] = node
         self.labels.update(row)
         self.node_log.append(row)
+        self._note_version(node)
         report = self._aside.reports.pop(name, None)
         if report is not None:
             self.take_over(row, report)
+        else:
+            self._follow_kubelet(row)
         for pod in self._aside.pods_for(name):
             self.set_pod(pod)
         return row
+
+    def _note_version(self, node: Node) -> None:
+        """Say once about each odd version of a kubelet by which one its nodes are judged."""
+        written = node.status.node_info.kubelet_version if node.status.node_info else ""
+        _, problem = version_of(written)
+        if problem and written not in self._odd_versions and len(self._odd_versions) < MOST_ODD_VERSIONS:
+            self._odd_versions.add(written)
+            self.note(
+                ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem)
+            )
+
+    def _follow_kubelet(self, row: int) -> None:
+        """A node's kubelet may have been replaced by one of another version."""
+        before = self.reports[row]
+        report = None if before is None else self._as_its_kubelet(row, before)
+        if report is not before and report is not None:
+            self.reports[row] = report
+            self.columns.put("kubelet", row, report.settings.version)
+            self.usage_log.append(row)
+
+    def _as_its_kubelet(self, row: int, report: TopologyReport) -> TopologyReport:
+        """A report with the version of the kubelet that it is about, which only the Node says."""
+        node = self.nodes[row]
+        info = None if node is None else node.status.node_info
+        version, _ = version_of(info.kubelet_version if info else "")
+        if report.settings.version == version:
+            return report
+        return replace(report, settings=replace(report.settings, version=version))
 
     def _allocatable_of(self, node: Node) -> dict[str, int]:
         """The amounts of a node, as many as are read."""
@@ -392,6 +427,7 @@ class ClusterState:
 
     def take_over(self, row: int, report: TopologyReport, at: float | None = None) -> None:
         """Write a report into the columns, unless it seems to be older than what they have."""
+        report = self._as_its_kubelet(row, report)
         reading = self.promises.read(row, report, at)
         if reading is None:
             return

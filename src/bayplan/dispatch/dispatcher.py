@@ -51,7 +51,7 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.relations import newcomer_of
+from bayplan.scheduling.relations import incoming_pod
 
 # Checking which units an event helps takes at most a fifth of the time, unless it is quick; but units never wait long for it.
 REST_PER_SECOND_OF_WAKING = 4.0
@@ -343,12 +343,12 @@ class Dispatcher:
         metadata, spec = pod.metadata, pod.spec
         alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
         wait_group = ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
-        newcomer = newcomer_of(self.state, pod, pod_class)
-        if newcomer is None:
+        incoming = incoming_pod(self.state, pod, pod_class)
+        if incoming is None:
             return wait_group
-        namespaces = namespaces_that_matter(self.state, newcomer.namespace, newcomer.labels, newcomer.terms)
+        namespaces = namespaces_that_matter(self.state, incoming.namespace, incoming.labels, incoming.terms)
         # If no pod is known to keep it away, any pod may.
-        return wait_group if namespaces == NO_NAMESPACES else replace(wait_group, namespaces=namespaces, pod=newcomer)
+        return wait_group if namespaces == NO_NAMESPACES else replace(wait_group, namespaces=namespaces, pod=incoming)
 
     def wake(self, now: float) -> None:
         """After news: units that these can help are tried again. Where very many wait, that is not looked into after every piece of news."""

@@ -31,11 +31,10 @@ from bayplan.dispatch.waking import (
 )
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import Gang
-from bayplan.gangs.patience import waited_for
+from bayplan.gangs.model import Gang, waited_for
 from bayplan.gangs.relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.split_gangs import what_is_split
+from bayplan.gangs.split_gangs import split_problem
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
@@ -238,7 +237,7 @@ class GangUnits:
 
     def _what_is_split(self, gang: Gang) -> str:
         tree = self._trees.get(self._trees.name_for(gang)) if gang.names_levels else None
-        return "" if tree is None else what_is_split(gang, tree, self.state)
+        return "" if tree is None else split_problem(gang, tree, self.state)
 
     def _leave_split(self, unit: str, waiting: tuple[Pod, ...], now: float, why: str) -> Unschedulable:
         """Refuse a gang whose required pods all got their nodes from another component: no pod is released for that, and none joins."""

@@ -18,7 +18,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
-from bayplan.gangs.attempt import TELLS_NODES_APART
+from bayplan.gangs.attempt import LEAST_SLOTS_COUNTED
 from bayplan.gangs.model import BAYPLAN, Gang
 from bayplan.gangs.scheduler import GangScheduler
 
@@ -45,7 +45,7 @@ class GangWatch:
         if tree is None:
             return (name, *trees.names)
         classes = self._classes_of(gang)
-        most = max(len(gang.pods), TELLS_NODES_APART)
+        most = max(len(gang.pods), LEAST_SLOTS_COUNTED)
         sight = [self._slots_of(name, pod).look(self._scheduler, pod, tree, most) for pod in classes]
         if len(classes) > 1 or gang.style != BAYPLAN:
             sight.append(self._room_for(classes).look())

@@ -32,7 +32,7 @@ from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.model import Gang
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.errors import InvalidObject
-from bayplan.plugins.base import Newcomer
+from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NOT_USABLE
 
@@ -62,7 +62,7 @@ class ForNeighbours:
     pod_class: PodClass
     alike: str
     namespaces: Namespaces = None
-    pod: Newcomer | None = field(default=None, compare=False)
+    pod: IncomingPod | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

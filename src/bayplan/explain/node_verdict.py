@@ -10,7 +10,7 @@ from bayplan.explain.numa.zones import zone_phrase
 from bayplan.explain.refusal import Miss, holder_of
 from bayplan.explain.why import miss_phrase
 from bayplan.kube.visible import visible_lines
-from bayplan.scheduling.node_verdict import NodeVerdict
+from bayplan.scheduling.shortfall import NodeVerdict
 
 
 def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> str:

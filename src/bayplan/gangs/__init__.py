@@ -1,4 +1,5 @@
 """One gang: pods that start together or not at all.
 
-A `Gang` and the cluster come in; a `GangDecision` with a seat for every pod, or the reason against it, goes out. Start reading at `cycle.py`.
+In come a `Gang` and the cluster. Out goes a `GangDecision`: a seat for every pod, or the reason why not. Start at
+`cycle.py`.
 """

@@ -1,9 +1,9 @@
-"""One decision about a gang: parts of it are tried one after another, with what is left of one budget.
+"""One decision about a gang: tries parts of it one after another within one budget.
 
-    GangAttempt(scheduler, gang, tree, relations, budget).place(part) -> Tried
+    GangAttempt(scheduler, gang, whole, tree, budget, relations).place(part) -> Tried
 
-`gangs/cycle.py` makes one. `gangs/plans.py` asks it which part of the gang can start, `gangs/preferences.py` which preferences can be kept, `gangs/room.py` where those still to come
-will have room. What a part needs of each node (`gangs/numbers.py`) is counted once for all parts; the search is `engine/gangs/search.py`.
+`gangs/plans.py` asks which part can start, `gangs/preferences.py` which preferences can be kept, `gangs/room.py` where
+later members have room. Slots are counted once for all parts; `engine/gangs/search.py` searches.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, 
 from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
-from bayplan.gangs.fellows import MOST_LAYOUTS, Classes, FellowRules, layouts
+from bayplan.gangs.member_rules import MOST_LAYOUTS, Classes, MemberRules, layouts
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.numbers import NO_SUMS, Outline, Tried, node_sums, resources_of
+from bayplan.gangs.outline import NO_SUMS, Outline, Tried, node_sums, resources_of
 from bayplan.gangs.relations import NO_RELATIONS, GangRelations
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 
-# Slots are counted at least so far, even for a gang of two: otherwise an empty node would look as tight as one with two slots left.
-TELLS_NODES_APART = 16
-# Statuses of a part that has a place, and of answers that another search would only repeat.
+# Slots are counted at least this far: otherwise an empty node would look as tight as one with two slots left.
+LEAST_SLOTS_COUNTED = 16
+# Statuses of a part that fits, and of answers that another search would only repeat.
 FOUND = (Status.OPTIMAL, Status.FEASIBLE)
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 UNCOUNTED = "the slots of its pods are not all counted"
-HELPED = "unless different pods on one node help each other, which is not looked into"
+HELPED = "unless different pods on one node help each other, which is not searched"
 
 
 @dataclass
 class GangAttempt:
-    """Tries parts of one gang. With `reported_only`, members that prefer nodes with reports find no other ones."""
+    """Tries parts of one gang. `reported_only` restricts members that prefer reported nodes to those."""
 
     scheduler: GangScheduler
     gang: Gang
@@ -50,10 +50,10 @@ class GangAttempt:
     relations: GangRelations = NO_RELATIONS
     reported_only: bool = False
     _counted: dict[tuple[PodClass, int, int], Counts] = field(default_factory=dict)
-    """Slots by class, unit and the most that were counted."""
+    """Slots by class, unit and limit."""
 
     def place(self, part: Group) -> Tried:
-        """Search a place for a part of the gang: the whole of it gets the most work, parts get less, because there may be many."""
+        """Search a place for a part. The whole gang gets the full budget of work, each smaller part a quarter."""
         outline = self.scheduler.outline(self.gang, part, self.tree)
         if outline.problem:
             return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
@@ -75,12 +75,12 @@ class GangAttempt:
         return tried
 
     def class_of(self, pod: Pod) -> PodClass:
-        """The class of a member."""
+        """Return the class of a member."""
         return self.scheduler.state.classes.of(pod)
 
     def _slots(self, outline: Outline) -> tuple[Counts, ...]:
-        """By shape how many pods each node takes, counted once for all parts of the gang."""
-        most = max(outline.pods, TELLS_NODES_APART)
+        """Return the slots of each shape, counted once for all parts of the gang."""
+        most = max(outline.pods, LEAST_SLOTS_COUNTED)
         keys = list(zip(outline.classes, outline.units, strict=True))
         for pod, unit in keys:
             if (pod, unit, most) not in self._counted:
@@ -96,9 +96,9 @@ class GangAttempt:
         )
 
     def _beside_fellows(
-        self, outline: Outline, slots: tuple[Counts, ...], budget: Budget, fellows: FellowRules
+        self, outline: Outline, slots: tuple[Counts, ...], budget: Budget, fellows: MemberRules
     ) -> Tried:
-        """Search inside layouts that satisfy what members ask of each other, and take the best of what is found."""
+        """Search inside layouts that satisfy the rules among members, and take the best result."""
         tree = self.tree
         totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
         by_class = dict(zip(outline.classes, slots, strict=True))
@@ -114,7 +114,7 @@ class GangAttempt:
         settled = len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
         if found:
             best = min(found, key=lambda tried: tried.domains)
-            if settled and fellows.leave_the_best:
+            if settled and fellows.keep_the_best:
                 return best
             bound = f"{best.solution.bound}; searched where {fellows} among its pods can hold"
             return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
@@ -137,27 +137,27 @@ class GangAttempt:
             resources = resources_of(outline.classes)
             amounts, free = node_sums(state, tree, outline.classes, resources)
             for classes, cap in caps:
-                # A cap on several shapes together is one more thing that a node has so much of.
+                # A cap on several shapes together is one more resource of a node.
                 resources = (*resources, "pods that its members allow")
                 amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
                 free = np.vstack((free, cap.astype(np.float64)))
             if needs_mixes(state, outline.classes):
                 mixes = NodeMixes(state, tree, outline.classes, self._assumptions, budget)
-        wishes = (gang.spread, mixes, gang.objective, gang.roomiest)
-        problem = Problem(tree, outline.parts, slots, amounts, free, *wishes, resources)
+        preferences = (gang.spread, mixes, gang.objective, gang.roomiest)
+        problem = Problem(tree, outline.parts, slots, amounts, free, *preferences, resources)
         try:
             solution = search(problem, budget, outline.layers)
         except OutOfWork:
             solution = Solution(Status.LIMIT_REACHED, bound=LIMIT_REACHED)
         if mixes is not None:
-            mixes.budget = UNLIMITED  # seats are taken in the orders that it found
+            mixes.budget = UNLIMITED  # seats are taken in its order
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
         return Tried(outline, problem, solution, mixes)
 
     @property
     def prefers_reported(self) -> bool:
-        """Whether some members prefer nodes with reports, and there are nodes with and without."""
+        """True if members prefer nodes with reports, and the cluster has nodes with and without."""
         columns = self.scheduler.state.columns
         if columns.everywhere("topology") is not None:
             return False
@@ -177,5 +177,5 @@ class GangAttempt:
 
 
 def _may_be_helped(pod: PodClass) -> bool:
-    """True if a pod may be admitted after another one and not before it: what that one takes leads its containers elsewhere."""
+    """True if a pod may fit only after another one, which changes the zones that its containers get."""
     return len(demand(pod).container_steps) > 1

@@ -1,4 +1,4 @@
-"""What is wrong with a gang before any node is looked at, in one sentence naming field and value; an empty text if nothing is."""
+"""Problems of a gang regardless of the nodes: one sentence that names field and value, empty if there is none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bayplan.gangs.trees import names_domains
 from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 
 MOST_LAYERS = 3
-# What is wrong with a field by which a gang, or a group in it, names a tree or a level: the field, what is said of it, and the name.
+# A problem with a field that names a tree or a level: the field, the problem, and the name.
 _NAMING = re.compile(r'(?:group "[^"]*": )?(topology|required|preferred|segments): ((?:level )?(?:"([^"]*)")?.*)')
 
 
 def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
-    """The first thing that makes a gang impossible to place whatever the cluster has."""
+    """Return the first problem that no cluster state can resolve."""
     if tree is None:
         known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
@@ -34,12 +34,12 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if not tree.size and not tree.levels:
         return "the cluster has no nodes"
     if not tree.size:
-        return f"topology: {_nobody(gang, tree, topologies)}"
+        return f"topology: {_no_nodes(gang, tree, topologies)}"
     return ""
 
 
 def _wrong_as_written(gang: Gang, tree: Tree) -> str:
-    """What is wrong with levels and segments in themselves. It comes before segments are cut out, for which they must make sense."""
+    """Check levels and segments as written, before segments are cut."""
     for group in gang.whole.every_group():
         wrong = _wrong_layers(group.slices) or _wrong_levels(group, tree)
         if wrong:
@@ -48,22 +48,22 @@ def _wrong_as_written(gang: Gang, tree: Tree) -> str:
 
 
 def _wrong_members(gang: Gang) -> str:
-    """What is wrong with groups, once those who come back are cut into their segments."""
+    """Check groups, after late members are cut into segments."""
     groups = list(by_segments(gang).every_group())
     named = Counter(group.name for group in groups)
     twice = next((name for name, number in named.items() if number > 1), None)
     if twice is not None:
         return f'groups: "{twice}" is the name of two groups' if twice else "groups: a group inside has no name"
-    if gang.doubled_pod:
-        return f"pod {gang.doubled_pod} is twice in the gang"
+    if gang.duplicate_pod:
+        return f"pod {gang.duplicate_pod} is twice in the gang"
     if not gang.pods and not any(group.running for group in groups):
         return "size: 0; the gang or a group inside it must have 1 pod or more"
     if gang.whole.slices and gang.whole.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
-        # Those who come back to others are not cut into segments again; other systems have their own way to make segments whole.
-        come_back = bool(group.running) and gang.style != BAYPLAN
-        wrong = _wrong_sizes(group) or ("" if come_back else _wrong_segments(group))
+        # Other systems cut replacements into segments in their own way.
+        joins = bool(group.running) and gang.style != BAYPLAN
+        wrong = _wrong_sizes(group) or ("" if joins else _wrong_segments(group))
         if wrong:
             return f"{_prefix(group)}{wrong}"
     return ""
@@ -71,7 +71,7 @@ def _wrong_members(gang: Gang) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """A problem with a tree or a level that a gang names in a field: only the author of the gang or of the Topologies can fix it."""
+    """A problem with a tree or level named in a field, which only the gang's or the Topology's author can fix."""
 
     field: str
     name: str
@@ -79,12 +79,12 @@ class Naming:
 
 
 def naming_in(problem: str) -> Naming | None:
-    """The tree or level that a problem is about, and without its field what is said of it; None if it is about something else."""
+    """Parse the field and name out of a problem; None if it is not about a tree or level."""
     found = _NAMING.fullmatch(problem)
     return None if found is None else Naming(found[1], found[3] or "", found[2])
 
 
-def _nobody(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
+def _no_nodes(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
     if tree.name in topologies:
         return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
     if not tree.by_labels:

@@ -1,8 +1,7 @@
-"""Slots of one class of pods for every node, cached and repaired from the change log, as answers are (`scheduling/answers.py`).
+"""Slots of one class of pods for every node, cached and repaired from the change log like `scheduling/answers.py`.
 
-A gang asks for the same class again and again, and between two calls only a few nodes change. `refresh` recounts those
-(`engine/slots/slots.py`) and says which they were, so that callers that keep sums over racks can repair these too. Nodes that a filter
-of the profile refuses have no slots.
+`refresh` recounts only changed nodes (`engine/slots/slots.py`). Nodes that a filter of the profile refuses have no
+slots.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from bayplan.scheduling.profile import PASSES, Profile
 
 SlotCounts = NDArray[np.int32]
 
-# What it takes to read a class, to ask all filters and to count by amounts: about as much as for 5,000 nodes.
+# The cost of reading a class, asking all filters and counting by amounts: about that of 5,000 nodes.
 WORK_OF_A_CLASS = 500
 NODES_PER_WORK = 10
 
 
 class ClassSlots:
-    """One class's slots for every row. A profile without zones counts by what kubelets do all the same.
+    """One class's slots for every row. Without a NUMA plugin in the profile, kubelets' defaults are assumed.
 
-    With a `unit`, slots are counted in units of so many pods that share a NUMA zone.
+    With a `unit`, slots count units of that many pods that share a NUMA zone.
     """
 
     def __init__(
@@ -45,21 +44,20 @@ class ClassSlots:
         self._node_cursor = -1
         self._usage_cursor = -1
         self._counted_to = 0
-        self._asked_before = 0
         self._budget = UNLIMITED
         self._counts: SlotCounts = np.zeros(0, dtype=np.int32)
         self.version = 0
-        """Another number whenever a count has become another: most changes of nodes change none."""
+        """Changes whenever a count changes. Most changes of nodes change none."""
 
-    def refresh(self, most: int, budget: Budget = UNLIMITED) -> tuple[SlotCounts, NDArray[np.intp] | None]:
-        """The slots of every row, at most `most` each, and the rows counted since the last call; None stands for all.
+    def refresh(self, most: int, budget: Budget = UNLIMITED) -> SlotCounts:
+        """Return the slots of every row, at most `most` each.
 
-        The counts are this object's own and change with the next call: callers that keep them take a copy. If the budget ends, `OutOfWork` is raised, and the
-        next call counts again; replays that were finished are remembered.
+        The array changes with the next call; copy it to keep it. Raises `OutOfWork` if the budget ends. The next call
+        then counts again, with finished replays remembered.
         """
         self._budget = budget
         try:
-            changed = self._repair(most)
+            self._repair(most)
             if most > self._counted_to:
                 # Rows that reached the old limit may have more.
                 self._count(np.nonzero(self._counts >= self._counted_to)[0], most)
@@ -67,13 +65,10 @@ class ClassSlots:
         except OutOfWork:
             self._node_cursor = self._usage_cursor = -1
             raise
-        if most != self._asked_before:
-            changed = None
-        self._asked_before = most
-        return (self._counts if most == self._counted_to else np.minimum(self._counts, np.int32(most))), changed
+        return self._counts if most == self._counted_to else np.minimum(self._counts, np.int32(most))
 
-    def _repair(self, most: int) -> NDArray[np.intp] | None:
-        """Count the rows that changed, and say which; where all have to be counted, at once as far as is asked now."""
+    def _repair(self, most: int) -> None:
+        """Recount the changed rows; or all rows after many changes, up to the new limit."""
         state = self._state
         node_log, usage_log = state.node_log, state.usage_log
         nodes, usage = node_log.since(self._node_cursor), usage_log.since(self._usage_cursor)
@@ -86,16 +81,15 @@ class ClassSlots:
             self._budget.spend(WORK_OF_A_CLASS + size / NODES_PER_WORK)
             self._counted_to = max(self._counted_to, most)
             self._count(slice(0, size), self._counted_to)
-            return None
+            return
         changed = np.union1d(nodes, usage) if len(nodes) else usage
         if len(changed) == 1:
             self._count_one(int(changed[0]))
         elif len(changed):
             self._count(changed, self._counted_to)
-        return changed
 
     def _count_one(self, row: int) -> None:
-        """The common case: one placement since the last question."""
+        """Handle the common case: one placement changed one row."""
         passes = self._answer.blocked[row] == PASSES
         rows = slice(row, row + 1)
         count = self._slots(rows, self._counted_to)[0] if passes else 0

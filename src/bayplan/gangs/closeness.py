@@ -1,7 +1,7 @@
-"""Could a running gang be closer together now? The search answers: the gang is started anew, on a copy of the cluster without it.
+"""Could a running gang be closer together now? The search restarts it on a copy of the cluster without it.
 
-What counts is how many domains of a level the gang is in, and how far its pods are from each other on average. The level is the one that the gang prefers, else the
-lowest of its tree; nodes, where all of it must be in one domain of that level anyway.
+Compares the number of domains and the mean distance of pods. The level is the preferred one, else the lowest of the
+tree, or nodes if the whole gang must be in one domain of that level anyway.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Distances, Path, Tree, distances_among
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
@@ -19,17 +19,16 @@ from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import single_label
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
 
-# Mean distances that differ by less are the same.
+# Tolerance for equal mean distances.
 SAME_DISTANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """In how many domains of `level` a running gang is now and would be if it were started anew, and how far apart its pods are.
+    """The number of domains of `level` and the distances of a gang, now and if it were restarted (`anew`).
 
-    `anew` is None if the search found no place. A place that is no better is `proven` to be the best only if the search proved it.
+    `anew` is None if the search found no place. `proven` if the search proved that there is no better place.
     """
 
     level: str
@@ -42,7 +41,7 @@ class Closeness:
 
     @property
     def could_be_closer(self) -> bool:
-        """True if a better place was found."""
+        """True if there is a better place."""
         if self.anew is None or self.distance_anew is None:
             return False
         nearer = self.distance_anew.mean < self.distance.mean - SAME_DISTANCE
@@ -50,12 +49,12 @@ class Closeness:
 
 
 def unbound(pod: Pod) -> Pod:
-    """The pod as it was before it came to a node."""
+    """Return the pod as it was before its bind."""
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))
 
 
 def started_anew(group: Group) -> Group:
-    """The group as it would be placed if none of its members ran."""
+    """Return the group with its running members waiting again."""
     return replace(
         group,
         pods=(*map(unbound, group.running), *group.pods),
@@ -69,12 +68,12 @@ def started_anew(group: Group) -> Group:
 
 
 def running_members(gang: Gang) -> list[Pod]:
-    """The members that have nodes."""
+    """Return the members that have nodes."""
     return [pod for group in gang.whole.every_group() for pod in group.running]
 
 
 def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness | None:
-    """Compare where a gang runs with where the search would put it; None if a member is on a node outside of the tree."""
+    """Compare where a gang runs with where the search would put it; None if a member's node is not in the tree."""
     path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
     nodes = [pod.spec.node_name or "" for pod in running_members(gang)]
     if not nodes or any(node not in path_of for node in nodes):
@@ -85,7 +84,7 @@ def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness 
         return None
     paths = [path_of[node] for node in nodes]
     now = Closeness(level, _domains(paths, number), distances_among(paths))
-    trial = _without(scheduler, gang)
+    trial = scheduler.without(running_members(gang))
     whole = started_anew(gang.whole)
     asked = replace(
         gang,
@@ -118,16 +117,8 @@ def _domains(paths: list[Path], number: int) -> int:
     return len({path[: number + 1] for path in paths})
 
 
-def _without(scheduler: GangScheduler, gang: Gang) -> GangScheduler:
-    """A copy of the cluster without a gang."""
-    state = scheduler.state.copy()
-    for pod in running_members(gang):
-        state.remove_pod(pod_key(pod))
-    return GangScheduler(state, scheduler.trees.over(state), scheduler.profile, ClassAnswers(state))
-
-
 def _knows_as_much(before: ClusterState, after: ClusterState, nodes: list[str]) -> bool:
-    """False if a node's report becomes unusable without the gang: then it is unknown what the node could take."""
+    """False if a node's report becomes unusable without the gang: the node's room is then unknown."""
     return all(
         after.columns.topology[after.rows[node]] == before.columns.topology[before.rows[node]] for node in set(nodes)
     )

@@ -1,11 +1,9 @@
 """Place a whole gang: the counterpart of `scheduling/cycle.py` for pods that start together or not at all.
 
-    classes of the gang's pods -> slots per node (what kubelets would admit, and pods beside them leave) -> search in the tree
-    -> seats in the order of ranks
+    classes of the pods -> slots per node (what kubelets admit, other pods allow) -> search in the tree -> seats by rank
 
-`schedule_gang` changes nothing. `assume_gang` takes the seats one by one, with the zones of each pod, and gives everything back if one of
-them cannot be had after all. Optional things are given up in this order: segments that are only preferred, extra members, groups
-beyond the minimum. What is required is never given up. Of the places that are left, one with room for members that are still to come is taken (`gangs/room.py`).
+`schedule_gang` changes nothing; `assume_gang` takes all seats with their zones, or none. What is optional is dropped in
+this order: preferred segments, extra members, groups beyond the minimum.
 """
 
 from __future__ import annotations
@@ -17,27 +15,26 @@ from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
 from bayplan.engine.gangs.problem import Status, domains_used
 from bayplan.extensions import PLACEMENT_STYLE, compat
-from bayplan.gangs.assuming import SeatTaker
-from bayplan.gangs.attempt import TELLS_NODES_APART, GangAttempt
+from bayplan.gangs.attempt import LEAST_SLOTS_COUNTED, GangAttempt
 from bayplan.gangs.checks import problem_of
-from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
-from bayplan.gangs.numa_level import in_zone_words, torn_unit
-from bayplan.gangs.patience import patience_left
+from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, patience_left
+from bayplan.gangs.numa_level import bound_with_zones, split_unit
 from bayplan.gangs.plans import PartOutcome, best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
 from bayplan.gangs.room import with_room
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.seats import Seats
+from bayplan.gangs.seats import Seats, SeatTaker
 from bayplan.scheduling.decision import Decision
 
 
 def schedule_gang(
     scheduler: GangScheduler, gang: Gang, waited: float = 0.0, around: Budget | None = None
 ) -> GangDecision:
-    """Decide where a gang goes. The state stays as it is; `waited` is for how many seconds the gang has been waiting.
+    """Decide where a gang goes, without changing the state. `waited` is for how many seconds it has waited.
 
-    The decision takes no more than `WORK_OF_A_DECISION`, nor than is left of the budget `around` it. A gang that needs more has the status `LIMIT_REACHED`.
+    The decision spends at most `WORK_OF_A_DECISION`, within the budget `around`. Beyond that, its status is
+    `LIMIT_REACHED`.
     """
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     wrong = problem_of(gang, tree, scheduler.trees.names)
@@ -48,7 +45,9 @@ def schedule_gang(
         return GangDecision(gang.name, Status.INFEASIBLE, relations.problem, problem=relations.problem)
     if gang.style != BAYPLAN:
         if relations.fellows.rules:
-            problem = f"its pods ask for {relations.fellows} among themselves, which style {gang.style} cannot judge"
+            problem = (
+                f"its pods ask for {relations.fellows} among themselves, which style {gang.style} does not support"
+            )
             return GangDecision(gang.name, Status.INFEASIBLE, problem, problem=problem)
         place = compat(PLACEMENT_STYLE, gang.style)
         decision: GangDecision = place(scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
@@ -58,7 +57,7 @@ def schedule_gang(
     whole = _preferring_groups(scheduler, gang, by_segments(gang), tree)
     attempt = GangAttempt(scheduler, gang, whole, tree, budget, relations)
     if attempt.prefers_reported:
-        # Nodes without a report only if some member has no place elsewhere.
+        # Use nodes without a report only if a member fits nowhere else.
         on_reported = replace(attempt, reported_only=True)
         outcome = PartOutcome(whole, on_reported.place(whole))
         if outcome.found:
@@ -69,15 +68,15 @@ def schedule_gang(
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, whole, with_room(attempt, outcome), waited)
-    return GangDecision(gang.name, outcome.status, in_zone_words(gang, tree.levels, outcome.tried.solution.bound))
+    return GangDecision(gang.name, outcome.status, bound_with_zones(gang, tree.levels, outcome.tried.solution.bound))
 
 
 def _preferring_groups(scheduler: GangScheduler, gang: Gang, whole: Group, tree: Tree) -> Group:
-    """A gang that prefers to keep its innermost parallel groups together."""
+    """Return the gang with its innermost parallel groups as preferred segments."""
     if not gang.parallelism or not whole.pods:
         return whole
     pod = scheduler.state.classes.of(whole.pods[0])
-    slots = scheduler.slots(pod, tree, max(len(whole.pods), TELLS_NODES_APART))
+    slots = scheduler.slots(pod, tree, max(len(whole.pods), LEAST_SLOTS_COUNTED))
     return preferring_groups(whole, gang, tree, slots)
 
 
@@ -91,7 +90,7 @@ def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> 
     return GangDecision(
         gang.name,
         outcome.status,
-        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; more of it may have a place",
+        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part may also fit",
         Seats(gang, tried),
         tried.solution.gap,
         outcome.left_out(whole),
@@ -105,7 +104,7 @@ def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> 
 
 
 def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> list[Decision] | None:
-    """Take every seat of a decision with the zones there; None, and nothing taken, if a node says no after all."""
+    """Take every seat of a decision with its zones; None, with nothing taken, if a node refuses."""
     pods = {pod_key(pod): pod for pod in gang.pods}
     taker = SeatTaker(scheduler.state, scheduler.profile, scheduler.answers)
     for seat in decision.seats:
@@ -114,7 +113,7 @@ def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) ->
             return None
     taken = {each.pod: each for each in taker.taken}
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
-    if tree is not None and torn_unit(gang, decision.seats, taken, tree.levels):
+    if tree is not None and split_unit(gang, decision.seats, taken, tree.levels):
         taker.give_back()
         return None
     return [taken[seat.pod] for seat in decision.seats]

@@ -1,7 +1,7 @@
-"""A gang: pods that start together or not at all, in groups inside groups, with the domains they must or would like to share.
+"""A gang: pods that start together or not at all, in nested groups, with the domains they must or would like to share.
 
-This is the scheduler's only representation of gangs, no matter which API they come from. Readers build it from what users write
-(`dialects/`, `dialects/own/reader.py`), `gangs/cycle.py` finds a place for it, and the `GangDecision` here is the outcome.
+This is the only representation of gangs, whatever API they come from. `dialects/` build it from what users write,
+`gangs/cycle.py` places it, and `GangDecision` is the outcome.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from bayplan.cluster.topology.tree import Path
 from bayplan.engine.gangs.objective import USUAL, Objective
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.ranks.late_ranks import Members, numbers_of
+from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
 
-# The placement style that is bayplan's own search.
+# The placement style of bayplan's own search.
 BAYPLAN = "bayplan"
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Segments: slices of so many pods, each inside one domain of a level (a label).
+    """Segments: slices of `size` pods, each inside one domain of a level (a node label).
 
-    `apart` keeps any two of them in different domains; one that is not `required` is given up if it cannot be had.
+    `apart` puts any two of them into different domains. Slices that are not `required` are dropped if they do not fit.
     """
 
     size: int
@@ -40,7 +41,7 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Wait up to so many seconds for a place in no more than so many preferred domains; then take what there is."""
+    """Wait up to `seconds` for a place in at most `domains` preferred domains, then take what there is."""
 
     domains: int
     seconds: float
@@ -48,7 +49,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class ParallelGroups:
-    """Parallel groups of one kind, each of so many pods with neighbouring ranks."""
+    """Parallel groups of one kind, each of `pods` pods with consecutive ranks."""
 
     name: str
     pods: int
@@ -56,16 +57,18 @@ class ParallelGroups:
 
 @dataclass(frozen=True)
 class Group:
-    """Pods of its own and groups inside, all in one domain of `required`, in few of `preferred`.
+    """Pods and nested groups, all in one domain of `required`, in few of `preferred`.
 
-    `pods` are sorted by rank. Of them `minimum` must start together, the others may join; None means all. Of the inner groups,
-    `minimum_groups` must start; None means all. `running` are members that already have a node.
+    This class is wide because it holds everything that any API can say about one group:
 
-    A group may itself be the `segment` of that number of the group called `segment_of`. Groups with the same `apart` take different domains
-    of `required`. The requirement of a `optional` group is given up if it cannot be met.
-
-    `coming` are members that are not there yet, each as a pod like those that are. `absent` are inner groups with too few pods to start.
-    The gang does not wait for either, but the others go where these will have room, if possible (`gangs/room.py`).
+    * `pods` wait for a place, sorted by rank. `minimum` of them must start together; None means all. `running` have
+      nodes.
+    * `minimum_groups` of the inner groups must start; None means all.
+    * A group may itself be segment number `segment` of the group `segment_of`.
+    * Groups with the same `apart` take different domains of `required`.
+    * An `optional` group drops its requirement if it cannot be met.
+    * `coming` are members that do not exist yet, each as a pod like the others. `absent` are inner groups with too few
+      pods. The gang waits for neither, but leaves room for them if possible (`gangs/room.py`).
     """
 
     name: str = ""
@@ -86,11 +89,11 @@ class Group:
 
     @property
     def least(self) -> int:
-        """How many of its own pods must start together."""
+        """The number of own pods that must start together."""
         return len(self.pods) if self.minimum is None else self.minimum
 
     def every_group(self) -> Iterator[Group]:
-        """The group and all groups inside it, parents first."""
+        """Yield the group and all groups inside it, parents first."""
         yield self
         for group in self.groups:
             yield from group.every_group()
@@ -98,13 +101,14 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Gang:
-    """A whole gang. `topology` names the tree its levels belong to; empty if it asks for no level.
+    """A whole gang. `topology` names the tree of its levels; empty if it asks for no level.
 
-    `style` says whose rules place it: `BAYPLAN`, or another system's (`bayplan.compat`); `objective` what the best place is measured by.
-    `parallelism` are the groups of a training job, innermost first. `spread` is about nodes, as many as there are; `roomiest` about domains, those with the most room. `asked_in` is where a node label is named that is a level of no
-    Topology, and which levels there are: for the case that no node carries it.
+    * `style` selects whose rules place it: `BAYPLAN`, or another system's (`bayplan.compat`).
+    * `objective` measures what the best place is. `spread` prefers many nodes, `roomiest` domains with the most room.
+    * `parallelism` are the groups of a training job, innermost first.
+    * `asked_in` completes the error for a node label that no node carries: where it is named, and which levels exist.
 
-    Two gangs are never equal, whatever they hold: comparing thousands of pods would cost more than placing them.
+    Gangs compare by identity: comparing thousands of pods would cost more than placing them.
     """
 
     name: str
@@ -120,12 +124,12 @@ class Gang:
 
     @cached_property
     def pods(self) -> list[Pod]:
-        """All pods that wait for a place, in the order of their ranks."""
+        """All waiting pods, by rank."""
         return [pod for group in self.whole.every_group() for pod in group.pods]
 
     @cached_property
     def ranks(self) -> dict[str, int]:
-        """The numbers of the pods that wait, by their indices; those that members which run have got are taken."""
+        """The ranks of the waiting pods, by key, without those of running members."""
         return numbers_of([Members(group.pods, group.running, len(group.coming)) for group in self.whole.every_group()])
 
     @property
@@ -140,23 +144,23 @@ class Gang:
 
     @property
     def names_levels(self) -> bool:
-        """True if the gang asks for any level of a tree."""
+        """True if the gang asks for a level."""
         return bool(self.levels)
 
     @cached_property
-    def speaks_of_neighbours(self) -> bool:
-        """True if a member says anything about other pods."""
+    def has_pod_terms(self) -> bool:
+        """True if a member has terms about other pods."""
         return any(map(has_terms, self.pods))
 
     @cached_property
-    def doubled_pod(self) -> str:
-        """A pod that is in the gang twice; an empty text if none is."""
+    def duplicate_pod(self) -> str:
+        """A pod that is in the gang twice; an empty string if there is none."""
         seen = Counter(pod_key(pod) for pod in self.pods)
         return next((key for key, number in seen.items() if number > 1), "")
 
 
 class Seat(Struct, frozen=True, gc=False):
-    """One pod's place: the node, its path in the tree, the pod's rank in the gang and the number of its segment."""
+    """One pod's place: the node, its path in the tree, the pod's rank and the number of its segment."""
 
     pod: str
     group: str
@@ -168,7 +172,7 @@ class Seat(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LevelRoom:
-    """Of one level: how many domains there are, how many hold the whole gang, and the most pods that one of them holds."""
+    """One level: its number of domains, how many hold the whole gang, and the most pods that one of them holds."""
 
     level: str
     domains: int
@@ -179,11 +183,12 @@ class LevelRoom:
 
 @dataclass(frozen=True)
 class GangDecision:
-    """Where a gang goes, or why it goes nowhere. Always all or nothing: either the whole minimum has seats, or no pod has one.
+    """Where a gang goes, or why it goes nowhere: either the whole minimum has seats, or no pod has one.
 
-    `bound` says what the answer is based on, `objective` how it was measured, if that was bayplan's choice. `relaxed` are preferences that
-    were given up. `waits` is set while the gang would fit but has patience left for a better place, for that many seconds. `style` is the
-    other system whose rules placed it, or failed to.
+    * `bound` says what the answer rests on, `objective` how it was measured if bayplan chose.
+    * `relaxed` are dropped preferences, `left_out` pods beyond the minimum.
+    * `waits` is set while the gang would fit but still waits for a better place, for `patience_left` seconds.
+    * `style` is the other system whose rules decided, if any.
     """
 
     gang: str
@@ -203,5 +208,27 @@ class GangDecision:
 
     @property
     def placed(self) -> bool:
-        """True if the gang may start."""
+        """True if the gang can start."""
         return bool(self.seats) and not self.waits
+
+
+def waited_for(gang: Gang, now: float, otherwise: float | None) -> float | None:
+    """Return for how many seconds a gang has waited: since its youngest waiting pod was created.
+
+    A replacement pod is young, so its gang regains its patience. Without timestamps the gang has waited since
+    `otherwise`; None if that is unknown too. Moments are in seconds since the epoch.
+    """
+    moments = [moment_of(pod.metadata.creation_timestamp or "") for pod in gang.pods]
+    since = max((moment.timestamp() for moment in moments if moment is not None), default=otherwise)
+    return None if since is None else max(0.0, now - since)
+
+
+def patience_left(gang: Gang, domains: int, running_at: int, waited: float) -> float:
+    """Return for how many more seconds a gang waits that could have a place in `domains` preferred domains.
+
+    Members already run in `running_at` of them. Waiting is pointless once they run in more domains than it allows.
+    """
+    patience = gang.patience
+    if patience is None or not running_at <= patience.domains < domains:
+        return 0.0
+    return max(0.0, patience.seconds - waited)

@@ -1,7 +1,7 @@
-"""The level below the node: `required: numa` for all pods of a group in one NUMA zone, segments at level `numa` for so many each.
+"""The level below the node: `required: numa` puts a group into one NUMA zone, segments at level `numa` one zone each.
 
-To the search a NUMA zone is a node whose slots are counted zone by zone (`engine/slots/in_zones.py`). Here it is said which pods come in units, what makes a
-unit impossible whatever the nodes have, and, once seats are taken with their zones, whether every unit is in one.
+To the search, a NUMA zone is a node whose slots are counted zone by zone (`engine/slots/in_zones.py`). This module says
+which pods form units, what makes a unit impossible, and whether every seated unit is in one zone.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from bayplan.kube.topology_levels import NUMA, level_meant
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 
-# Pods that need share no zone.
+# For pods that need not share a zone.
 NO_UNIT = 0
 
 
 def is_numa(level: str | None, levels: Sequence[str]) -> bool:
-    """Whether a name means NUMA zones."""
+    """True if a level means NUMA zones."""
     return level is not None and level_meant(level, levels) == NUMA
 
 
 def zone_units(whole: Group, levels: Sequence[str]) -> dict[str, int]:
-    """By group, how many of its pods share a zone: all of them, those of a segment, or `NO_UNIT`."""
+    """Return, by group, how many pods share a zone: all, those of a segment, or `NO_UNIT`."""
     return dict(_units(whole, levels, NO_UNIT))
 
 
@@ -44,7 +44,7 @@ def _number_of_pods(group: Group) -> int:
 
 
 def unit_problem(state: ClusterState, whole: Group, units: Mapping[str, int]) -> str:
-    """Why pods cannot share a zone whatever the nodes have, by the units of each group; empty if nothing is in the way."""
+    """Return why pods cannot share a zone on any node; an empty string if nothing prevents it."""
     if not any(units.values()):
         return ""
     for group in whole.every_group():
@@ -54,23 +54,23 @@ def unit_problem(state: ClusterState, whole: Group, units: Mapping[str, int]) ->
         for pod in group.pods:
             classes.setdefault(state.classes.of(pod), pod)
         if len(classes) > 1:
-            return f"{_who(group)}pods that share a NUMA zone must be equal, and {_names(classes.values())} differ"
+            return f"{_prefix(group)}pods that share a NUMA zone must be equal, and {_names(classes.values())} differ"
         pod_class, pod = next(iter(classes.items()))
         if demand_of(pod_class.request).nothing_to_align:
             why = "kubelets align whole CPUs and memory of Guaranteed pods, and devices"
-            return f"{_who(group)}pod {pod_key(pod)} asks for nothing that a kubelet aligns to a NUMA zone: {why}"
+            return f"{_prefix(group)}pod {pod_key(pod)} asks for nothing that a kubelet aligns to a NUMA zone: {why}"
     return ""
 
 
-def in_zone_words(gang: Gang, levels: Sequence[str], bound: str) -> str:
-    """Why a gang has no place, where its pods share NUMA zones: the search speaks of nodes."""
+def bound_with_zones(gang: Gang, levels: Sequence[str], bound: str) -> str:
+    """Return why a gang does not fit, in terms of NUMA zones if its pods share them; the search speaks of nodes."""
     if is_numa(gang.whole.required, levels):
         return f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
     units = [unit for unit in zone_units(gang.whole, levels).values() if unit]
     return f"{bound}; only pods that share a NUMA zone are counted, {units[0]} at a time" if units else bound
 
 
-def _who(group: Group) -> str:
+def _prefix(group: Group) -> str:
     return f'group "{group.name}": ' if group.name else ""
 
 
@@ -78,8 +78,8 @@ def _names(pods: Iterable[Pod]) -> str:
     return " and ".join(list(map(pod_key, pods))[:2])
 
 
-def torn_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], levels: Sequence[str]) -> str:
-    """The first unit that is not in one zone, in words; empty if all are. What is only preferred is not looked at."""
+def split_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], levels: Sequence[str]) -> str:
+    """Describe the first required unit that is not in one zone; an empty string if all are."""
     for name, keys, running in _required_units(gang, seats, levels):
         zones = {zone for key in keys for each in taken[key].containers for zone in each.zones or ()}
         zones |= {zone for pod in running for some in zones_of_pod(pod).values() for zone in some}
@@ -92,7 +92,7 @@ def torn_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], 
 def _required_units(
     gang: Gang, seats: Sequence[Seat], levels: Sequence[str]
 ) -> Iterator[tuple[str, list[str], tuple[Pod, ...]]]:
-    """Each unit that must be in one zone: its name, its pods, and members that run already."""
+    """Yield each unit that must be in one zone: its name, its pods, and running members."""
     for group in gang.whole.every_group():
         if is_numa(group.required, levels):
             inside = {each.name for each in group.every_group()}

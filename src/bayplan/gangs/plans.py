@@ -1,10 +1,10 @@
-"""Plans: which part of a gang starts, if not all of it can. In comes a gang and a way to try, out goes the best part that has a place.
+"""Plans: which part of a gang starts if not all of it can.
 
-Three things may be given up, in this order: segments that are only optional for (`gangs/preferences.py`), members beyond a group's minimum, groups beyond the
-minimum of groups. So as many groups as possible start (of equally many those in the fewest preferred domains); then they grow
-beyond their minimum, group after group, lowest ranks first, each as far as it can; then as many wishes are kept as is still possible.
+Drops, in this order: preferred segments (`gangs/preferences.py`), members beyond a group's minimum, groups beyond the
+minimum of groups. So as many groups as possible start, in the fewest preferred domains; then groups grow beyond their
+minimum, lowest ranks first; then as many preferences as possible are kept.
 
-Equal groups are interchangeable, so of fifty replicas of which forty must start there are eleven plans, not billions.
+Equal groups are interchangeable: with 50 replicas of which 40 must start there are 11 plans, not billions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ from itertools import count, groupby
 from bayplan.cluster.state import pod_key
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import FOUND, GangAttempt
-from bayplan.gangs.equal_groups import ClassOf, Kinds
 from bayplan.gangs.model import Group
-from bayplan.gangs.numbers import Tried
-from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
+from bayplan.gangs.outline import Tried
+from bayplan.gangs.preferences import (
+    ClassOf,
+    GroupKinds,
+    PartTrial,
+    most_preferences,
+    preferences_of,
+    without_preferences,
+)
 from bayplan.kube.wire.core_v1 import Pod
 
-# Ways to leave groups out that are tried; beyond that only the largest groups are left out, one after another.
+# Limit on ways to leave groups out; beyond it only the largest groups are left out, one after another.
 MOST_CHOICES = 100
 
 
 @dataclass(frozen=True)
 class PartOutcome:
-    """The part of a gang that was tried and what came of it; not `complete` if a larger part may have a place, for all that is known."""
+    """A part of a gang and its search result; not `complete` if a larger part may fit as well."""
 
     whole: Group
     tried: Tried
@@ -37,29 +43,29 @@ class PartOutcome:
 
     @property
     def found(self) -> bool:
-        """True if this part has a place."""
+        """True if this part fits."""
         return self.tried.status in FOUND
 
     @property
     def status(self) -> Status:
-        """How much is known: where a larger part may have a place, this one is not called the best."""
+        """The status; never `OPTIMAL` if a larger part may fit."""
         if self.complete:
             return self.tried.status
         return Status.FEASIBLE if self.found else Status.LIMIT_REACHED
 
     def left_out(self, whole: Group) -> tuple[str, ...]:
-        """The pods of the whole gang that are not in this part."""
+        """Return the pods of the whole gang that are not in this part."""
         if self.whole is whole:
             return ()
         return tuple(sorted(_names(whole) - _names(self.whole)))
 
     def relaxed(self, whole: Group) -> tuple[str, ...]:
-        """The wishes of groups of this part that were given up."""
+        """Return the dropped preferences of groups in this part."""
         if self.whole is whole:
             return ()
         kept = {group.name: group for group in self.whole.every_group()}
-        wishes = (wish for wish in preferences_of(whole) if wish.group in kept)
-        return tuple(wish.text for wish in wishes if not wish.is_kept_by(kept[wish.group]))
+        preferences = (each for each in preferences_of(whole) if each.group in kept)
+        return tuple(each.text for each in preferences if not each.is_kept_by(kept[each.group]))
 
 
 def _names(whole: Group) -> set[str]:
@@ -67,7 +73,7 @@ def _names(whole: Group) -> set[str]:
 
 
 def best_part(attempt: GangAttempt) -> PartOutcome:
-    """The largest part of a gang that has a place; if there is none, what was said of the smallest part."""
+    """Return the largest part of a gang that fits; if none does, the result for the smallest part."""
     whole = attempt.whole
     everything = PartOutcome(whole, attempt.place(whole))
     if everything.found or not _is_optional(whole):
@@ -78,19 +84,21 @@ def best_part(attempt: GangAttempt) -> PartOutcome:
         return outcome
     outcome = _grown(outcome, whole, trial)
     if not _number_of_pods(outcome.whole):
-        return _why_nobody(everything, trial.refused, complete=outcome.complete and not trial.undecided)
+        return _smallest_refused(everything, trial.refused, complete=outcome.complete and not trial.undecided)
     kept = most_preferences(trial, outcome.whole, outcome.tried, whole)
     return PartOutcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
 
 
-def _why_nobody(everything: PartOutcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool) -> PartOutcome:
-    """No pod must start and none can: the outcome of the smallest part that has any pods."""
+def _smallest_refused(
+    everything: PartOutcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool
+) -> PartOutcome:
+    """Return the outcome of the smallest part with pods, for a gang without a minimum of which no pod fits."""
     tried = min(refused, key=lambda each: _number_of_pods(each[0]), default=(everything.whole, everything.tried))
     return PartOutcome(*tried, complete)
 
 
 def _is_optional(whole: Group) -> bool:
-    """True if anything may be given up."""
+    """True if anything can be dropped."""
     return any(
         group.least < len(group.pods) or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
         for group in whole.every_group()
@@ -98,7 +106,7 @@ def _is_optional(whole: Group) -> bool:
 
 
 def _least(group: Group) -> Group:
-    """The group with its minimum of members."""
+    """Return the group with its minimum of members."""
     return replace(
         group,
         pods=group.pods[: group.least],
@@ -107,11 +115,11 @@ def _least(group: Group) -> Group:
     )
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------------
+# -- groups ----------------------------------------------------------------------------------------------------------
 
 
 def _most_groups(least: Group, trial: PartTrial) -> PartOutcome:
-    """Of the choices with the most groups that have a place, the one in the fewest preferred domains."""
+    """Return the plan with the most groups that fits; of several, the one in the fewest preferred domains."""
     tried: list[PartOutcome] = []
     choices = _choices(least, trial.attempt.class_of)
     for _, equally_many in groupby(choices, key=_number_of_groups):
@@ -128,10 +136,10 @@ def _most_groups(least: Group, trial: PartTrial) -> PartOutcome:
 
 
 def _choices(least: Group, class_of: ClassOf) -> Iterator[Group]:
-    """Every way to leave groups out, those with the most groups first; of ways that differ only in names one."""
+    """Yield every way to leave groups out, most groups first, without ways that differ only in names."""
     order = count()
     waiting = [(-_number_of_groups(least), next(order), least)]
-    kinds = Kinds(class_of)
+    kinds = GroupKinds(class_of)
     known = {kinds.of(least)}
     while waiting:
         _, _, choice = heapq.heappop(waiting)
@@ -144,7 +152,7 @@ def _choices(least: Group, class_of: ClassOf) -> Iterator[Group]:
 
 
 def _one_group_less(group: Group) -> Iterator[Group]:
-    """Every way to leave out one group more, the last first. Members of it that run already stay members of what is around it."""
+    """Yield every way to leave out one more group, the last first. Its running members move to the parent."""
     for index in reversed(range(len(group.groups))):
         before, inner, behind = group.groups[:index], group.groups[index], group.groups[index + 1 :]
         if group.minimum_groups is not None and group.minimum_groups < len(group.groups):
@@ -155,7 +163,7 @@ def _one_group_less(group: Group) -> Iterator[Group]:
 
 
 def _without_the_largest(least: Group, trial: PartTrial) -> PartOutcome:
-    """There are too many choices to try them all: leave out the largest groups, as few of them as will do, found by halving."""
+    """Leave out the fewest of the largest groups, by bisection: there are too many choices to try them all."""
     choices = [least]
     while (smaller := min(_one_group_less(choices[-1]), key=_number_of_pods, default=None)) is not None:
         choices.append(smaller)
@@ -179,17 +187,17 @@ def _number_of_pods(group: Group) -> int:
     return sum(len(each.pods) for each in group.every_group())
 
 
-# -- members -----------------------------------------------------------------------------------------------------------------
+# -- members ---------------------------------------------------------------------------------------------------------
 
 
 def _grown(outcome: PartOutcome, whole: Group, trial: PartTrial) -> PartOutcome:
-    """Groups take members beyond their minimum, in whole segments, one group after another, as many as have a place."""
+    """Grow groups beyond their minimum, in whole segments, one group after another, as far as they fit."""
     originals = {group.name: group for group in whole.every_group()}
     for name in [group.name for group in outcome.whole.every_group()]:
         original = originals[name]
         unit = next((each.size for each in original.slices if each.required), 1)
         low, high = 0, (len(original.pods) - original.least) // unit
-        middle = high  # all of them is the likeliest
+        middle = high  # most likely all fit
         while low < high:
             if trial.budget.is_spent:
                 return replace(outcome, complete=False)

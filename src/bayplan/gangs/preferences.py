@@ -1,12 +1,9 @@
-"""Wishes: segments that a gang would like and can do without. As many are kept as can be kept together.
+"""Preferences: optional segments of a gang. As many as fit together are kept.
 
-A wish is one layer of segments of one group, or, for members that join later, one segment that runs already (`gangs/ranks/late_segments.py`). All of them are tried
-first, then each by itself: what cannot be had alone cannot be had at all. Of the others one after another is kept if it can be had with those before
-it: group after group, wide segments before narrow ones. Where that leaves some out, larger choices are tried; if there are too many of
-them, the answer is not called the best.
-
-Fewer wishes are never harder than more of them, which makes this order right, and spares most of the attempts. Of groups that differ only in
-names it does not matter whose wish is kept.
+A preference is one layer of segments of one group, or one running segment that members join later
+(`gangs/ranks/late_segments.py`). All are tried first, then each alone: what does not fit alone never fits. The rest are
+kept one by one, group after group, wide segments before narrow ones. Finally larger choices are tried, up to a limit.
+Fewer preferences are never harder to satisfy, which spares most attempts.
 """
 
 from __future__ import annotations
@@ -16,20 +13,23 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import FOUND, GangAttempt
-from bayplan.gangs.equal_groups import ClassOf, Kinds
 from bayplan.gangs.model import Group, Slices
-from bayplan.gangs.numbers import Tried
+from bayplan.gangs.outline import Tried
+from bayplan.kube.wire.core_v1 import Pod
 
-# Choices beyond those one by one that are thought of; of six wishes there are never more. Most of them need no attempt.
+# Limit on choices beyond those one by one: enough for all choices of six preferences. Most need no attempt.
 MOST_CHOICES = 64
+
+ClassOf = Callable[[Pod], PodClass]
 
 
 @dataclass
 class PartTrial:
-    """Tries parts of a gang and remembers what came of it: parts that were refused, and whether any was left undecided."""
+    """Tries parts of a gang and records which were refused, and whether any was undecided."""
 
     attempt: GangAttempt
     undecided: bool = False
@@ -37,7 +37,7 @@ class PartTrial:
 
     @property
     def budget(self) -> Budget:
-        """What is left for the decision."""
+        """The budget of the decision."""
         return self.attempt.budget
 
     def place(self, part: Group) -> Tried:
@@ -51,7 +51,7 @@ class PartTrial:
 
 @dataclass(frozen=True)
 class Preference:
-    """What a group would like: segments, or, without any, to be in one domain itself."""
+    """A group's preferred segments; without `slices`, its preference to be in one domain."""
 
     group: str
     slices: Slices | None = None
@@ -64,13 +64,13 @@ class Preference:
         return f"segments of {self.slices.size}{f' in group {self.group}' if self.group else ''}"
 
     def is_kept_by(self, group: Group) -> bool:
-        """True if the group, as it was placed, has what it optional for."""
+        """True if the group, as placed, satisfies this preference."""
         return group.required is not None if self.slices is None else self.slices in group.slices
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A part of a gang with the wishes that were kept; not `proven` if more of them might have been."""
+    """A part of a gang with the preferences it keeps; not `proven` if it might keep more."""
 
     whole: Group
     tried: Tried
@@ -78,30 +78,30 @@ class Kept:
 
 
 def preferences_of(whole: Group) -> Iterator[Preference]:
-    """All wishes of a gang: group after group, wide segments before narrow ones."""
+    """Yield all preferences of a gang: group after group, wide segments before narrow ones."""
     for group in whole.every_group():
-        if _is_wish(group):
+        if _is_preference(group):
             yield Preference(group.name)
         yield from (Preference(group.name, each) for each in group.slices if not each.required)
 
 
 def without_preferences(whole: Group) -> Group:
-    """The same groups, with nothing that is only optional for."""
+    """Return the same groups without their preferences."""
     return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
 
 
 def most_preferences(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Kept:
-    """A part of a gang, which has a place without any wish, with as many wishes of the whole as have a place together."""
+    """Return a part that fits without preferences, with as many preferences of the whole as fit together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
-    wishes = [wish for wish in preferences_of(whole) if wish.group in pods and _divides(wish, pods[wish.group])]
-    trial = _Trial(Kept(part, tried), whole, parts)
-    alike = _alike(part, whole, wishes, parts.attempt.class_of)
-    if trial.kept(wishes) is not None:
-        alike, most = [], wishes
+    preferences = [each for each in preferences_of(whole) if each.group in pods and _divides(each, pods[each.group])]
+    trial = _PreferenceTrial(Kept(part, tried), whole, parts)
+    alike = _alike(part, whole, preferences, parts.attempt.class_of)
+    if trial.kept(preferences) is not None:
+        alike, most = [], preferences
     else:
         alike = [same for same in alike if trial.kept(same[:1]) is not None]
-        most = _one_by_one(trial, alike, wishes.index)
-    larger = _larger_choices(alike, len(most), wishes.index)
+        most = _one_by_one(trial, alike, preferences.index)
+    larger = _larger_choices(alike, len(most), preferences.index)
     found = next((choice for choice in islice(larger, MOST_CHOICES) if trial.kept(choice) is not None), None)
     best = trial.kept(most if found is None else found)
     assert best is not None
@@ -110,16 +110,16 @@ def most_preferences(parts: PartTrial, part: Group, tried: Tried, whole: Group) 
 
 
 def _one_by_one(
-    trial: _Trial, alike: Sequence[Sequence[Preference]], order: Callable[[Preference], int]
+    trial: _PreferenceTrial, alike: Sequence[Sequence[Preference]], order: Callable[[Preference], int]
 ) -> list[Preference]:
-    """Wishes that are kept if each of them, in their order, is kept with those before it; asked about by halves."""
-    class_of = {wish: number for number, same in enumerate(alike) for wish in same}
+    """Keep each preference, in order, that fits together with those before it; found by bisection."""
+    class_of = {preference: number for number, same in enumerate(alike) for preference in same}
     kept: list[Preference] = []
-    # Where one has no place, no other that is like it has.
+    # If one does not fit, no other of its kind does.
     hopeless: set[int] = set()
     runs = [sorted(class_of, key=order)]
     while runs:
-        run = [wish for wish in runs.pop() if class_of[wish] not in hopeless]
+        run = [preference for preference in runs.pop() if class_of[preference] not in hopeless]
         middle = len(run) // 2
         if trial.kept([*kept, *run]) is not None:
             kept += run
@@ -133,14 +133,14 @@ def _one_by_one(
 def _larger_choices(
     alike: Sequence[Sequence[Preference]], number: int, order: Callable[[Preference], int]
 ) -> Iterator[Sequence[Preference]]:
-    """Choices of more than so many wishes, the largest first; of wishes that are alike always the first."""
+    """Yield choices of more than `number` preferences, the largest first; of equal preferences always the first."""
     for many in range(sum(map(len, alike)) - 1, number, -1):
         choices = [sorted(choice, key=order) for choice in islice(_choices(alike, many), MOST_CHOICES + 1)]
-        yield from sorted(choices, key=lambda choice: [order(wish) for wish in choice])
+        yield from sorted(choices, key=lambda choice: [order(preference) for preference in choice])
 
 
 def _choices(alike: Sequence[Sequence[Preference]], number: int) -> Iterator[list[Preference]]:
-    """Every way to choose so many wishes. Not by recursion: a gang may have thousands of groups."""
+    """Yield every choice of `number` preferences. Iterative: a gang may have thousands of groups."""
     behind = [0, *accumulate(map(len, reversed(alike)))][::-1]
     unfinished: list[tuple[int, list[Preference]]] = [(0, [])]
     while unfinished:
@@ -153,35 +153,35 @@ def _choices(alike: Sequence[Sequence[Preference]], number: int) -> Iterator[lis
         unfinished += [(index + 1, [*chosen, *same[:share]]) for share in shares]
 
 
-def _alike(part: Group, whole: Group, wishes: Sequence[Preference], class_of: ClassOf) -> list[list[Preference]]:
-    """Wishes that it makes no difference which of them are kept: the only ones of groups side by side that differ in names alone."""
+def _alike(part: Group, whole: Group, preferences: Sequence[Preference], class_of: ClassOf) -> list[list[Preference]]:
+    """Group interchangeable preferences: the only ones of sibling groups that differ in names alone."""
     originals = {group.name: group for group in whole.every_group()}
     beside = {group.name: (around.name, group) for around in part.every_group() for group in around.groups}
-    numbers = Counter(wish.group for wish in wishes)
+    numbers = Counter(preference.group for preference in preferences)
     classes: dict[Hashable, list[Preference]] = {}
-    kinds = Kinds(class_of)
-    for wish in wishes:
-        key: Hashable = wish
-        if wish.group in beside:
-            around, group = beside[wish.group]
+    kinds = GroupKinds(class_of)
+    for preference in preferences:
+        key: Hashable = preference
+        if preference.group in beside:
+            around, group = beside[preference.group]
             if sum(numbers[each.name] for each in group.every_group()) == 1:
-                original = originals[wish.group]
+                original = originals[preference.group]
                 key = (around, kinds.of(group), original.slices, original.required, original.apart)
-        classes.setdefault(key, []).append(wish)
+        classes.setdefault(key, []).append(preference)
     return list(classes.values())
 
 
-def _is_wish(group: Group) -> bool:
-    """True if a group's requirement is only a preference, and a pod in it waits for a place."""
+def _is_preference(group: Group) -> bool:
+    """True if a group's requirement is optional, and a pod in it waits."""
     return group.optional and group.required is not None and any(each.pods for each in group.every_group())
 
 
-def _divides(wish: Preference, pods: int) -> bool:
-    return wish.slices is None or pods % wish.slices.size == 0
+def _divides(preference: Preference, pods: int) -> bool:
+    return preference.slices is None or pods % preference.slices.size == 0
 
 
-class _Trial:
-    """Tries choices of wishes, each once, and none that is more than one without a place. It gave up if its time was spent before."""
+class _PreferenceTrial:
+    """Tries each choice of preferences once, skips supersets of refused ones, and gives up when the budget is spent."""
 
     def __init__(self, without: Kept, whole: Group, parts: PartTrial) -> None:
         self.gave_up = False
@@ -191,9 +191,9 @@ class _Trial:
         self._found: dict[frozenset[Preference], Kept] = {frozenset(): without}
         self._refused: list[frozenset[Preference]] = []
 
-    def kept(self, wishes: Sequence[Preference]) -> Kept | None:
-        """The part with these wishes, if it has a place."""
-        choice = frozenset(wishes)
+    def kept(self, preferences: Sequence[Preference]) -> Kept | None:
+        """Return the part with these preferences, if it fits."""
+        choice = frozenset(preferences)
         if choice in self._found or any(refused <= choice for refused in self._refused):
             return self._found.get(choice)
         if self._parts.budget.is_spent:
@@ -208,14 +208,45 @@ class _Trial:
         return self._found.get(choice)
 
 
-def _granted(group: Group, originals: Mapping[str, Group], wishes: frozenset[Preference]) -> Group:
-    """A group, and those inside it, with these wishes out of all that they have originally."""
+def _granted(group: Group, originals: Mapping[str, Group], preferences: frozenset[Preference]) -> Group:
+    """Return a group and those inside it with only these of their original preferences."""
     original = originals[group.name]
-    is_bound = not _is_wish(original) or Preference(group.name) in wishes
+    is_bound = not _is_preference(original) or Preference(group.name) in preferences
     return replace(
         group,
-        slices=tuple(each for each in original.slices if each.required or Preference(group.name, each) in wishes),
+        slices=tuple(each for each in original.slices if each.required or Preference(group.name, each) in preferences),
         required=original.required if is_bound else None,
         apart=original.apart if is_bound else None,
-        groups=tuple(_granted(each, originals, wishes) for each in group.groups),
+        groups=tuple(_granted(each, originals, preferences) for each in group.groups),
     )
+
+
+class GroupKinds:
+    """Numbers the kinds of a gang's groups: groups that differ only in names are interchangeable.
+
+    Plans share most inner groups, so kinds are cached: recomputing them took three minutes for 78 groups of 3 to 51
+    pods.
+    """
+
+    def __init__(self, class_of: ClassOf) -> None:
+        self._class_of = class_of
+        # Holding the group keeps its id from being reused.
+        self._known: dict[int, tuple[Group, int]] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, group: Group) -> int:
+        """Return the kind of a group: everything but names, inner groups in any order."""
+        known = self._known.get(id(group))
+        if known is None:
+            number = self._numbers.setdefault(self._key(group), len(self._numbers))
+            known = self._known[id(group)] = group, number
+        return known[1]
+
+    def _key(self, group: Group) -> Hashable:
+        return (
+            tuple(id(self._class_of(pod)) for pod in group.pods),
+            (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices),
+            (group.apart, group.optional),
+            tuple(pod.spec.node_name for pod in group.running),
+            frozenset(Counter(self.of(inner) for inner in group.groups).items()),
+        )

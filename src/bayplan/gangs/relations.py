@@ -1,7 +1,7 @@
-"""Gangs and the pods beside them: which nodes neighbours close to members, and what members ask of each other.
+"""Pod affinity of gangs: which nodes other pods close to members, and the rules among members.
 
-What stands outside of a gang is a mask on the slots of its pods. What members ask of each other are rules for the gang as a whole
-(`gangs/fellows.py`). Preferences give no order to seats: a gang's place is chosen by its topology.
+Other pods become a mask on slots, terms among members become rules for the whole gang (`gangs/member_rules.py`). Pod
+preferences do not order seats: the topology decides a gang's place.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.fellows import FellowRules, MemberKind, about_others, fellow_rules
+from bayplan.gangs.member_rules import MemberKind, MemberRules, about_others, member_rules
 from bayplan.gangs.model import Gang
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 
-# Different terms times different labels among members. Ten thousand ranks with the same terms are far below it.
+# Limit on different terms times different labels of members. Ten thousand ranks with equal terms stay far below it.
 MOST_PAIRS = 1_000_000
-TOO_MANY = "its pods say too many different things about each other"
+TOO_MANY = "its pods have too many different terms about each other"
 
 
 @dataclass(frozen=True)
 class GangRelations:
-    """What limits a gang's slots beside amounts. `problem` says why it must not be placed now whatever there is."""
+    """Limits on a gang's slots beyond amounts. `problem` says why it must not be placed yet."""
 
     problem: str = ""
     open_rows: dict[PodClass, Mask] = field(default_factory=dict)
-    fellows: FellowRules = field(default_factory=FellowRules)
+    fellows: MemberRules = field(default_factory=MemberRules)
 
     def limit(self, pod: PodClass, tree: Tree, slots: Counts) -> Counts:
-        """Slots by position in the tree, as far as neighbours and members that want a node each leave them."""
+        """Limit slots, by position in the tree, to those that other pods and one-per-node members leave open."""
         if pod in self.fellows.one_per_node:
             slots = np.minimum(slots, 1)
         is_open = self.open_rows.get(pod)
@@ -48,11 +48,11 @@ NO_RELATIONS = GangRelations()
 
 def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
     """False if no member has terms about other pods, and no other pod can have terms about a member."""
-    return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.speaks_of_neighbours)
+    return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.has_pod_terms)
 
 
 def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ...]:
-    """The sorts of members. It does not depend on what stands anywhere, so it can be kept as long as the gang."""
+    """Return the kinds of members. Independent of placed pods, so it can be cached with the gang."""
     found: dict[tuple[PodClass, str, frozenset[tuple[str, str]], int], MemberKind] = {}
     numbers: dict[object, int] = {}
     for pod in pods:
@@ -69,16 +69,16 @@ def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ..
 
 
 def gang_relations(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> GangRelations:
-    """What pods on the nodes and members themselves mean for a gang."""
+    """Return what other pods and the members themselves demand of a gang's place."""
     by_terms = _with_equal_terms(members)
     if len(by_terms) * len(members) > MOST_PAIRS:
         return GangRelations(TOO_MANY)
-    fellows = fellow_rules(state, members, by_terms)
+    fellows = member_rules(state, members, by_terms)
     return GangRelations(fellows.problem, _open_rows(state, members, profile), fellows)
 
 
 def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
-    """Members that say something, one for all that say the same."""
+    """Return members with terms, one for each set of equal terms."""
     found: dict[tuple[PodClass, int], MemberKind] = {}
     numbers: dict[object, int] = {}
     for each in members:
@@ -93,9 +93,10 @@ def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
 
 
 def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> dict[PodClass, Mask]:
-    """For each class, the rows that pods outside the gang leave open to all its members.
+    """Return, for each class, the rows that pods outside the gang leave open to all its members.
 
-    Members that look the same to those pods are checked once: ten thousand ranks differ only in a label that no term selects.
+    Members that look equal to those pods are checked once: ten thousand ranks differ only in a label that no term
+    selects.
     """
     found: dict[PodClass, Mask] = {}
     asked: set[object] = set()
@@ -106,9 +107,9 @@ def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Prof
         if key in asked:
             continue
         asked.add(key)
-        newcomer = member.newcomer(state, about_others(state, member, members))
+        incoming = member.incoming(state, about_others(state, member, members))
         for _, plugin in profile.relation_filters:
-            codes = plugin.refusals_of(state, newcomer)
+            codes = plugin.refusals_of(state, incoming)
             if codes is not None:
                 is_open: Mask = codes == 0
                 found[member.pod_class] = found.get(member.pod_class, is_open) & is_open

@@ -1,8 +1,7 @@
-"""Changes that would let a gang in: each is tried by the search, and its seats are taken on trial, before it is named.
+"""Changes that would let a gang in: each is searched, and its seats are taken on trial, before it is suggested.
 
-Tried are, one at a time: fewer pods, a wider required level, a level that is preferred instead of required, segments that are preferred instead of
-required, and one running workload that moves or ends. All searches share one budget of
-work; when it is used up, the rest is not tried.
+Tries, one at a time: fewer pods, a wider required level, a preferred instead of a required level, preferred instead of
+required segments, and moving or ending one running workload. All searches share one budget of work.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
 from bayplan.gangs.cycle import assume_gang, schedule_gang
@@ -20,14 +19,13 @@ from bayplan.gangs.numa_level import is_numa
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
 
-# All searches for changed gangs together take no more work than one decision may.
+# All searches together cost at most as much as one decision.
 WORK = WORK_OF_A_DECISION
-# What it takes to seat a pod for a trial, and to copy a node.
+# The cost of seating a pod on trial, and of copying a node.
 WORK_OF_A_SEAT = 100
 WORK_OF_A_NODE = 10
-# Groups that are changed one by one, and running workloads that are thought away.
+# Limits on groups that are changed one by one, and on workloads that are removed on trial.
 MOST_GROUPS = 4
 MOST_WORKLOADS = 6
 
@@ -52,7 +50,7 @@ class WiderLevel:
 
 @dataclass(frozen=True, slots=True)
 class PreferredLevel:
-    """The group would fit if `level` were preferred instead of required; in so many domains of it, if that is known."""
+    """The group would fit if `level` were preferred instead of required; in `domains` domains, if known."""
 
     group: str
     level: str
@@ -70,7 +68,7 @@ class PreferredSegments:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadGone:
-    """The gang would fit, on these nodes, if a running gang or pod were gone; `moves` if that one would have a place elsewhere."""
+    """The gang would fit, on these nodes, if a workload were gone; `moves` if that one would fit elsewhere."""
 
     name: str
     pods: int
@@ -80,7 +78,7 @@ class WorkloadGone:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running gang or pod that could make room: its pods, and how it would be placed again, None if unknown."""
+    """A running gang or pod that could make room: its pods, and the gang it would be if restarted, None if unknown."""
 
     name: str
     bound: tuple[Pod, ...]
@@ -91,7 +89,7 @@ GangRemedy = FewerPods | WiderLevel | PreferredLevel | PreferredSegments | Workl
 
 
 def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Running] = ()) -> tuple[GangRemedy, ...]:
-    """Changes that would help a gang that has no place now; `running` are workloads that could make room."""
+    """Return changes that would help a gang that does not fit; `running` are workloads that could make room."""
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     if tree is None:
         return ()
@@ -103,19 +101,19 @@ def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Runnin
         found += _other_levels(tries, gang, group, tree)
         found += _softer_segments(tries, gang, group)
     if sum(bool(group.pods) for group in groups) == 1:
-        found = [replace(each, group="") for each in found]  # there is no doubt whose change it is
+        found = [replace(each, group="") for each in found]  # only one group can be meant
     return (*found, *_without_workloads(tries, gang, running, tree))
 
 
 class _Tries:
-    """Searches for changed gangs, as many as the work allows."""
+    """Searches for changed gangs within one budget."""
 
     def __init__(self, scheduler: GangScheduler) -> None:
         self.scheduler = scheduler
         self.budget = Budget(WORK)
 
     def fits(self, gang: Gang, scheduler: GangScheduler | None = None) -> GangDecision | None:
-        """The decision for a gang that has a place; None if it has none, or if the budget is spent."""
+        """Return the decision for a gang that fits; None if it does not, or if the budget is spent."""
         if self.budget.is_spent:
             return None
         chosen = scheduler or self.scheduler
@@ -125,29 +123,28 @@ class _Tries:
 
 
 def _is_admitted(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> bool:
-    """Take every seat and give it back: counts may promise what a kubelet refuses."""
+    """Take every seat and give it back: a kubelet may refuse what counts promise."""
     taken = assume_gang(scheduler, gang, decision)
     for each in taken or ():
         scheduler.state.forget(each.pod)
     return taken is not None
 
 
-def _changed(gang: Gang, name: str, change: Callable[[Group], Group]) -> Gang:
+def _changed(gang: Gang, name: str, **changes: Any) -> Gang:
     def in_group(group: Group) -> Group:
         inner = replace(group, groups=tuple(map(in_group, group.groups)))
-        return change(inner) if group.name == name else inner
+        return replace(inner, **changes) if group.name == name else inner
 
     return replace(gang, whole=in_group(gang.whole))
 
 
 def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
-    """The largest number of pods that has a place, in whole segments; found by halving."""
+    """Yield the largest number of pods that fits, in whole segments; found by bisection."""
     unit = next((each.size for each in group.slices if each.required), 1)
     low, high = 0, (group.least - 1) // unit
     while low < high:
         middle = (low + high + 1) // 2
-        pods = group.pods[: middle * unit]
-        if tries.fits(_changed(gang, group.name, lambda each, pods=pods: replace(each, pods=pods, minimum=None))):  # type: ignore[misc]
+        if tries.fits(_changed(gang, group.name, pods=group.pods[: middle * unit], minimum=None)):
             low = middle
         else:
             high = middle - 1
@@ -156,17 +153,17 @@ def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
 
 
 def _other_levels(tries: _Tries, gang: Gang, group: Group, tree: Tree) -> Iterator[WiderLevel | PreferredLevel]:
-    """The next wider level that has room, and the same level preferred."""
+    """Yield the next wider level that fits, and the same level preferred."""
     required = group.required
     number = None if required is None else tree.level_number(required)
     if required is None or number is None:
         return
     in_zone = is_numa(required, tree.levels)
     for level in (*((HOSTNAME,) if in_zone else ()), *reversed(tree.levels[:number])):
-        if tries.fits(_changed(gang, group.name, lambda each, level=level: replace(each, required=level))):  # type: ignore[misc]
+        if tries.fits(_changed(gang, group.name, required=level)):
             yield WiderLevel(group.name, level, required)
             break
-    decision = tries.fits(_changed(gang, group.name, lambda each: replace(each, required=None, preferred=required)))
+    decision = tries.fits(_changed(gang, group.name, required=None, preferred=required))
     if decision is not None:
         label = NUMA if in_zone else HOSTNAME if number == tree.node_level else tree.levels[number]
         yield PreferredLevel(
@@ -178,22 +175,22 @@ def _softer_segments(tries: _Tries, gang: Gang, group: Group) -> Iterator[Prefer
     for each in group.slices:
         if each.required:
             slices = tuple(replace(one, required=one.required and one is not each) for one in group.slices)
-            if tries.fits(_changed(gang, group.name, lambda some, slices=slices: replace(some, slices=slices))):  # type: ignore[misc]
+            if tries.fits(_changed(gang, group.name, slices=slices)):
                 yield PreferredSegments(group.name, each.size, each.level)
                 return
 
 
-# -- room that others could make ---------------------------------------------------------------------------------------------
+# -- room that others could make -------------------------------------------------------------------------------------
 
 
 def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tree: Tree) -> Iterator[WorkloadGone]:
-    """The smallest running workload whose room would do; one that has another place before one that has none."""
+    """Yield the smallest workload whose room would do; one that fits elsewhere before one that does not."""
     ending: WorkloadGone | None = None
     for each in _promising(tries.scheduler, gang, running, tree)[:MOST_WORKLOADS]:
         if tries.budget.is_spent:
             break
         tries.budget.spend(WORK_OF_A_NODE * tree.size)
-        trial = _without(tries.scheduler, each)
+        trial = tries.scheduler.without(each.bound)
         decision = tries.fits(gang, trial)
         if decision is None or assume_gang(trial, gang, decision) is None:
             continue
@@ -209,7 +206,7 @@ def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tr
 
 
 def _promising(scheduler: GangScheduler, gang: Gang, running: Sequence[Running], tree: Tree) -> list[Running]:
-    """Workloads without which sums leave room for the gang, those with the fewest pods first; of gangs with different pods all."""
+    """Return workloads that could free enough in total, fewest pods first; all of them if pods of the gang differ."""
     by_size = sorted(running, key=lambda each: (len(each.bound), each.name))
     classes = {scheduler.state.classes.of(pod) for pod in gang.pods}
     if len(classes) != 1:
@@ -240,11 +237,3 @@ def _promising(scheduler: GangScheduler, gang: Gang, running: Sequence[Running],
         return int(after.max(initial=0))
 
     return [each for each in by_size if room(each) >= needed]
-
-
-def _without(scheduler: GangScheduler, workload: Running) -> GangScheduler:
-    """A copy of the cluster without a workload."""
-    state = scheduler.state.copy()
-    for pod in workload.bound:
-        state.remove_pod(pod_key(pod))
-    return GangScheduler(state, scheduler.trees.over(state), scheduler.profile, ClassAnswers(state))

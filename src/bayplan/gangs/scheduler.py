@@ -1,7 +1,8 @@
-"""What placing gangs needs beside the gang: the cluster, its trees, the profile, and everything that is kept per class of pods."""
+"""The context for placing gangs: the cluster, its trees, a profile, and caches per gang and per class of pods."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -9,17 +10,18 @@ import numpy as np
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.recent import Recent
-from bayplan.cluster.state import ClusterState
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.class_slots import ClassSlots
-from bayplan.gangs.fellows import MemberKind
+from bayplan.gangs.member_rules import MemberKind
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_UNIT
-from bayplan.gangs.numbers import Outline, Tried, outline_of
+from bayplan.gangs.outline import Outline, Tried, outline_of
 from bayplan.gangs.relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
 from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile
 
@@ -29,7 +31,7 @@ MOST_CLASSES = 1024
 
 @dataclass
 class GangScheduler:
-    """The cluster, its trees and a profile. What it keeps is bounded, and forgotten with the gang or the class."""
+    """The cluster, its trees and a profile, with bounded caches."""
 
     state: ClusterState
     trees: Trees
@@ -40,11 +42,11 @@ class GangScheduler:
         self._slots: Recent[_KeptSlots] = Recent(MOST_CLASSES)
         self._outlines: WeakKeyDictionary[Gang, Outline] = WeakKeyDictionary()
         self.settled: WeakKeyDictionary[Gang, Tried] = WeakKeyDictionary()
-        """Proven answers about gangs of equal pods, good as long as no slot changes."""
+        """Proven answers for gangs of equal pods, valid until a slot changes."""
         self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, whole: Group, tree: Tree) -> Outline:
-        """A gang's parts and shapes; cached for gangs that retry and have no running members."""
+        """Return a gang's parts and shapes; cached for gangs without running members."""
         if whole is not gang.whole or any(group.running for group in whole.every_group()):
             return outline_of(self.state, tree, whole)
         known = self._outlines.get(gang)
@@ -53,21 +55,29 @@ class GangScheduler:
         return known
 
     def relations(self, gang: Gang) -> GangRelations:
-        """What pods on the nodes, and the gang's own, say about where its members may be."""
+        """Return what other pods and the gang's own members demand about where it goes."""
         if not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
         return gang_relations(self.state, self.members(gang), self.profile)
 
     def members(self, gang: Gang) -> tuple[MemberKind, ...]:
-        """The sorts of a gang's members."""
+        """Return the kinds of a gang's members."""
         if gang not in self._members:
             self._members[gang] = members_of(self.state, gang.pods)
         return self._members[gang]
 
-    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT, budget: Budget = UNLIMITED) -> Counts:
-        """By position in the tree, how many pods of a class each node's kubelet would admit, at most `most`; in units that share a NUMA zone.
+    def without(self, pods: Iterable[Pod]) -> GangScheduler:
+        """Return a scheduler for a copy of the cluster without some pods."""
+        state = self.state.copy()
+        for pod in pods:
+            state.remove_pod(pod_key(pod))
+        return GangScheduler(state, self.trees.over(state), self.profile, ClassAnswers(state))
 
-        Returns the same read-only array until a count changes.
+    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT, budget: Budget = UNLIMITED) -> Counts:
+        """Return, by position in the tree, how many pods of a class each kubelet would admit, at most `most`.
+
+        With a `unit`, counts units of that many pods that share a NUMA zone. Returns the same read-only array until a
+        count changes.
         """
         key = (pod, unit)
         known = self._slots.get(key)
@@ -78,7 +88,7 @@ class GangScheduler:
 
 
 class _KeptSlots:
-    """The slots of one class, by row and as a tree's positions have them."""
+    """The slots of one class by position in a tree."""
 
     def __init__(self, slots: ClassSlots) -> None:
         self._slots = slots
@@ -86,8 +96,8 @@ class _KeptSlots:
         self._by_position: Counts = np.zeros(0, dtype=np.int64)
 
     def by_position(self, tree: Tree, most: int, budget: Budget) -> Counts:
-        """At most `most` each; the same array as long as no count has changed."""
-        counts, _ = self._slots.refresh(most, budget)
+        """Return at most `most` for each position; the same array until a count changes."""
+        counts = self._slots.refresh(most, budget)
         version, before = self._slots.version, self._made_of
         if before is None or before[:2] != (version, most) or before[2] is not tree:
             self._made_of = version, most, tree

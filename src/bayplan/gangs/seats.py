@@ -1,7 +1,7 @@
-"""Seats: from counts per position to one place for every pod, with its rank, its segment and its path in the tree.
+"""Seats: from counts per position to one place for every pod, and taking these places.
 
-Ranks follow the order of the tree, so that neighbours in rank are neighbours in the network. Where different pods share a node, they
-stand in the order in which that node's kubelet admits them (`engine/numa/mixes.py`): seats are taken from first to last.
+Ranks follow the order of the tree, so that neighbours in rank are neighbours in the network. Pods of different shapes
+on one node are seated in the order in which its kubelet admits them (`engine/numa/mixes.py`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,22 @@ from typing import overload
 
 import numpy as np
 
-from bayplan.cluster.state import pod_key
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.engine.kubelet import admit
+from bayplan.engine.numa.placement import Placement, knowledge_of, placement_of
+from bayplan.engine.slots.replay import after, unsettled
 from bayplan.gangs.model import Gang, Seat
-from bayplan.gangs.numbers import Tried
+from bayplan.gangs.outline import Tried
 from bayplan.gangs.ranks.parallelism import seated_by_groups
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.cycle import assume
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 
 class Seats(Sequence[Seat]):
-    """The seats of a decision, built lazily: a gang that keeps waiting is decided on more often than it is seated."""
+    """The seats of a decision, built lazily: a waiting gang is decided on more often than it is seated."""
 
     def __init__(self, gang: Gang, tried: Tried) -> None:
         self._of = gang, tried
@@ -60,7 +68,7 @@ def _seats(gang: Gang, tried: Tried) -> tuple[Seat, ...]:
 
 
 def _in_order_of_admission(seats: list[tuple[Seat, int, int]], tried: Tried) -> list[tuple[Seat, int, int]]:
-    """Pods of different shapes on a node change places with each other, where its kubelet wants them in another order."""
+    """Swap pods of different shapes on a node into the order in which its kubelet admits them."""
     assert tried.mixes is not None
     on_node: dict[int, list[int]] = {}
     for index, (_, position, _) in enumerate(seats):
@@ -74,7 +82,96 @@ def _in_order_of_admission(seats: list[tuple[Seat, int, int]], tried: Tried) -> 
             continue
         counts = tuple(sorted((shape, len(here)) for shape, here in by_shape.items()))
         order = tried.mixes.order(position, counts)
-        assert order is not None, "the search has asked for this mix"
+        assert order is not None, "the search found this mix"
         for place, shape in zip(places, order, strict=True):
             ordered[place] = seats[by_shape[shape].pop(0)]
     return ordered
+
+
+Seated = tuple[Decision, Pod]
+
+
+class SeatTaker:
+    """Takes the seats of one gang, each with the zones that its node's kubelet will give."""
+
+    def __init__(self, state: ClusterState, profile: Profile, answers: ClassAnswers) -> None:
+        self._state = state
+        self._profile = profile
+        self._answers = answers
+        self._on_row: dict[int, list[Seated]] = {}
+
+    @property
+    def taken(self) -> list[Decision]:
+        """All decisions, node by node."""
+        return [decision for here in self._on_row.values() for decision, _ in here]
+
+    def take(self, seat: Seat, pod: Pod) -> bool:
+        """Take a seat; False if its node no longer has it."""
+        row = self._state.rows.get(seat.node)
+        if row is None or seat.pod in self._state.pods:
+            return False
+        pod_class = self._state.classes.of(pod)
+        blocked = int(self._answers.for_class(pod_class, self._profile).blocked[row])
+        topology = self._profile.topology
+        if blocked != PASSES and (
+            topology is None or self._profile.filters[blocked // CODES_PER_FILTER] is not topology
+        ):
+            return False
+        here = self._on_row.setdefault(row, [])
+        placement = Placement() if topology is None else topology.place(self._state, pod_class, row)
+        if blocked == PASSES and placement.refusal is None:
+            remark = "" if topology is None else topology.remark(self._state, pod_class, row)
+            here.append(_decided(seat, row, placement, pod, remark=remark))
+            assume(self._state, *here[-1])
+            return True
+        return self._take_by_replay(seat, pod, row, here)
+
+    def give_back(self) -> None:
+        """Give all seats back."""
+        for decision in self.taken:
+            self._state.forget(decision.pod)
+
+    def _take_by_replay(self, seat: Seat, pod: Pod, row: int, here: list[Seated]) -> bool:
+        """Seat a pod, and members seated on the node before it, as the kubelet's replay places them.
+
+        Amounts per zone lose precision with every unreported pod: which CPUs it got, which memory is used together. So
+        if they refuse a second member, replay all of them on the node as it was before the gang.
+        """
+        state, report, topology = self._state, self._state.reports[row], self._profile.topology
+        if not here or report is None or topology is None:
+            return False
+        for decision, _ in here:
+            state.forget(decision.pod)
+        waits = state.freshness.waits_for_reports
+        if waits and state.is_ahead_of_report(row):
+            return False
+        node = knowledge_of(state, row, topology.arguments.assumptions)
+        members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for decision, each in here), (seat.pod, pod)]
+        here.clear()
+        for number, (key, each) in enumerate(members, start=1):
+            if node is None:
+                return False
+            request = state.classes.of(each).request
+            admission = admit(node, request)
+            placement = placement_of(state, node, admission, report)
+            if placement.refusal is not None:
+                return False
+            if waits and number < len(members) and unsettled(request, admission):
+                return False
+            here.append(_decided(seat, row, placement, each, key))
+            assume(state, *here[-1])
+            node = after(node, admission)
+        return True
+
+
+def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = "", remark: str = "") -> Seated:
+    decision = Decision(
+        key or seat.pod,
+        seat.node,
+        row,
+        containers=placement.containers,
+        charges=placement.charges,
+        by_amounts=placement.by_amounts,
+        remark=remark,
+    )
+    return decision, pod

@@ -1,7 +1,7 @@
-"""Whether members that run stand as their gang asks for: each group in one domain of the level that it requires.
+"""Running gangs: whether each group is in one domain of its required level, and the seats of its members.
 
-bayplan binds no gang otherwise. But pods may have had nodes before anybody put them into a gang, or from another hand, or their nodes have got other labels since. Such a gang is not called
-placed, and is told what is broken; its pods are left where they are.
+bayplan never splits a gang. But pods may have been bound before they joined it or by another scheduler, or node labels
+may have changed. A split gang is reported and does not count as placed; its pods stay where they are.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from bayplan.gangs.ranks.ranks import given_rank, index_of, written_rank, writte
 from bayplan.kube.wire.core_v1 import Pod
 
 
-def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
-    """In words, the first group whose running members are in several domains of the level that it requires; empty if there is none.
+def split_problem(gang: Gang, tree: Tree, state: ClusterState) -> str:
+    """Describe the first group whose running members are in several domains of its required level; empty if none is.
 
-    What is only optional for may be given up. Nodes outside the tree are in no domain.
+    Ignores optional requirements. Nodes outside the tree are in no domain.
     """
     for group in gang.whole.every_group():
         level = None if group.required is None or group.optional else tree.level_number(group.required)
@@ -30,21 +30,21 @@ def what_is_split(gang: Gang, tree: Tree, state: ClusterState) -> str:
             continue
         paths = ["/".join(tree.paths[level][domain]) for domain in _domains(group, level, tree, state)[:2]]
         if len(paths) > 1:
-            return split_in_words(group, *paths)
+            return split_message(group, *paths)
         zones = _zones(group) if is_numa(group.required, tree.levels) else []
         if len(zones) > 1:
-            return split_in_words(group, f"NUMA zone {zones[0]}", f"NUMA zone {zones[1]}")
+            return split_message(group, f"NUMA zone {zones[0]}", f"NUMA zone {zones[1]}")
     return ""
 
 
 def _zones(group: Group) -> list[int]:
-    """The NUMA zones that members of a group, or of groups inside it, were given, as far as their annotations tell."""
+    """Return the NUMA zones of members of a group and of groups inside it, according to their annotations."""
     pods = [pod for each in group.every_group() for pod in each.running]
     return sorted({zone for pod in pods for zones in zones_of_pod(pod).values() for zone in zones})
 
 
-def standing_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
-    """The places of running members in the order of their ranks (`_ranks`); -1 where a pod has no rank.
+def running_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
+    """Return the seats of running members by rank; rank -1 if a pod has none.
 
     The path of a node outside of the tree is its name alone.
     """
@@ -59,9 +59,9 @@ def standing_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
 
 
 def _ranks(pods: Sequence[Pod]) -> list[int]:
-    """The rank that was written on each pod with its bind, else the one that its label gives it; -1 where it has neither.
+    """Return the rank written with the bind, else the one from the pod's label, else -1.
 
-    If no pod has a rank, the indices of their controller are the ranks, unless two pods share one: tasks of one gang each count from 0.
+    If no pod has a rank, controller indices serve as ranks unless two are equal: tasks of one gang each count from 0.
     """
     found = [written_rank(pod) for pod in pods]
     found = [given_rank(pod) if rank is None else rank for pod, rank in zip(pods, found, strict=True)]
@@ -72,14 +72,14 @@ def _ranks(pods: Sequence[Pod]) -> list[int]:
     return [-1 if rank is None else rank for rank in found]
 
 
-def split_in_words(group: Group, one: str, other: str) -> str:
-    """That members of a group run in two domains of a level that must be one."""
-    who = f'group "{group.name}": ' if group.name else ""
-    return f"{who}members run in {one} and in {other}, but {group.required} is required to be one"
+def split_message(group: Group, one: str, other: str) -> str:
+    """Say that members of a group run in two domains of its required level."""
+    prefix = f'group "{group.name}": ' if group.name else ""
+    return f"{prefix}members run in {one} and in {other}, but must share one {group.required}"
 
 
 def _domains(group: Group, level: int, tree: Tree, state: ClusterState) -> Index:
-    """The numbers of the domains in which members of a group, or of groups inside it, run."""
+    """Return the domains in which members of a group, or of groups inside it, run."""
     nodes = {pod.spec.node_name for each in group.every_group() for pod in each.running}
     rows = [state.rows[node] for node in nodes if node in state.rows]
     return np.unique(tree.domain_at[level][np.isin(tree.rows, rows)])

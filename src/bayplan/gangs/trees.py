@@ -1,9 +1,7 @@
-"""The trees of a cluster by name, kept current: built when a Topology comes, again when nodes or their labels change.
+"""The trees of a cluster by name: one per Topology, and one or two for HyperNodes.
 
-Most changes of a node are not about labels. So a change only costs a look at the labels of the changed rows; the tree is built again
-(0.6 s at 50,000 nodes) if one of them matters.
-
-HyperNodes make one more tree, or two. They have names of their own and are no Topologies: only who means HyperNodes gets them.
+A tree is rebuilt (0.6 s at 50,000 nodes) only if a changed node has other values of the labels that matter. HyperNode
+trees have reserved names and are not Topologies: gangs must ask for them.
 """
 
 from __future__ import annotations
@@ -14,26 +12,27 @@ from dataclasses import dataclass, field
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, hierarchy_of
 from bayplan.cluster.topology.tree import Tree, build_hyper_tree, build_tree
-from bayplan.gangs.model import Gang
+from bayplan.engine.gangs.problem import Counts
+from bayplan.gangs.model import Gang, LevelRoom
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
 
-# What a gang without any Topology sees: all nodes side by side.
+# The tree of a cluster without any Topology: all nodes side by side.
 NO_LEVELS = ""
 SINGLE_LABEL = "nodes by "
 
 
 def single_label(label: str) -> str:
-    """The name of the tree in which nodes with the same value of one label are a domain; no Topology is needed for it."""
+    """Return the name of the tree whose domains are the values of one label; it needs no Topology."""
     return SINGLE_LABEL + label
 
 
 @dataclass(frozen=True, slots=True)
 class Topologies:
-    """What gangs can mean by levels and tiers: the levels of each Topology, widest first, and the HyperNodes.
+    """What gangs can refer to: the levels of each Topology, widest first, and HyperNodes.
 
-    These are a hierarchy, None if there are none, or a problem says why they are not a tree.
+    `hierarchy` is None without HyperNodes, or if `hyper_nodes_problem` says why they form no tree.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -42,33 +41,33 @@ class Topologies:
 
 
 def names_domains(gang: Gang, levels: Sequence[str]) -> bool:
-    """True if a gang asks for a level above the node; nodes and NUMA zones are in every tree."""
+    """True if a gang asks for a level above the node. Every tree has nodes and NUMA zones."""
     return any(level_meant(level, levels) not in (HOSTNAME, NUMA) for level in gang.levels)
 
 
 class Trees:
-    """Levels by the name of their Topology, HyperNodes, and the tree of each."""
+    """Topologies and HyperNodes, and the current tree of each."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._levels: dict[str, tuple[str, ...]] = {NO_LEVELS: ()}
         self._built: dict[str, tuple[int, Tree, dict[int, tuple[str | None, ...]]]] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
-        # The hierarchy of the current HyperNodes, or why there is none; computed on first use.
+        # Computed on first use; an error if the HyperNodes form no tree.
         self._hierarchy: Hierarchy | InvalidObject | None = None
 
     def set(self, name: str, levels: tuple[str, ...]) -> None:
-        """A Topology came or changed."""
+        """Add or change a Topology."""
         self._levels[name] = levels
         self._built.pop(name, None)
 
     def remove(self, name: str) -> None:
-        """A Topology is gone."""
+        """Remove a Topology."""
         self._levels.pop(name, None)
         self._built.pop(name, None)
 
     def set_hyper_node(self, written: HyperNode) -> bool:
-        """A HyperNode came or changed. False if it says what it said before; its status, for example, is not ours."""
+        """Add or change a HyperNode; False if its spec is unchanged."""
         known = self._hyper_nodes.get(written.metadata.name)
         self._hyper_nodes[written.metadata.name] = written
         changed = known is None or known.spec != written.spec
@@ -77,7 +76,7 @@ class Trees:
         return changed
 
     def remove_hyper_node(self, name: str) -> None:
-        """A HyperNode is gone."""
+        """Remove a HyperNode."""
         self._hyper_nodes.pop(name, None)
         self._hyper_nodes_changed()
 
@@ -88,7 +87,7 @@ class Trees:
 
     @property
     def topologies(self) -> Topologies:
-        """Everything that gangs can mean now. The HyperNodes are looked at as a whole, once after they changed."""
+        """Everything that gangs can refer to now."""
         if self._hierarchy is None and self._hyper_nodes:
             try:
                 self._hierarchy = hierarchy_of(self._hyper_nodes.values())
@@ -99,7 +98,7 @@ class Trees:
         return Topologies(self.levels, self._hierarchy)
 
     def over(self, state: ClusterState) -> Trees:
-        """The same Topologies and HyperNodes over another state."""
+        """Return the same Topologies and HyperNodes over another state."""
         trees = Trees(state)
         trees._levels.update(self._levels)
         trees._hyper_nodes.update(self._hyper_nodes)
@@ -107,19 +106,19 @@ class Trees:
 
     @property
     def names(self) -> list[str]:
-        """The Topologies that exist."""
+        """The names of the Topologies."""
         return [name for name in self._levels if name != NO_LEVELS]
 
     @property
     def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """The levels of each Topology that exists."""
+        """The levels of each Topology."""
         return {name: levels for name, levels in self._levels.items() if name != NO_LEVELS}
 
     def name_for(self, gang: Gang) -> str:
-        """The Topology that a gang means: the one it names, or the only one there is.
+        """Return the Topology for a gang: the one it names, or the only one.
 
-        A gang that speaks of no level, or only of nodes and NUMA zones, may use every node: it is placed by the only tree if that has all of them, so that
-        it stands close together.
+        A gang without levels above the node may use every node. It still uses the only tree if that contains all
+        nodes, so that its pods are close together.
         """
         if gang.topology or len(self.names) != 1:
             return gang.topology
@@ -128,7 +127,7 @@ class Trees:
         return only if names_domains(gang, self._levels[only]) or (tree is not None and not tree.outside) else NO_LEVELS
 
     def get(self, name: str) -> Tree | None:
-        """The current tree of a Topology, or of the HyperNodes; None if there is no such one."""
+        """Return the current tree of a Topology or of the HyperNodes; None if there is none."""
         if name in (HYPER_NODES, WITH_OTHER_NODES):
             hierarchy = self.topologies.hierarchy
             return None if hierarchy is None else self._current(name, hierarchy)
@@ -155,7 +154,7 @@ class Trees:
         return tree
 
     def _place(self, made_of: tuple[str, ...] | Hierarchy, row: int) -> tuple[str | None, ...]:
-        """What decides where a node stands: its name and its values of the levels, or of what HyperNodes select by."""
+        """Return what decides a node's place: its name and its values of the levels or HyperNode selectors."""
         node = self._state.nodes[row] if row < len(self._state.nodes) else None
         if node is None:
             return ()
@@ -163,3 +162,24 @@ class Trees:
             return made_of.place_key(node)
         labels = node.metadata.labels or {}
         return (node.metadata.name, *(labels.get(label) for label in made_of if label != HOSTNAME))
+
+
+NODE = "node"
+
+
+def rooms_of(tree: Tree, slots: Counts, pods: int) -> tuple[LevelRoom, ...]:
+    """Return, for each level and finally nodes, how many domains hold `pods` equal pods; `slots` are by position."""
+    rooms = []
+    for level, label in enumerate((*tree.levels, NODE)):
+        sums = tree.sums(slots, level)
+        best = int(sums.argmax()) if len(sums) else -1
+        rooms.append(
+            LevelRoom(
+                label,
+                len(sums),
+                int((sums >= pods).sum()),
+                int(sums[best]) if best >= 0 else 0,
+                tree.paths[level][best] if best >= 0 else (),
+            )
+        )
+    return tuple(rooms)

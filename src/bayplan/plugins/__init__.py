@@ -1,4 +1,4 @@
-"""One file for each behaviour users know by its name, and the registry in which a profile finds it.
+"""Filters and scores, one file for each name that users write in a scheduler configuration.
 
-A plugin turns its arguments into questions for `bayplan.engine`, and keeps no state of its own.
+In come the cluster state and a class of pods, out go codes and scores for all nodes. Start at `registry.py`.
 """

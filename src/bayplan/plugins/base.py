@@ -1,12 +1,9 @@
-"""What a plugin is: a named behaviour that judges or scores all nodes at once and keeps no state of its own.
+"""Plugin interfaces. A plugin filters or scores all nodes at once and keeps no state.
 
-A filter answers with one small number per node, 0 for "passes"; `cause` turns any other number into words. A score answers
-with 0 to 100. `reads_usage` says whether the answer can change when a pod is placed: answers of plugins that only look
-at node objects are kept until a node changes. Both are asked for many nodes at once, or, right after a placement, for the one
-node that changed; a plugin without a faster way for one node answers through `of_one_node`.
-
-What other pods mean for a pod depends on labels, which are no part of its class. `RelationPlugin` is for that: it says nothing about classes
-and judges each `Newcomer` by itself (`scheduling/relations.py` asks it). A `ComparingPlugin` scores the nodes that are left against each other.
+* A filter returns one code per node: 0 passes, and `cause` explains any other code. A score is 0 to 100.
+* `reads_usage` says whether placing a pod can change the answer. If not, the answer is kept until a node changes.
+* A `ComparingPlugin` scores the remaining nodes against each other.
+* A `RelationPlugin` looks at the labels of other pods. It judges each `IncomingPod`, not classes.
 """
 
 from __future__ import annotations
@@ -23,13 +20,12 @@ from bayplan.cluster.pods.label_selectors import Labels
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 
 
 @runtime_checkable
 class FilterPlugin(Protocol):
-    """Says which nodes a pod cannot use."""
+    """Rejects nodes that a pod cannot use."""
 
     @property
     def name(self) -> str:
@@ -42,25 +38,25 @@ class FilterPlugin(Protocol):
         ...
 
     def applies(self, pod: PodClass) -> bool:
-        """False if every node would pass, so that asking can be saved."""
+        """False if every node passes."""
         ...
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """0 for nodes that pass, else a code that `cause` explains; None if all pass."""
+        """Return 0 for nodes that pass, else a code for `cause`; None if all pass."""
         ...
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for a single node."""
-        ...
+        """Return the code of a single node."""
+        return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """What a code means, in the words of an event."""
+        """Explain a code in the words of an event."""
         ...
 
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """Says how good a node is for a pod, from 0 to 100."""
+    """Scores nodes from 0 to 100."""
 
     @property
     def name(self) -> str:
@@ -73,21 +69,21 @@ class ScorePlugin(Protocol):
         ...
 
     def applies_score(self, pod: PodClass) -> bool:
-        """False if every node would get the same score."""
+        """False if every node gets the same score."""
         ...
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """One score per node."""
+        """Return one score per node."""
         ...
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for a single node."""
-        ...
+        """Return the score of a single node."""
+        return of_one_node(self.scores, state, pod, row)
 
 
 @runtime_checkable
 class ComparingPlugin(Protocol):
-    """Says how good nodes are beside each other: what one is worth depends on who else is left."""
+    """Scores nodes relative to the other remaining nodes."""
 
     @property
     def name(self) -> str:
@@ -95,17 +91,17 @@ class ComparingPlugin(Protocol):
         ...
 
     def compares(self, pod: PodClass) -> bool:
-        """False if it has nothing to say about a class of pods."""
+        """False if all nodes are equal for a class of pods."""
         ...
 
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
-        """One score, not below 0, for each of the rows that are left."""
+        """Return one non-negative score for each remaining row."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
-    """A pod that looks for a place: what it says about others, and what others know it by."""
+class IncomingPod:
+    """A pod to be placed: its terms about other pods, and the labels that their terms match."""
 
     pod_class: PodClass
     namespace: str
@@ -115,55 +111,69 @@ class Newcomer:
 
     @property
     def known_by(self) -> tuple[str, Labels, Labels]:
-        """What a selector looks at: the namespace, its labels, and the pod's own."""
+        """What selectors match: the namespace, its labels, and the pod's labels."""
         return self.namespace, self.namespace_labels, self.labels
 
 
-class RelationPlugin(ABC):
-    """A filter and score that looks at the pods on the nodes. To a whole class of pods it has nothing to say."""
+class RelationPlugin(FilterPlugin, ScorePlugin, ABC):
+    """A filter and score by the pods on the nodes. It never applies to a whole class of pods."""
 
     name: str
     reads_usage: bool = True
 
     def applies(self, pod: PodClass) -> bool:
-        """Never to a class."""
+        """False for every class."""
         return False
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """Refuse no node, whatever the class."""
+        """Pass every node."""
         return None
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return 0
-
     def applies_score(self, pod: PodClass) -> bool:
-        """Never to a class."""
+        """False for every class."""
         return False
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """The same for every node."""
+        """Return 0 for every node."""
         return np.zeros(count(rows), dtype=np.int32)
 
-    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for every node."""
-        return 0
+    @abstractmethod
+    def details(self, state: ClusterState, incoming: IncomingPod, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+        """Name the terms and pods behind a code of these rows, one sentence each, most relevant first."""
 
     @abstractmethod
+    def refusals_of(self, state: ClusterState, incoming: IncomingPod) -> Codes | None:
+        """Return 0 for rows that pass, else a code for `cause`; None if all pass."""
+
+    @abstractmethod
+    def scores_of(self, state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Scores | None:
+        """Return a score of 0 to 100 for each remaining row; None if all are equal."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FixedRefusals(FilterPlugin):
+    """A relation plugin's codes for one pod, as a filter for any class. Remedies try classes while other pods stay."""
+
+    plugin: FilterPlugin
+    codes: Codes
+    reads_usage: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the plugin."""
+        return self.plugin.name
+
+    def applies(self, pod: PodClass) -> bool:
+        """True for every class."""
+        return True
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """Return the plugin's codes."""
+        return self.codes[rows]
+
     def cause(self, pod: PodClass, code: int) -> str:
-        """What a code means, in the words of an event."""
-
-    @abstractmethod
-    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
-        """Which terms and pods are behind a code that these rows have, one sentence each, the most telling first."""
-
-    @abstractmethod
-    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
-        """For every row 0 if it passes, else a code that `cause` explains; None if all pass."""
-
-    @abstractmethod
-    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
-        """One score of 0 to 100 for each of the rows that are left; None if they are all alike."""
+        """Return the plugin's message."""
+        return self.plugin.cause(pod, code)
 
 
 def of_one_node(
@@ -172,6 +182,6 @@ def of_one_node(
     pod: PodClass,
     row: int,
 ) -> int:
-    """What a plugin's answer for many nodes says about one."""
+    """Derive a plugin's answer for one node from its answer for many."""
     codes = answer(state, pod, slice(row, row + 1))
     return 0 if codes is None else int(codes[0])

@@ -1,7 +1,6 @@
 """NodeAffinity: node selectors, required and preferred node affinity, on label columns.
 
-Requirements compare one small number per node (`cluster/columns/labels.py`), so a selector costs microseconds however many nodes
-there are. Terms are alternatives, requirements within a term must all hold, and an empty term matches nothing.
+Terms are alternatives, all requirements of a term must hold, and an empty term matches nothing.
 """
 
 from __future__ import annotations
@@ -13,30 +12,29 @@ import numpy as np
 from bayplan.cluster.columns.labels import ABSENT, whole_number
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Mask, Rows, count
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Rows, Scores, count
 from bayplan.kube.wire.core_v1 import NodeSelectorTerm, SelectorRequirement
-from bayplan.plugins.base import of_one_node
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAffinity:
-    """Filter on what is required, score on what is preferred."""
+class NodeAffinity(FilterPlugin, ScorePlugin):
+    """Filter on required terms, score on preferred ones."""
 
     name: str = "NodeAffinity"
     reads_usage: bool = False
 
     def applies(self, pod: PodClass) -> bool:
-        """Only for pods that select nodes."""
+        """True for pods that select nodes."""
         required = pod.node_affinity.required_during_scheduling_ignored_during_execution
         return bool(pod.node_selector) or required is not None
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Only for pods with preferences."""
+        """True for pods with preferences."""
         return bool(pod.node_affinity.preferred_during_scheduling_ignored_during_execution)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """1 for nodes that do not match."""
+        """Return 1 for nodes that do not match."""
         matches = np.ones(count(rows), dtype=np.bool_)
         for key, value in pod.node_selector.items():
             matches &= _has_value(state, key, [value], rows)
@@ -50,30 +48,22 @@ class NodeAffinity:
             matches &= any_term
         return (~matches).astype(np.uint8)
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
-
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words."""
+        """Return kube-scheduler's message."""
         return "node(s) didn't match Pod's node affinity/selector"
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """Sum of the weights of matching preferences, the best possible sum being 100."""
-        wishes = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
+        """Return the weight of the matching preferences, as a percentage of all weights."""
+        preferences = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
         total = np.zeros(count(rows), dtype=np.int64)
-        for wish in wishes:
-            total += wish.weight * matches_term(state, wish.preference, rows)
-        most = sum(wish.weight for wish in wishes)
+        for preferred in preferences:
+            total += preferred.weight * matches_term(state, preferred.preference, rows)
+        most = sum(preferred.weight for preferred in preferences)
         return (total * MOST_SCORE // max(most, 1)).astype(np.int32)
-
-    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.scores, state, pod, row)
 
 
 def matches_term(state: ClusterState, term: NodeSelectorTerm, rows: Rows) -> Mask:
-    """Nodes for which every requirement of a term holds."""
+    """Return the nodes that meet every requirement of a term."""
     nodes = count(rows)
     if not term.match_expressions and not term.match_fields:
         return np.zeros(nodes, dtype=np.bool_)
@@ -100,7 +90,7 @@ def _holds(state: ClusterState, requirement: SelectorRequirement, rows: Rows) ->
             return np.asarray(state.labels.codes(key)[rows] == ABSENT)
         case "Gt" | "Lt":
             return _compares(state, key, values, rows, greater=requirement.operator == "Gt")
-    # The API server admits no other operator; from a file it may come, and then nothing matches.
+    # The API server rejects other operators; a file can still contain one.
     return np.zeros(count(rows), dtype=np.bool_)
 
 

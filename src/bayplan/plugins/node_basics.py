@@ -1,7 +1,6 @@
-"""The small filters every pod passes through: cordoned nodes, a fixed node name, taints, ports on the host.
+"""Small filters that every pod passes through: cordoned nodes, `spec.nodeName`, taints and host ports.
 
-Each one is what kube-scheduler calls by the same name. They look at node objects, so their answers are kept until a node
-changes; only host ports depend on what runs there.
+Each behaves as kube-scheduler's plugin of the same name. Only host ports depend on the pods of a node.
 """
 
 from __future__ import annotations
@@ -14,101 +13,88 @@ import numpy as np
 from bayplan.cluster.pods.pod_class import HostPort, PodClass
 from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
 from bayplan.kube.wire.core_v1 import Taint
-from bayplan.plugins.base import of_one_node
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
-_NOBODY: Mapping[int, Sequence[HostPort]] = {}
+_NO_USERS: Mapping[int, Sequence[HostPort]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUnschedulable:
-    """Cordoned nodes take only pods that tolerate it."""
+class NodeUnschedulable(FilterPlugin):
+    """Cordoned nodes accept only pods that tolerate it."""
 
     name: str = "NodeUnschedulable"
     reads_usage: bool = False
 
     def applies(self, pod: PodClass) -> bool:
-        """Not for pods that tolerate a cordon."""
-        return not any(tolerates(toleration, UNSCHEDULABLE_TAINT) for toleration in pod.tolerations)
+        """False for pods that tolerate a cordon."""
+        return not tolerated(pod, UNSCHEDULABLE_TAINT)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """1 for cordoned nodes."""
+        """Return 1 for cordoned nodes."""
         return state.columns.unschedulable[rows].astype(np.uint8)
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
-
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words."""
+        """Return kube-scheduler's message."""
         return "node(s) were unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeName:
-    """A pod that names its node can go nowhere else."""
+class NodeName(FilterPlugin):
+    """A pod with `spec.nodeName` can use only that node."""
 
     name: str = "NodeName"
     reads_usage: bool = False
 
     def applies(self, pod: PodClass) -> bool:
-        """Only for pods with `spec.nodeName`."""
+        """True for pods with `spec.nodeName`."""
         return pod.node_name is not None
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """1 for every other node."""
+        """Return 1 for every other node."""
         refused = np.ones(state.columns.size, dtype=np.uint8)
         row = state.rows.get(pod.node_name or "")
         if row is not None:
             refused[row] = 0
         return refused[rows]
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
-
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words."""
+        """Return kube-scheduler's message."""
         return "node(s) didn't match the requested node name"
 
 
 @dataclass(frozen=True, slots=True)
-class TaintToleration:
-    """Taints keep pods away unless tolerated; `PreferNoSchedule` only costs score."""
+class TaintToleration(FilterPlugin, ScorePlugin):
+    """Untolerated taints refuse pods; `PreferNoSchedule` only lowers the score."""
 
     name: str = "TaintToleration"
     reads_usage: bool = False
 
     def applies(self, pod: PodClass) -> bool:
-        """Always: a taint may stand on any node."""
+        """True: any node may be tainted."""
         return True
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Always, for the same reason."""
+        """True: any node may be tainted."""
         return True
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """1 for nodes with a taint that the pod does not tolerate."""
+        """Return 1 for nodes with an untolerated taint."""
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
             return any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)
 
         return state.taint_sets.judged(state.columns.taint_set[rows], refuses).astype(np.uint8)
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
-
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words, without the taint: nodes with different taints are counted together."""
+        """Return kube-scheduler's message, without the taint: nodes with different taints are counted together."""
         return "node(s) had untolerated taint(s)"
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """100 without untolerated soft taints, 50 with one, 33 with two: a node's score depends on no other node."""
+        """Return 100 without untolerated soft taints, 50 with one, 33 with two, independent of other nodes."""
 
         def score(taints: tuple[Taint, ...]) -> int:
             soft = sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
@@ -116,44 +102,40 @@ class TaintToleration:
 
         return state.taint_sets.judged(state.columns.taint_set[rows], score)
 
-    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.scores, state, pod, row)
-
 
 @dataclass(frozen=True, slots=True)
-class NodePorts:
-    """Two pods cannot have the same port of the same host."""
+class NodePorts(FilterPlugin):
+    """Two pods cannot use the same port of one host."""
 
     name: str = "NodePorts"
     reads_usage: bool = True
 
     def applies(self, pod: PodClass) -> bool:
-        """Only for pods that want host ports."""
+        """True for pods that request host ports."""
         return bool(pod.host_ports)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
-        """1 where another pod holds a wanted port."""
+        """Return 1 where another pod holds a requested port."""
         refused = np.zeros(state.columns.size, dtype=np.uint8)
         for port in pod.host_ports:
-            for row, held in state.port_users.get((port.protocol, port.number), _NOBODY).items():
+            for row, held in state.port_users.get((port.protocol, port.number), _NO_USERS).items():
                 if any(port.conflicts(taken) for taken in held):
                     refused[row] = 1
         return refused[rows]
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node, without a look at the others."""
+        """Check one node without looking at the others."""
         for port in pod.host_ports:
-            held = state.port_users.get((port.protocol, port.number), _NOBODY).get(row, ())
+            held = state.port_users.get((port.protocol, port.number), _NO_USERS).get(row, ())
             if any(port.conflicts(taken) for taken in held):
                 return 1
         return 0
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words."""
+        """Return kube-scheduler's message."""
         return "node(s) didn't have free ports for the requested pod ports"
 
 
 def tolerated(pod: PodClass, taint: Taint) -> bool:
-    """True if any of the pod's tolerations covers the taint."""
+    """True if one of the pod's tolerations matches the taint."""
     return any(tolerates(toleration, taint) for toleration in pod.tolerations)

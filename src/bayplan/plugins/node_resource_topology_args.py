@@ -1,8 +1,7 @@
-"""The arguments of NodeResourceTopologyMatch: scheduler-plugins' own, unchanged, and three of ours.
+"""Arguments of NodeResourceTopologyMatch: those of scheduler-plugins, unchanged, and two of our own.
 
-`filterMode` chooses whose answer is given: `Kubelet` (default: what the kubelet will really admit, under every policy) or
-`Upstream` (what scheduler-plugins answers). `assume` says what to believe about kubelets that do not report their manager
-policies. Unknown fields and values that upstream refuses are refused with the field's path.
+`filterMode` selects the verdict: `Kubelet` (default) is what the kubelet admits, `Upstream` what scheduler-plugins
+answers. `assume` fills in settings that kubelets do not report. Errors name the field's path.
 """
 
 from __future__ import annotations
@@ -23,26 +22,25 @@ from bayplan.kube.errors import field_and_problem
 LEAST_NUMA_NODES = "LeastNUMANodes"
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", LEAST_NUMA_NODES)
 PREEMPTION_MODES = ("Disabled", "Enabled")
-# Upstream says that these are wrong, but not what would be right.
+# Upstream's message does not list the allowed values of these fields.
 _ALLOWED = {"scoringStrategy.type": SCORING_STRATEGIES, "preemptionMode": PREEMPTION_MODES}
-# Weighted sums of scores stay exact in 64 bits.
+# Keeps weighted sums of scores exact in 64 bits.
 LARGEST_WEIGHT = 2**31 - 1
 
 assert set(ALLOCATION_STRATEGIES) | {LEAST_NUMA_NODES} == set(SCORING_STRATEGIES)
-
 
 _MISSING_REPORT = {folded(each.value): each for each in MissingReport}
 
 
 class FilterMode(Enum):
-    """Whose verdict the filter gives."""
+    """Which verdict the filter gives."""
 
     KUBELET = "Kubelet"
     UPSTREAM = "Upstream"
 
 
 class ArgumentError(ValueError):
-    """A configuration that cannot be used; the message starts with the field's path."""
+    """An invalid configuration; the message starts with the field's path."""
 
 
 class _Arguments(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -50,21 +48,21 @@ class _Arguments(Struct, frozen=True, rename="camel", kw_only=True, forbid_unkno
 
 
 class ResourceWeight(_Arguments, frozen=True):
-    """How much a resource counts in a score; below 1 counts as 1."""
+    """The weight of a resource in a score; values below 1 count as 1."""
 
     name: str
     weight: int = 0
 
 
 class ScoringStrategy(_Arguments, frozen=True):
-    """Which score, and the weights of its resources."""
+    """A scoring strategy and the weights of its resources."""
 
     type: str = ""
     resources: list[ResourceWeight] = []
 
 
 class CacheArguments(_Arguments, frozen=True):
-    """How scheduler-plugins keeps its copy of the reports current; unknown values are accepted as upstream does."""
+    """How scheduler-plugins keeps its reports current; like upstream, accepts unknown values."""
 
     foreign_pods_detect: str = "All"
     resync_method: str = "Autodetect"
@@ -73,7 +71,7 @@ class CacheArguments(_Arguments, frozen=True):
 
 
 class AssumeArguments(_Arguments, frozen=True):
-    """What to believe about a kubelet that does not say it."""
+    """Settings to assume for a kubelet that does not report them."""
 
     cpu_manager_policy: str = "static"
     memory_manager_policy: str = "Static"
@@ -85,7 +83,7 @@ class AssumeArguments(_Arguments, frozen=True):
 
 
 class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
-    """The arguments as written; `read_arguments` fills in the defaults."""
+    """Arguments as written; `read_arguments` fills in the defaults."""
 
     api_version: str | UnsetType = UNSET
     kind: str | UnsetType = UNSET
@@ -104,12 +102,12 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
 
     @property
     def mode(self) -> FilterMode:
-        """Whose verdict is asked for."""
+        """The filter mode after defaulting."""
         return FilterMode.KUBELET if self.filter_mode is UNSET else self.filter_mode
 
     @property
     def assumptions(self) -> Assumptions:
-        """What to believe about silent kubelets."""
+        """The settings to assume for kubelets that do not report them."""
         assume = AssumeArguments() if self.assume is UNSET else self.assume
         return Assumptions(
             cpu_manager_static=assume.cpu_manager_policy == "static",
@@ -123,7 +121,7 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
 
     @property
     def cache_implementation(self) -> str:
-        """Which of scheduler-plugins' caches these arguments select."""
+        """The scheduler-plugins cache that these arguments select."""
         if self.discard_reserved_nodes is True:
             return "DiscardReserved"
         period = self.cache_resync_period_seconds
@@ -131,7 +129,7 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Arguments that are given and change nothing: those of scheduler-plugins' caches where the ledger keeps the books."""
+        """Given arguments without effect: those of scheduler-plugins' caches while bayplan's ledger is in use."""
         if self.mode is FilterMode.UPSTREAM:
             return ()
         given = {
@@ -143,7 +141,7 @@ class NodeResourceTopologyMatchArgs(_Arguments, frozen=True):
 
     @property
     def reports(self) -> ReportSettings:
-        """Who keeps the books about reports: a cache of scheduler-plugins where its verdicts are asked for, else the ledger."""
+        """How reports are accounted for: by scheduler-plugins' cache in `Upstream` mode, else by the ledger."""
         if self.mode is FilterMode.KUBELET or self.cache_implementation == "Passthrough":
             return ReportSettings()
         period = self.cache_resync_period_seconds
@@ -174,7 +172,7 @@ def read_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
 
 
 def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
-    """Decode and default as the API machinery does, without judging the values."""
+    """Decode and default as the API machinery does, without validating values."""
     try:
         arguments = msgspec.convert(raw or {}, NodeResourceTopologyMatchArgs)
     except msgspec.ValidationError as error:
@@ -191,7 +189,7 @@ def decode_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArg
 
 
 def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
-    """The first problem, in scheduler-plugins' words where it has some; None if all is well."""
+    """Return the first problem, in scheduler-plugins' words where it has some; None if valid."""
     strategy = arguments.strategy.type
     if strategy not in SCORING_STRATEGIES:
         return f'scoringStrategy.type: Invalid value: "{strategy}": invalid ScoringStrategyType'

@@ -1,10 +1,8 @@
 """NodeResourceTopologyMatch: only nodes whose kubelet would admit the pod, best NUMA fit first.
 
-Takes scheduler-plugins' arguments unchanged. The verdict is that of the node's own Topology Manager, for every policy (`engine/numa/admission.py`). LeastNUMANodes
-goes by the zones that the kubelet would pick (`engine/numa/zones_needed.py`). With `filterMode: Upstream` the plugin answers as scheduler-plugins does
-(`bayplan.compat`).
-
-A plugin whose arguments name no strategy scores twice: fewer and closer zones first, then LeastAllocated (`scores_of`).
+Takes scheduler-plugins' arguments unchanged. The verdict is that of the node's Topology Manager, for every policy
+(`engine/numa/admission.py`); with `filterMode: Upstream` it is scheduler-plugins' (`bayplan.compat`). Without a
+scoring strategy the plugin scores twice: fewer and closer zones first, then LeastAllocated (`scores_of`).
 """
 
 from __future__ import annotations
@@ -24,11 +22,10 @@ from bayplan.engine.numa.allocation_scores import STRATEGIES, allocation_score, 
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES
 from bayplan.engine.numa.placement import Placement, place_on, within_zones
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores
 from bayplan.engine.numa.zones_needed import kubelet_least_numa_score, kubelet_least_numa_scores
 from bayplan.extensions import FILTER_MODE, compat
-from bayplan.plugins.base import ScorePlugin, of_one_node
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import (
     LEAST_NUMA_NODES,
     FilterMode,
@@ -38,8 +35,8 @@ from bayplan.plugins.node_resource_topology_args import (
 )
 
 NAME = "NodeResourceTopologyMatch"
-# How much more fewer and closer zones count than LeastAllocated. With the default weights a zone more costs 120 points and zones that are not the
-# closest cost 60: more than NodeResourcesFit can make up for (100), less than a preferred node affinity (200).
+# Weight of fewer and closer zones relative to LeastAllocated. With the default weights, one more zone costs 120 points
+# and zones that are not the closest cost 60: above NodeResourcesFit (100), below a preferred node affinity (200).
 FEWER_ZONES_FIRST = 5
 
 _KUBELET_CAUSES = {
@@ -55,44 +52,44 @@ _KUBELET_CAUSES = {
 
 
 @dataclass(frozen=True)
-class NodeResourceTopologyMatch:
-    """Filter, score and zone choice by what nodes report about their NUMA zones."""
+class NodeResourceTopologyMatch(FilterPlugin, ScorePlugin):
+    """Filter, score and zone choice by the NUMA zones that nodes report."""
 
     arguments: NodeResourceTopologyMatchArgs = field(default_factory=lambda: read_arguments(None))
     name: str = NAME
     reads_usage: bool = True
     names_strategy: bool = True
-    """False if the arguments leave the scoring strategy to bayplan."""
+    """False if the arguments name no scoring strategy."""
 
     def applies(self, pod: PodClass) -> bool:
-        """Not for pods that no manager would look at."""
+        """False for pods that no kubelet manager aligns."""
         return not demand(pod).nothing_to_align
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Pods get the same score everywhere if they are not Guaranteed, or, where zones are counted, if no manager would look at them."""
+        """False if all nodes score the same: nothing to align, or not Guaranteed where zones are not counted."""
         return not demand(pod).nothing_to_align if self._counts_zones else pod.request.guaranteed
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """One verdict per node."""
+        """Return one verdict per node."""
         return verdicts(state.columns, demand(pod), rows, self._assumptions)
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
+        """Return the verdict of one node; most nodes pass the quick check."""
         if admits_in_single_zones(state.columns, demand(pod), row, self._assumptions):
             return 0
         return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """Why."""
+        """Explain a verdict."""
         return _KUBELET_CAUSES[Verdict(code)]
 
     @property
     def zone_rules(self) -> tuple[int, ...]:
-        """The codes that mean: there is enough in the zones, but not in the zones that the policy allows."""
+        """Codes for nodes with enough resources, but not in zones that the policy allows."""
         return Verdict.NOT_IN_ONE_ZONE, Verdict.NO_COMMON_SET
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """The configured strategy."""
+        """Score by the configured strategy."""
         if self._counts_zones:
             return kubelet_least_numa_scores(
                 state.columns, state.hardware_classes, demand(pod), rows, self._assumptions
@@ -102,7 +99,7 @@ class NodeResourceTopologyMatch:
         return allocation_scores(state.columns, pod.request, rows, strategy, self._weights, as_upstream=as_upstream)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
+        """Score one node."""
         if self._counts_zones:
             return kubelet_least_numa_score(state.columns, state.hardware_classes, demand(pod), row, self._assumptions)
         if self._strategy in ONE_NODE_STRATEGIES:
@@ -112,32 +109,32 @@ class NodeResourceTopologyMatch:
         return of_one_node(self.scores, state, pod, row)
 
     def place(self, state: ClusterState, pod: PodClass, row: int) -> Placement:
-        """The zones of each container on the chosen node, or the kubelet's refusal."""
+        """Return the zones of each container on the chosen node, or the kubelet's refusal."""
         placement = place_on(state, row, pod.request, demand(pod), self._assumptions)
         return placement if pod.most_zones is None else within_zones(placement, pod.most_zones)
 
     @property
     def leaves_strategy_open(self) -> bool:
-        """Whether fewer and closer zones come first, because nothing else is configured."""
+        """True if no strategy is configured: fewer and closer zones come first."""
         return not self.names_strategy
 
     def prefers_reported(self, pod: PodClass) -> bool:
-        """Whether a pod goes to a node without a report only if no other node is left."""
+        """True if nodes without a report are a last resort for these pods."""
         prefers = self._assumptions.missing_report is MissingReport.PREFER_REPORTED
         return prefers and demand(pod).needs_report
 
     def remark(self, state: ClusterState, pod: PodClass, row: int) -> str:
-        """What a user should know about a decision for a node; empty if its zones are known or do not matter."""
+        """Return a warning for users if the pod needs the node's zones and they are unknown, else an empty string."""
         if state.columns.topology[row] > NO_TOPOLOGY or not demand(pod).needs_report:
             return ""
         return f"NUMA zones of {state.names[row]} are unknown (no NodeResourceTopology)"
 
-    # Read once: a placement in a known class has no time to read arguments again.
-
     @property
     def _as_upstream(self) -> bool:
-        """Whether amounts are scored with scheduler-plugins' rounding."""
+        """True to score with scheduler-plugins' rounding."""
         return False
+
+    # Cached: a placement in a known class has no time to read arguments again.
 
     @cached_property
     def _assumptions(self) -> Assumptions:
@@ -159,7 +156,7 @@ class NodeResourceTopologyMatch:
 def topology_match(
     arguments: NodeResourceTopologyMatchArgs, *, names_strategy: bool = True
 ) -> NodeResourceTopologyMatch:
-    """The plugin whose filter mode the arguments name."""
+    """Return the plugin for the filter mode of its arguments."""
     kind: type[NodeResourceTopologyMatch] = NodeResourceTopologyMatch
     if arguments.mode is not FilterMode.KUBELET:
         kind = compat(FILTER_MODE, arguments.mode.value)
@@ -167,7 +164,7 @@ def topology_match(
 
 
 def scores_of(plugin: ScorePlugin, weight: int) -> Iterator[tuple[ScorePlugin, int]]:
-    """The scores that a plugin of a profile stands for, with their weights."""
+    """Return the scores of a configured plugin with their weights."""
     if isinstance(plugin, NodeResourceTopologyMatch) and plugin.leaves_strategy_open:
         fewer_zones = msgspec.structs.replace(plugin.arguments, scoring_strategy=ScoringStrategy(type=LEAST_NUMA_NODES))
         yield NodeResourceTopologyMatch(fewer_zones, name=LEAST_NUMA_NODES), weight * FEWER_ZONES_FIRST

@@ -1,7 +1,7 @@
-"""NodeResourcesFit: does the node as a whole have room, and how much would stay free.
+"""NodeResourcesFit: whether a node as a whole has room, and how much would stay free.
 
-The same sums as kube-scheduler: requests of everything on the node against its allocatable, the number of pods included. The
-code of a refusal is the position of the first resource that is short, so that counts can be given per resource.
+Sums are kube-scheduler's: all requests on the node against its allocatable, the number of pods included. A refusal code
+is the position of the first resource that is short.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from bayplan.cluster.columns.columns import FIRST_RESOURCES, FloatColumn
 from bayplan.cluster.pods.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
 
 SCORED = FIRST_RESOURCES[:2]
-# So few names are not worth looking through for those that no node has.
-FEW = 16
+# With fewer names, skipping those that no node has costs more than it saves.
+MANY_RESOURCES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class NodeResourcesFit:
-    """Filter and LeastAllocated (or MostAllocated) score on the node's sums."""
+class NodeResourcesFit(FilterPlugin, ScorePlugin):
+    """Filter and LeastAllocated (or MostAllocated) score on node totals."""
 
     most_allocated: bool = False
     name: str = "NodeResourcesFit"
     reads_usage: bool = True
 
     def applies(self, pod: PodClass) -> bool:
-        """Always: every pod takes at least one place on the node."""
+        """True: every pod counts against the node's pod limit."""
         return True
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Only cpu and memory are scored."""
+        """True for pods that request cpu or memory."""
         return any(pod.request.total.get(resource) for resource in SCORED)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """1 + the position of the first short resource in `asked_of_node(pod)`."""
+        """Return 1 + the position of the first short resource in `asked_of_node(pod)`."""
         names, amounts = _as_arrays(pod)
         indexes = state.columns.indexes(names)
-        if len(indexes) > FEW:
-            # Of something that no node has, every node is short: what is asked for after it changes nothing.
-            in_vain = np.flatnonzero(indexes == state.columns.of_no_node)
-            judged = int(in_vain[0]) + 1 if len(in_vain) else len(indexes)
-            indexes, amounts = indexes[:judged], amounts[:judged]
+        if len(indexes) > MANY_RESOURCES:
+            # Every node is short of a resource that no node has, so later resources change nothing.
+            unavailable = np.flatnonzero(indexes == state.columns.of_no_node)
+            needed = int(unavailable[0]) + 1 if len(unavailable) else len(indexes)
+            indexes, amounts = indexes[:needed], amounts[:needed]
         short = _free(state, indexes, rows) < amounts
         if not np.logical_or.reduce(short, axis=None):
             return None
         return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
+        """Check one node."""
         columns = state.columns
         for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
             if columns.free[columns.index_of(name), row] < amount:
@@ -62,13 +62,13 @@ class NodeResourcesFit:
         return 0
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """`Insufficient cpu`, as kube-scheduler says it."""
+        """Return kube-scheduler's message, such as `Insufficient cpu`."""
         resource = asked_of_node(pod)[code - 1][0]
         return "Too many pods" if resource == PODS else f"Insufficient {resource}"
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """Mean over cpu and memory of the share that would stay free (or be used), as a whole number."""
-        # CPU and memory are the first two resources of every cluster, so this is a view.
+        """Return the mean percentage of cpu and memory that would stay free (or be used)."""
+        # CPU and memory are the first two resources, so this is a view.
         allocatable = state.columns.allocatable[:2, rows]
         share = state.columns.free[:2, rows] - _scored_amounts(pod)
         if self.most_allocated:
@@ -76,14 +76,14 @@ class NodeResourcesFit:
         share *= MOST_SCORE
         share /= np.maximum(allocatable, 1.0)
         np.floor(share, out=share)
-        # A node may be overcommitted, in what this pod asks for (then the filter refuses it) or in something else.
+        # A node may be overcommitted.
         np.clip(share, 0.0, float(MOST_SCORE), out=share)
         total: NDArray[np.float64] = np.add.reduce(share, axis=0)
         total /= len(SCORED)
         return total.astype(np.int32)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
+        """Score one node."""
         total = 0
         for index, name in enumerate(SCORED):
             allocatable = int(state.columns.allocatable[index, row])
@@ -95,7 +95,7 @@ class NodeResourcesFit:
 
 @kept_with_class
 def asked_of_node(pod: PodClass) -> tuple[tuple[str, int], ...]:
-    """What the node must have free, one place for the pod first. Amounts of zero ask for nothing."""
+    """Return what the node must have free: one pod first, then every non-zero amount."""
     asked = tuple((name, amount) for name, amount in pod.request.total.items() if amount)
     return ((PODS, 1), *asked)
 
@@ -112,6 +112,6 @@ def _scored_amounts(pod: PodClass) -> NDArray[np.float64]:
 
 
 def _free(state: ClusterState, indexes: NDArray[np.intp], rows: Rows) -> FloatColumn:
-    """[resource, node] of what is free of some resources on some nodes."""
+    """Return the free amounts of these resources and nodes as [resource, node]."""
     free = state.columns.free
     return free[indexes, rows] if isinstance(rows, slice) else free[indexes[:, np.newaxis], rows]

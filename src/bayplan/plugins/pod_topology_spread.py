@@ -1,9 +1,9 @@
 """PodTopologySpread: spread matching pods evenly over the values of a node label.
 
-The filter (`DoNotSchedule`) refuses a node whose place would have more than `maxSkew` pods above the emptiest place; the score
-(`ScheduleAnyway`) prefers emptier places. Counts by row come from `cluster/pods/neighbours.py` and become counts by place with
-`bincount`. The arithmetic is kube-scheduler 1.36's, including its oddities: nodes that lack the key of any constraint count for none,
-terminating pods are not counted at all, and an empty selector counts no pods but matches the pod itself.
+The filter (`DoNotSchedule`) refuses a node whose place would exceed the emptiest place by more than `maxSkew` pods.
+The score (`ScheduleAnyway`) prefers emptier places. The arithmetic is kube-scheduler 1.36's, quirks included: a node
+that lacks the key of any constraint counts for none, terminating pods do not count, and an empty selector counts no
+pods but matches the pod itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from bayplan.cluster.pods.label_selectors import EVERYTHING
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import SpreadRule
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Mask
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Scores
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import TaintToleration
 
@@ -35,96 +34,97 @@ CAUSES = {
     NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
 }
 
-# Places that a sentence names.
+# Places named in one sentence.
 MOST_PLACES = 3
 
-_NOBODY = RowCounts()
+_NO_PODS = RowCounts()
 _AFFINITY = NodeAffinity()
 _TAINTS = TaintToleration()
 
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpread(RelationPlugin):
-    """Filter on constraints that must hold, score on those that should."""
+    """Filter on `DoNotSchedule` constraints, score on `ScheduleAnyway` ones."""
 
     name: str = NAME
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """kube-scheduler's words."""
+        """Return kube-scheduler's message."""
         return CAUSES[code]
 
-    def refusals_of(self, state: ClusterState, newcomer: Newcomer) -> Codes | None:
-        """What refuses each row; of several constraints the first."""
-        rules = [rule for rule in newcomer.terms.spread if rule.required]
+    def refusals_of(self, state: ClusterState, incoming: IncomingPod) -> Codes | None:
+        """Return the code of the first constraint that refuses each row."""
+        rules = [rule for rule in incoming.terms.spread if rule.required]
         if not rules:
             return None
         has_labels = _has_labels(state, rules)
         refused: Codes = np.zeros(state.columns.size, dtype=np.uint8)
         for rule in reversed(rules):
             codes = state.labels.codes(rule.topology_key)
-            uneven = _uneven_places(state, newcomer, rule, _included(state, newcomer, rule, has_labels))
+            uneven = _uneven_places(state, incoming, rule, _included(state, incoming, rule, has_labels))
             refused[uneven[codes]] = UNEVEN
             refused[codes == ABSENT] = NO_LABEL
         return refused
 
-    def details(self, state: ClusterState, newcomer: Newcomer, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
-        """Each constraint that refuses one of the rows: its key and skew, and how many pods the places have."""
+    def details(self, state: ClusterState, incoming: IncomingPod, code: int, rows: NDArray[np.intp]) -> tuple[str, ...]:
+        """Name each constraint that refuses one of the rows: its key and skew, and the pods in each place."""
         found = []
-        for number, rule in enumerate(newcomer.terms.spread):
+        for number, rule in enumerate(incoming.terms.spread):
             if not rule.required:
                 continue
-            at = f"topologySpreadConstraints[{number}] (topologyKey {rule.topology_key}, maxSkew {rule.max_skew}, {rule.pods.selector})"
+            key, selector = rule.topology_key, rule.pods.selector
+            at = f"topologySpreadConstraints[{number}] (topologyKey {key}, maxSkew {rule.max_skew}, {selector})"
             codes = state.labels.codes(rule.topology_key)[rows]
             if code == NO_LABEL and (codes == ABSENT).any():
-                found.append(f"{at}: {int((codes == ABSENT).sum())} without the label {rule.topology_key}")
+                found.append(f"{at}: {int((codes == ABSENT).sum())} without the label {key}")
             elif code == UNEVEN:
-                found += [f"{at}: {words}" for words in _skew(state, newcomer, rule, np.unique(codes))]
+                found += [f"{at}: {words}" for words in _skew(state, incoming, rule, np.unique(codes))]
         return tuple(found)
 
-    def scores_of(self, state: ClusterState, newcomer: Newcomer, rows: NDArray[np.intp]) -> Scores | None:
-        """100 for the emptiest place and less for fuller ones, in proportion; 0 for rows that lack a label."""
-        rules = [rule for rule in newcomer.terms.spread if not rule.required]
+    def scores_of(self, state: ClusterState, incoming: IncomingPod, rows: NDArray[np.intp]) -> Scores | None:
+        """Return 100 for the emptiest place and proportionally less for fuller ones; 0 for rows that lack a label."""
+        rules = [rule for rule in incoming.terms.spread if not rule.required]
         if not rules:
             return None
         has_labels = _has_labels(state, rules)
-        judged = has_labels[rows]
-        sums = np.zeros(int(judged.sum()))
+        labelled = has_labels[rows]
+        sums = np.zeros(int(labelled.sum()))
         for rule in rules:
-            sums += _fullness(state, newcomer, rule, has_labels, rows[judged])
+            sums += _fullness(state, incoming, rule, has_labels, rows[labelled])
         scores: Scores = np.zeros(len(rows), dtype=np.int32)
         if len(sums):
-            scores[judged] = _stretched(_rounded(sums))
+            scores[labelled] = _normalized(_rounded(sums))
         return scores
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadCounts:
-    """By the code of a place: how many pods a constraint counts there, and whether it looks at the place at all."""
+    """Pods that a constraint counts, by the code of a place, and the places it considers."""
 
     before: NDArray[np.float64]
     exists: Mask
 
 
-def spread_counts(state: ClusterState, newcomer: Newcomer, rule: SpreadRule) -> SpreadCounts:
-    """What a constraint of a newcomer counts now."""
+def spread_counts(state: ClusterState, incoming: IncomingPod, rule: SpreadRule) -> SpreadCounts:
+    """Return what a constraint of an incoming pod counts now."""
     included = _included(
-        state, newcomer, rule, _has_labels(state, [each for each in newcomer.terms.spread if each.required])
+        state, incoming, rule, _has_labels(state, [each for each in incoming.terms.spread if each.required])
     )
     return SpreadCounts(_counts(state, rule, included), _places(state, rule, np.flatnonzero(included)))
 
 
 def _has_labels(state: ClusterState, rules: list[SpreadRule]) -> Mask:
-    """Nodes with the labels of all constraints; the others are counted for none of them."""
+    """Return the nodes with the labels of all constraints. Other nodes count for none."""
     has = np.ones(state.columns.size, dtype=np.bool_)
     for rule in rules:
         has &= state.labels.codes(rule.topology_key) != ABSENT
     return has
 
 
-def _included(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask) -> Mask:
-    """Nodes whose pods a constraint counts, by its inclusion policies."""
+def _included(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_labels: Mask) -> Mask:
+    """Return the nodes whose pods a constraint counts, by its inclusion policies."""
     everywhere = slice(0, state.columns.size)
-    pod, included = newcomer.pod_class, has_labels
+    pod, included = incoming.pod_class, has_labels
     if rule.honors_affinity and _AFFINITY.applies(pod):
         included = included & (_AFFINITY.refusals(state, pod, everywhere) == 0)
     if rule.honors_taints:
@@ -132,24 +132,24 @@ def _included(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_lab
     return included
 
 
-def _uneven_places(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, included: Mask) -> Mask:
-    """By the code of a place, whether one more pod there would be one too many."""
+def _uneven_places(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, included: Mask) -> Mask:
+    """Return the places, by code, where one more pod would exceed the skew."""
     exists = _places(state, rule, np.flatnonzero(included))
     counts = _counts(state, rule, included)
     fewest = counts[exists].min() if exists.sum() >= rule.min_domains else 0
-    itself = rule.pods.selector.matches(newcomer.labels)
+    itself = rule.pods.selector.matches(incoming.labels)
     uneven: Mask = counts + itself - fewest > rule.max_skew
     uneven[ABSENT] = False
     return uneven
 
 
-def _skew(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, refused: NDArray[np.int32]) -> Iterator[str]:
-    """How many pods the refused places have, and the fewest that any place has; nothing if the rule refuses none of them."""
-    known = spread_counts(state, newcomer, rule)
+def _skew(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, refused: NDArray[np.int32]) -> Iterator[str]:
+    """Pod counts of the refused places and the minimum of all places; nothing if the rule refuses none of them."""
+    known = spread_counts(state, incoming, rule)
     counts, values = known.before, state.labels.values(rule.topology_key)
     enough = int(known.exists.sum()) >= rule.min_domains
     fewest = int(counts[known.exists].min(initial=0)) if enough and known.exists.any() else 0
-    itself = rule.pods.selector.matches(newcomer.labels)
+    itself = rule.pods.selector.matches(incoming.labels)
     full = [code for code in refused if code != ABSENT and counts[code] + itself - fewest > rule.max_skew]
     if full:
         places = [f"{values[code]} has {int(counts[code])}" for code in full[:MOST_PLACES]]
@@ -164,31 +164,33 @@ def _skew(state: ClusterState, newcomer: Newcomer, rule: SpreadRule, refused: ND
 
 
 def _fullness(
-    state: ClusterState, newcomer: Newcomer, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
+    state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """How full the place of each row is. A constraint over many places weighs more, because each of them holds fewer pods."""
+    """How full the place of each row is. A constraint over many places weighs more: each place holds fewer pods."""
     if rule.topology_key == HOSTNAME:
         places = len(rows)
         counts = _tally(state, rule).per_row(state.columns.size)[rows]
     else:
         places = int(_places(state, rule, rows).sum())
-        by_code = _counts(state, rule, _included(state, newcomer, rule, has_labels))
+        by_code = _counts(state, rule, _included(state, incoming, rule, has_labels))
         counts = by_code[state.labels.codes(rule.topology_key)[rows]]
     return counts * math.log(places + 2) + (rule.max_skew - 1)
 
 
 def _tally(state: ClusterState, rule: SpreadRule) -> RowCounts:
-    return _NOBODY if rule.pods.selector == EVERYTHING else state.neighbours.tally((rule.pods,), with_terminating=False)
+    if rule.pods.selector == EVERYTHING:
+        return _NO_PODS
+    return state.neighbours.tally((rule.pods,), with_terminating=False)
 
 
 def _counts(state: ClusterState, rule: SpreadRule, included: Mask) -> NDArray[np.float64]:
-    """By the code of a place, how many pods that are counted stand on nodes that are."""
+    """Return the number of counted pods on included nodes, by the code of a place."""
     codes = state.labels.codes(rule.topology_key)
     return _tally(state, rule).by_code(codes, len(state.labels.values(rule.topology_key)), included)
 
 
 def _places(state: ClusterState, rule: SpreadRule, rows: NDArray[np.intp]) -> Mask:
-    """By code, whether any of the rows is in that place."""
+    """Return the places, by code, that contain any of the rows."""
     codes = state.labels.codes(rule.topology_key)
     there = np.zeros(len(state.labels.values(rule.topology_key)), dtype=np.bool_)
     there[codes[rows]] = True
@@ -196,14 +198,14 @@ def _places(state: ClusterState, rule: SpreadRule, rows: NDArray[np.intp]) -> Ma
 
 
 def _rounded(sums: NDArray[np.float64]) -> NDArray[np.int64]:
-    """To the nearest whole number, halves upwards as Go rounds them, and not to the even one as NumPy would."""
+    """Round halves up as Go does; NumPy would round them to even."""
     whole = np.trunc(sums)
     return (whole + (sums - whole >= 0.5)).astype(np.int64)
 
 
-def _stretched(fullness: NDArray[np.int64]) -> NDArray[np.int64]:
+def _normalized(fullness: NDArray[np.int64]) -> NDArray[np.int64]:
     least, most = int(fullness.min()), int(fullness.max())
     if most == 0:
         return np.full(len(fullness), MOST_SCORE, dtype=np.int64)
-    stretched: NDArray[np.int64] = MOST_SCORE * (most + least - fullness) // most
-    return stretched
+    normalized: NDArray[np.int64] = MOST_SCORE * (most + least - fullness) // most
+    return normalized

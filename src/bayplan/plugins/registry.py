@@ -1,4 +1,4 @@
-"""All plugins by the names users write in a scheduler configuration, in the order in which filters are asked."""
+"""All plugins by the names that users write in a scheduler configuration, in filter order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     NUMA_AWARE: lambda arguments: _without_arguments(PolicyGate(), arguments),
     NUMA_ZONE_LIMIT: lambda arguments: _without_arguments(NumaZoneLimit(), arguments),
 }
-# More of a plugin than its usual part, where a configuration names it.
+# Replaces the default plugin where a configuration names it.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     NUMA_AWARE: lambda arguments: numa_aware(read_numa_aware_arguments(arguments)),
 }
@@ -54,12 +54,12 @@ WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
 
 
 def is_added(name: str) -> bool:
-    """Whether a package adds a plugin of this name."""
+    """True if another package adds a plugin of this name."""
     return name not in FACTORIES and name in registered(PLUGINS)
 
 
 def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: bool = False) -> FilterPlugin:
-    """A plugin with its arguments; raises `ArgumentError` naming the field if they cannot be used."""
+    """Build a plugin; raises `ArgumentError` naming the invalid field."""
     if is_added(name):
         plugin: FilterPlugin = load(PLUGINS, name)(arguments)
         return plugin
@@ -67,14 +67,18 @@ def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: boo
 
 
 def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -> FilterPlugin:
-    extra = sorted(set(arguments or {}) - {"apiVersion", "kind"})
-    if extra:
-        raise ArgumentError(f"{extra[0]}: {plugin.name} takes no such argument")
+    _reject_extra(arguments or {}, plugin.name)
     return plugin
 
 
+def _reject_extra(arguments: dict[str, Any], name: str, *allowed: str) -> None:
+    extra = sorted(set(arguments) - {"apiVersion", "kind", *allowed})
+    if extra:
+        raise ArgumentError(f"{extra[0]}: {name} takes no such argument")
+
+
 def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
-    """kube-scheduler's `scoringStrategy.type`, LeastAllocated or MostAllocated on cpu and memory."""
+    """Read kube-scheduler's `scoringStrategy.type`: LeastAllocated or MostAllocated on cpu and memory."""
     given = dict(arguments)
     strategy = given.pop("scoringStrategy", None) or {}
     extra = sorted(set(given) - {"apiVersion", "kind"})
@@ -92,12 +96,8 @@ def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
 
 
 def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
-    """kube-scheduler's `InterPodAffinityArgs`."""
-    extra = sorted(
-        set(arguments) - {"apiVersion", "kind", "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods"}
-    )
-    if extra:
-        raise ArgumentError(f"{extra[0]}: InterPodAffinity takes no such argument")
+    """Read kube-scheduler's `InterPodAffinityArgs`."""
+    _reject_extra(arguments, "InterPodAffinity", "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
     weight = arguments.get("hardPodAffinityWeight", 1)
     if type(weight) is not int or not 0 <= weight <= 100:
         raise ArgumentError(f"hardPodAffinityWeight: Invalid value: {weight!r}: must be a whole number from 0 to 100")
@@ -108,16 +108,14 @@ def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
 
 
 def _topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
-    """kube-scheduler's `PodTopologySpreadArgs`. Default constraints count pods by Services and ReplicaSets, which bayplan does not read."""
-    extra = sorted(set(arguments) - {"apiVersion", "kind", "defaultConstraints", "defaultingType"})
-    if extra:
-        raise ArgumentError(f"{extra[0]}: PodTopologySpread takes no such argument")
+    """Read kube-scheduler's `PodTopologySpreadArgs`, without default constraints."""
+    _reject_extra(arguments, "PodTopologySpread", "defaultConstraints", "defaultingType")
     kind = arguments.get("defaultingType", "System")
     if kind not in ("System", "List"):
         raise ArgumentError(f'defaultingType: Invalid value: "{kind}": must be System or List')
     if arguments.get("defaultConstraints"):
         raise ArgumentError(
-            "defaultConstraints: must be empty: whom they count is up to Services and ReplicaSets, which bayplan does not read;"
-            " write topologySpreadConstraints on the pods"
+            "defaultConstraints: must be empty: they depend on Services and ReplicaSets, which bayplan does not read;"
+            " set topologySpreadConstraints on the pods"
         )
     return PodTopologySpread()

@@ -1,17 +1,15 @@
-"""`numa-aware`: Volcano's plugin. Pods choose nodes by Topology Manager policy, and the node that needs the fewest NUMA zones is best.
+"""`numa-aware`: Volcano's plugin. Pods select nodes by Topology Manager policy; fewer NUMA zones score higher.
 
-A pod asks for a policy in the annotation `volcano.sh/numa-topology-policy`:
+The annotation `volcano.sh/numa-topology-policy` of a pod selects nodes:
 
-    none, or nothing      any node; a node whose kubelet aligns pods must be able to admit it
+    none, or absent       any node; a node whose kubelet aligns pods must be able to admit it
     best-effort           nodes with that policy
     restricted            nodes with that policy whose kubelet would admit the pod
     single-numa-node      likewise
 
-The node's kubelet is judged as `NodeResourceTopologyMatch` does it: all resources, init containers, both scopes; only the gate in front and the
-score are this plugin's own. With `compatibility: volcano` the answer is Volcano's (`bayplan.compat`). A profile that
-asks for it does without `NodeResourceTopologyMatch`, which would refuse more, unless that is switched on by name.
-
-Arguments: `weight` of the score, `matchPolicyless` (a pod with a policy may also use nodes without one), `compatibility`.
+The admission verdict is `NodeResourceTopologyMatch`'s; the policy gate and the score are this plugin's. With
+`compatibility: volcano` the verdict is Volcano's (`bayplan.compat`), and `NodeResourceTopologyMatch` is off unless the
+profile enables it by name. `matchPolicyless` lets pods with a policy use nodes without one.
 """
 
 from __future__ import annotations
@@ -31,8 +29,7 @@ from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import relative_width_scores
-from bayplan.engine.numa.rows import Codes, Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.extensions import NUMA_AWARE, compat
 from bayplan.kube.errors import field_and_problem
@@ -53,7 +50,7 @@ AS_VOLCANO_ALONE = (
 
 
 class NumaAwareArgs(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """The arguments as written."""
+    """Arguments as written."""
 
     api_version: str = ""
     kind: str = ""
@@ -66,7 +63,7 @@ def read_arguments(raw: dict[str, Any] | None) -> NumaAwareArgs:
     """Decode and validate; raises `ArgumentError` naming the field."""
     unknown = sorted(set(raw or {}) - {*ARGUMENTS, "apiVersion", "kind"})
     if unknown:
-        raise ArgumentError(f"{unknown[0]}: is no argument of {NAME}; there are {', '.join(ARGUMENTS)}")
+        raise ArgumentError(f"{unknown[0]}: {NAME} takes no such argument; it takes {', '.join(ARGUMENTS)}")
     try:
         arguments = msgspec.convert(raw or {}, NumaAwareArgs)
     except msgspec.ValidationError as error:
@@ -82,7 +79,7 @@ def read_arguments(raw: dict[str, Any] | None) -> NumaAwareArgs:
 
 
 class GateRefusal(IntEnum):
-    """Why a node is not even looked at; below these numbers is the kubelet's `Verdict`."""
+    """Why a node fails the policy gate; smaller codes are the kubelet's `Verdict`."""
 
     NO_REPORT = 16
     NOT_STATIC = 17
@@ -90,22 +87,22 @@ class GateRefusal(IntEnum):
     NO_FREE_CPUS = 19
     NOT_ASSIGNABLE = 20
     OTHER_POLICY = 32
-    """To this the number of the node's policy is added."""
+    """Plus the number of the node's policy."""
 
 
 @dataclass(frozen=True)
 class NumaAware(NodeResourceTopologyMatch):
-    """Filter by policy and by what the node's kubelet would admit; score by the number of zones."""
+    """Filter by policy and by the kubelet's admission; score by the number of zones."""
 
     name: str = NAME
     settings: NumaAwareArgs = field(default_factory=NumaAwareArgs)
 
     def applies(self, pod: PodClass) -> bool:
-        """To pods that ask for a policy, and to those that a kubelet would align."""
+        """True for pods that ask for a policy or that a kubelet aligns."""
         return pod.numa_policy not in NO_POLICIES or super().applies(pod)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """The gate first, then the verdict of the node's kubelet."""
+        """Apply the policy gate, then the kubelet's verdict."""
         at_the_gate = self._gate(state, pod, rows)
         by_kubelet = super().refusals(state, pod, rows)
         if at_the_gate is None or by_kubelet is None:
@@ -113,35 +110,27 @@ class NumaAware(NodeResourceTopologyMatch):
         return np.where(at_the_gate != 0, at_the_gate, by_kubelet)
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
+        """Check one node; the superclass has a shortcut that skips the gate."""
         return of_one_node(self.refusals, state, pod, row)
 
     def cause(self, pod: PodClass, code: int) -> str:
-        """Why."""
+        """Explain a code."""
         if code < GateRefusal.NO_REPORT:
             return super().cause(pod, code)
         return _words(pod.numa_policy, code)
 
     def applies_score(self, pod: PodClass) -> bool:
-        """Nodes are compared with each other (`scores_among`); no node has a score of its own."""
+        """False: nodes are scored against each other (`scores_among`)."""
         return False
 
-    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """See `applies_score`."""
-        return np.zeros(count(rows), dtype=np.int32)
-
-    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """See `applies_score`."""
-        return 0
-
     def compares(self, pod: PodClass) -> bool:
-        """Whatever the policy that a pod asks for, it should go where it needs the fewest zones."""
+        """True for Guaranteed pods with something to align, whatever policy they ask for."""
         return pod.request.guaranteed and bool(self.settings.weight) and not demand(pod).nothing_to_align
 
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
-        """`weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's whole numbers.
+        """Return `weight * (100 - 100 * zones needed / most zones needed)`, in Volcano's integer arithmetic.
 
-        A node whose zones are unknown needs as many as the worst of the others: it gets the formula's lowest score and does not change theirs.
+        A node with unknown zones gets the lowest score and does not change the others.
         """
         needed = zones_needed(state.columns, state.hardware_classes, demand(pod), rows, self._assumptions)
         needed = np.where(needed == NOT_KNOWN, max(int(needed.max()), 1), needed)
@@ -149,7 +138,7 @@ class NumaAware(NodeResourceTopologyMatch):
 
     @property
     def as_volcano(self) -> bool:
-        """The answer is Volcano's, not the kubelet's."""
+        """True if the verdict is Volcano's instead of the kubelet's."""
         return self.settings.compatibility == VOLCANO
 
     def _gate(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
@@ -157,36 +146,32 @@ class NumaAware(NodeResourceTopologyMatch):
 
 
 @dataclass(frozen=True)
-class PolicyGate:
-    """The gate alone, in every profile that neither switches `numa-aware` on by name nor off: a pod's policy is honoured either way."""
+class PolicyGate(FilterPlugin):
+    """The policy gate alone: active in every profile that neither enables nor disables `numa-aware` by name."""
 
     assumptions: Assumptions = field(default_factory=Assumptions)
     name: str = NAME
     reads_usage: bool = True
 
     def applies(self, pod: PodClass) -> bool:
-        """To pods that ask for a policy."""
+        """True for Guaranteed pods that ask for a policy."""
         return pod.numa_policy not in NO_POLICIES and pod.request.guaranteed
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
-        """One code per node."""
+        """Return one code per node."""
         return _gate(state, pod, rows, self.assumptions)
 
-    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
-        """The same for one node."""
-        return of_one_node(self.refusals, state, pod, row)
-
     def cause(self, pod: PodClass, code: int) -> str:
-        """Why."""
+        """Explain a code."""
         return _words(pod.numa_policy, code)
 
 
 def _gate(
     state: ClusterState, pod: PodClass, rows: Rows, assumptions: Assumptions, *, match_policyless: bool = False
 ) -> Codes | None:
-    """Codes of nodes whose policy is not the one that the pod asks for; None if it asks for none."""
+    """Return a code for nodes whose policy is not the requested one; None if the pod asks for none."""
     policy = pod.numa_policy
-    # A kubelet aligns no CPUs of other pods, so there is nothing to choose a node for.
+    # Kubelets align only Guaranteed pods.
     if policy in NO_POLICIES or not pod.request.guaranteed:
         return None
     if policy not in POLICIES:
@@ -204,7 +189,7 @@ def _gate(
 
 
 def numa_aware(settings: NumaAwareArgs) -> NumaAware:
-    """The plugin with the verdict that its arguments name."""
+    """Return the plugin for the `compatibility` of its arguments."""
     if settings.compatibility == KUBELET:
         return NumaAware(settings=settings)
     plugin: NumaAware = compat(NUMA_AWARE, settings.compatibility)(settings=settings)
@@ -212,7 +197,7 @@ def numa_aware(settings: NumaAwareArgs) -> NumaAware:
 
 
 def answers_as_volcano(plugins: Iterable[FilterPlugin | ScorePlugin]) -> bool:
-    """True if one of the plugins is `numa-aware` with Volcano's answers, to which nothing else may add refusals unasked."""
+    """True if one of the plugins is `numa-aware` with Volcano's verdict."""
     return any(isinstance(plugin, NumaAware) and plugin.as_volcano for plugin in plugins)
 
 
@@ -223,5 +208,5 @@ def _words(policy: str, code: int) -> str:
     return {
         GateRefusal.NO_REPORT: f"node reports no NUMA topology, the pod asks for topology policy {policy}",
         GateRefusal.NOT_STATIC: f"node's CPU Manager is not static, the pod asks for topology policy {policy}",
-        GateRefusal.UNKNOWN_POLICY: f'annotation {POLICY}: "{policy}" is no policy; expected {", ".join(POLICIES)}',
+        GateRefusal.UNKNOWN_POLICY: f'annotation {POLICY}: unknown policy "{policy}"; expected {", ".join(POLICIES)}',
     }[GateRefusal(code)]

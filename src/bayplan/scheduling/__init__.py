@@ -1,4 +1,5 @@
 """One pod: from a waiting pod to a `Decision`.
 
-The cluster's state, a pod and a profile come in; a node with its zones, or the data behind a "no", goes out. Start reading at `cycle.py`.
+In come the cluster state, a pod and a profile. Out goes a node with its zones, or the data behind a "no". Start at
+`cycle.py`.
 """

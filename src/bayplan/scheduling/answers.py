@@ -1,8 +1,7 @@
-"""Answers kept per pod class and repaired from the change log: a placement costs what changed, not what exists.
+"""Answers cached per pod class and repaired from the change log: a placement costs what changed, not what exists.
 
-For each class of pods one `ClassAnswer` holds, for every node, which filter refuses it and how good it is. `refresh` asks
-the plugins again only for rows that the change log names; the first time, or after a long sleep, it asks for all of them.
-`scheduling/cycle.py` picks the best row.
+A `ClassAnswer` holds, for every node, which filter refuses it and its score. `refresh` asks the plugins again only for
+changed rows, or for all rows after many changes. `scheduling/cycle.py` picks the best row.
 """
 
 from __future__ import annotations
@@ -16,46 +15,45 @@ from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.numa.rows import Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Rows, Scores
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1
-# Added to the rank of nodes that a class prefers whatever the scores are; scores and weights are limited to stay below it.
+# Added to the rank of nodes that a class prefers regardless of scores, which always stay below it.
 PREFERRED = 1 << 30
-# A row that holds no node. No filter reaches this number: 127 filters fit below it.
+# A row without a node. No filter reaches this number: 127 filters fit below it.
 NO_NODE = np.int16(0x7FFF)
 
 
 class Answer(Protocol):
-    """For every row: `blocked`, which filter refuses it and why, and `rank`, its score where it passes, else -1."""
+    """For every row, which filter refuses it and why (`blocked`), and its score (`rank`)."""
 
     blocked: Blocked
 
     @property
     def rank(self) -> Scores:
-        """By row the score where the node passes, else -1."""
+        """The score of each row that passes, else -1."""
         ...
 
     @property
     def refused_by_replay(self) -> dict[int, Admission]:
-        """Rows that counting would take and the kubelet's replay does not."""
+        """Rows that pass all filters but that the kubelet's replay refuses."""
         ...
 
     def refuse(self, row: int, admission: Admission) -> None:
-        """Keep a replay's refusal: the row is not proposed again until something changes there."""
+        """Record a replay's refusal: the row is skipped until it changes."""
         ...
 
 
 def score_in(rank: int) -> int:
-    """The weighted scores in the rank of a node that passes."""
+    """Return the weighted scores contained in a rank."""
     return rank & (PREFERRED - 1)
 
 
 class ClassAnswer:
-    """One class's answer for every row. `rank` is the score where the node passes, with `PREFERRED` where the class prefers the node, else -1.
+    """One class's answer for every row. `rank` is the score, plus `PREFERRED` if the class prefers the node, else -1.
 
-    Gangs ask only which nodes pass, so nothing is scored before the first look at `rank`.
+    Nothing is scored before the first access to `rank`: gangs only ask which nodes pass.
     """
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile) -> None:
@@ -73,7 +71,7 @@ class ClassAnswer:
 
     @property
     def rank(self) -> Scores:
-        """By row the score where the node passes, else -1."""
+        """The score of each row that passes, else -1."""
         if self._rank is None:
             size = len(self.blocked)
             self._score_of_node, self._rank = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
@@ -83,7 +81,7 @@ class ClassAnswer:
         return self._rank
 
     def refresh(self) -> ClassAnswer:
-        """Bring the answer up to date with the state's change logs."""
+        """Bring the answer up to date with the change logs."""
         state = self._state
         node_log, usage_log = state.node_log, state.usage_log
         if self._node_cursor == node_log.end and self._usage_cursor == usage_log.end:
@@ -109,17 +107,17 @@ class ClassAnswer:
         return self
 
     def refuse(self, row: int, admission: Admission) -> None:
-        """Keep a replay's refusal: the row is not proposed again until something changes there."""
+        """Record a replay's refusal: the row is skipped until it changes."""
         self.refused_by_replay[row] = admission
         self.rank[row] = NOT_USABLE
 
     @property
     def blocked_by_node(self) -> Blocked:
-        """Refusals by filters that look at node objects alone, whatever is in use."""
+        """Refusals by filters that look at node objects alone."""
         return self._blocked_by_node
 
     def bytes_per_node(self) -> float:
-        """Memory this answer needs for each node."""
+        """Return the memory this answer needs per node."""
         arrays = (self._blocked_by_node, self._score_of_node, self.blocked, self.rank)
         return sum(array.nbytes for array in arrays) / max(len(self.blocked), 1)
 
@@ -156,7 +154,7 @@ class ClassAnswer:
         self.rank[rows] = np.where(self.blocked[rows] == PASSES, score, NOT_USABLE)
 
     def _judge_usage_of_one(self, row: int) -> None:
-        """The common case: one placement since the last question changed one row."""
+        """Handle the common case: one placement changed one row."""
         blocked = int(self._blocked_by_node[row])
         if blocked == PASSES:
             blocked = self._profile.blocked_by_usage_of_one(self._state, row)
@@ -172,7 +170,7 @@ class ClassAnswer:
 
 
 class ClassAnswers:
-    """All answers of one state, by profile and pod class; the class that was asked for longest ago makes room."""
+    """An LRU cache of answers by profile and pod class."""
 
     def __init__(self, state: ClusterState, most: int = 1024) -> None:
         self._state = state
@@ -180,16 +178,16 @@ class ClassAnswers:
         self._answers: dict[tuple[str, PodClass], ClassAnswer] = {}
 
     def for_class(self, pod: PodClass, profile: Profile) -> ClassAnswer:
-        """The current answer for a class of pods."""
+        """Return the current answer for a class of pods."""
         key = (profile.name, pod)
         answer = self._answers.pop(key, None) or ClassAnswer(self._state, pod, profile)
-        self._answers[key] = answer  # last in the order of the dictionary
+        self._answers[key] = answer  # most recently used
         if len(self._answers) > self._most:
             del self._answers[next(iter(self._answers))]
         return answer.refresh()
 
     def rows_refused_for_zones(self, pod: PodClass, profile: Profile) -> Iterator[int]:
-        """Nodes that the profile's NUMA filter refuses to a class of pods, after everything before it let them pass."""
+        """Yield the nodes that only the profile's NUMA filter refuses, after all filters before it passed."""
         blocked = self.for_class(pod, profile).blocked
         for position, plugin in enumerate(profile.filters):
             if plugin is profile.topology:

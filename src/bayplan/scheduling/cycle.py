@@ -1,9 +1,8 @@
-"""Place one pod: the heart of bayplan, and the place to start reading.
+"""Schedule one pod. Start reading here.
 
-    class of the pod -> refresh its answers -> what pods beside it say -> best row -> zones on that node -> Decision
+    class of the pod -> its cached answer -> effect of other pods -> best row -> zones on that node -> Decision
 
-Everything before and after is up to the caller (a command, the scheduler, the simulator), including what happens to the `Decision`
-(printed, bound, explained). This module changes only the cached answers; `assume` takes the amounts.
+The caller (a command, the scheduler, the simulator) prints, binds or explains the `Decision`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers, score_in
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
 Choice = Callable[[Sequence[int]], int]
@@ -34,10 +33,10 @@ def schedule_one(
     explain: bool = True,
     choose: Choice | None = None,
 ) -> Decision:
-    """Decide where one pod goes. The state stays as it is.
+    """Decide where one pod goes, without changing the state.
 
-    Finding the reasons of a "no" costs more than finding the "no"; who only tries again passes `explain=False`. `choose` takes one of
-    the rows with the best score; without it, it is the lowest.
+    Explaining a "no" costs more than finding it: pass `explain=False` to retry. `choose` breaks ties; by default
+    the lowest row wins.
     """
     key = pod_key(pod)
     pod_class = state.classes.of(pod)
@@ -50,8 +49,8 @@ def schedule_one(
         return Decision(key, None)
     if row < 0:
         refused = list(answer.refused_by_replay.items())
-        newcomer = newcomer_of(state, pod, pod_class)
-        return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused, newcomer))
+        incoming = incoming_pod(state, pod, pod_class)
+        return Decision(key, None, shortfall=shortfall_of(state, pod_class, profile, answer, refused, incoming))
     return Decision(
         key,
         state.names[row],
@@ -65,7 +64,7 @@ def schedule_one(
 
 
 def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
-    """Take what a decision promises, so that the next one sees it."""
+    """Take the amounts of a decision, so that the next decision sees them."""
     pod_class = state.classes.of(pod)
     state.assume(decision.pod, decision.row, pod_class, decision.charges, by_amounts=decision.by_amounts)
     state.stands(decision.pod, pod)
@@ -74,10 +73,10 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
 def best_node(
     state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, choose: Choice | None = None
 ) -> tuple[int, Placement]:
-    """The best row and the zones there; row -1 if there is none. Equal scores go to the lowest row, or to whom `choose` takes.
+    """Return the best row and its zones; row -1 if there is none. `choose` breaks ties, by default the lowest row wins.
 
-    The columns propose, the kubelet's replay disposes: where a pod's containers depend on each other, counting can be wrong
-    about a node. Then the answer remembers it, and the next best is tried.
+    Counting can be wrong about a node whose containers depend on each other. If the kubelet's replay refuses the node,
+    the answer remembers it and the next best is tried.
     """
     while len(answer.rank):
         row = int(answer.rank.argmax())
@@ -93,14 +92,14 @@ def best_node(
 
 
 def ranking(answer: Answer, most: int) -> list[int]:
-    """The best rows, best first; equal scores in row order."""
+    """Return the best rows, best first; equal scores in row order."""
     usable = np.nonzero(answer.rank != NOT_USABLE)[0]
     order = np.argsort(-answer.rank[usable], kind="stable")[:most]
     return [int(row) for row in usable[order]]
 
 
 def why_not_yet(pod: Pod, pod_class: PodClass) -> str:
-    """Why a pod must not be placed now whatever the nodes say; an empty text if it may."""
+    """Return why a pod must not be placed yet on any node; an empty string if it may."""
     gates = [gate.name for gate in pod.spec.scheduling_gates or []]
     if gates:
         return f"waits for scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"

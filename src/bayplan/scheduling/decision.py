@@ -1,7 +1,6 @@
 """A decision as data: where a pod goes and what it takes, or why it goes nowhere.
 
-`schedule_one` returns one of these; `explain/` turns it into sentences, tables and pictures, and the long-running services
-turn it into bindings and events. Nothing here computes anything.
+`schedule_one` returns it, `explain/` turns it into text and pictures, the services into bindings and events.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from bayplan.engine.numa.placement import ContainerZones
 
 
 class CauseCount(Struct, frozen=True):
-    """How many nodes one cause of one plugin kept a pod away from, in the order the filters are asked.
+    """The nodes that one cause of one plugin refused, in filter order.
 
-    `reason` is the kubelet's own (`SMTAlignmentError`), where a replay of its admission refused; empty for filters. `details` name terms and pods, where
-    neighbours are the cause.
+    `reason` is the kubelet's (`SMTAlignmentError`) if a replay refused, else empty. `details` name the terms and pods
+    behind a relation filter.
     """
 
     plugin: str
@@ -27,9 +26,9 @@ class CauseCount(Struct, frozen=True):
 
 
 class NearestMiss(Struct, frozen=True):
-    """A node that almost fits: the resource it lacks most, where, what it has there and what is wanted.
+    """A node that almost fits: the resource it lacks most, in which zone, and the amounts.
 
-    `reason` is what the kubelet would say where the amount is not the obstacle; the resource is empty where none is named.
+    `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty.
     """
 
     node: str
@@ -41,7 +40,7 @@ class NearestMiss(Struct, frozen=True):
 
     @property
     def missing_share(self) -> float:
-        """The part of what is wanted that is not there; 0 where the amount is not the obstacle."""
+        """The missing part of the wanted amount; 0 if an amount is not the obstacle."""
         return max(0.0, (self.want - self.have) / self.want) if self.want else 0.0
 
 
@@ -66,9 +65,9 @@ class Decision(Struct, frozen=True, gc=False):
     shortfall: Shortfall | None = None
     held_back: str = ""
     remark: str = ""
-    """What a user should know about the node that was chosen."""
+    """A warning about the chosen node."""
 
     @property
     def placed(self) -> bool:
-        """True if the pod goes somewhere."""
+        """True if the pod has a node."""
         return self.node is not None

@@ -1,7 +1,7 @@
-"""A profile: which filters are asked in which order, and which scores count how much.
+"""A profile: its filters in order, and its weighted scores.
 
-Filters that only look at node objects are asked first and their answers are kept apart from those that look at usage, so that
-placing a pod never asks them again. A node's `blocked` number holds the first filter that refused it and that filter's code.
+Filters that only look at node objects run first and are cached apart, so placing a pod never asks them again. A node's
+`blocked` number encodes the first filter that refused it and that filter's code.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Rows, count
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Rows, Scores, count
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
@@ -29,7 +28,7 @@ PASSES = 0
 
 @dataclass(frozen=True)
 class Profile:
-    """A named set of plugins. `topology` is the one that chooses zones, if the profile has it."""
+    """A named set of plugins."""
 
     name: str
     filters: tuple[FilterPlugin, ...]
@@ -37,36 +36,36 @@ class Profile:
 
     @cached_property
     def topology(self) -> NodeResourceTopologyMatch | None:
-        """The plugin that knows about zones."""
+        """The plugin that chooses zones, if the profile has it."""
         return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
 
     @cached_property
     def compares_policies(self) -> bool:
-        """Whether the policy that a pod asks for in Volcano's way is honoured; False if `numa-aware` is switched off."""
+        """True if Volcano's policy annotation is honoured; False if `numa-aware` is disabled."""
         return NUMA_AWARE in self.filter_names
 
     @cached_property
     def filter_names(self) -> frozenset[str]:
-        """The filters by name."""
+        """The names of the filters."""
         return frozenset(plugin.name for plugin in self.filters)
 
     @cached_property
     def relation_filters(self) -> tuple[tuple[int, RelationPlugin], ...]:
-        """Filters that look at the pods on the nodes, with their positions."""
+        """Filters by the pods on the nodes, with their positions."""
         return tuple((at, plugin) for at, plugin in enumerate(self.filters) if isinstance(plugin, RelationPlugin))
 
     @cached_property
     def relation_scores(self) -> tuple[tuple[RelationPlugin, int], ...]:
-        """Scores that look at the pods on the nodes, with their weights."""
+        """Scores by the pods on the nodes, with their weights."""
         return tuple((each, weight) for each, weight in self.scores if weight and isinstance(each, RelationPlugin))
 
     @cached_property
     def comparing_scores(self) -> tuple[tuple[ComparingPlugin, int], ...]:
-        """Scores that compare the nodes that are left, with their weights."""
+        """Scores that compare the remaining nodes, with their weights."""
         return tuple((each, weight) for each, weight in self.scores if weight and isinstance(each, ComparingPlugin))
 
     def for_class(self, pod: PodClass) -> ClassProfile:
-        """The part of the profile that can make a difference for one class of pods."""
+        """Return the plugins that make a difference for one class of pods."""
         filters = [(position, plugin) for position, plugin in enumerate(self.filters) if plugin.applies(pod)]
         scores = [(plugin, weight) for plugin, weight in self.scores if weight and plugin.applies_score(pod)]
         return ClassProfile(
@@ -78,7 +77,7 @@ class Profile:
         )
 
     def cause(self, pod: PodClass, blocked: int) -> tuple[str, str]:
-        """The plugin's name and the words behind a `blocked` number."""
+        """Return the plugin's name and message for a `blocked` number."""
         position, code = divmod(blocked, CODES_PER_FILTER)
         plugin = self.filters[position]
         return plugin.name, plugin.cause(pod, code)
@@ -86,7 +85,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class ClassProfile:
-    """The filters (with their position in the profile) and scores that matter for one class of pods."""
+    """The filters (with their position in the profile) and scores for one class of pods."""
 
     pod: PodClass
     node_filters: tuple[tuple[int, FilterPlugin], ...]
@@ -95,15 +94,15 @@ class ClassProfile:
     usage_scores: tuple[tuple[ScorePlugin, int], ...]
 
     def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked | None:
-        """First refusal by filters that look at node objects; None if no row is refused."""
+        """Return the first refusal by filters on node objects; None if no row is refused."""
         return _first_refusal(self.node_filters, state, self.pod, rows)
 
     def blocked_by_usage(self, state: ClusterState, rows: Rows) -> Blocked | None:
-        """First refusal by filters that look at usage; None if no row is refused."""
+        """Return the first refusal by filters on usage; None if no row is refused."""
         return _first_refusal(self.usage_filters, state, self.pod, rows)
 
     def blocked_by_usage_of_one(self, state: ClusterState, row: int) -> int:
-        """For one node: its `blocked` number by filters that look at usage."""
+        """Return the `blocked` number of one node by filters on usage."""
         for position, plugin in self.usage_filters:
             code = plugin.refusal(state, self.pod, row)
             if code:
@@ -111,20 +110,20 @@ class ClassProfile:
         return PASSES
 
     def score_of_usage_of_one(self, state: ClusterState, row: int) -> int:
-        """For one node: the weighted sum of the scores that look at usage."""
+        """Return the weighted sum of scores on usage for one node."""
         return sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self.usage_scores)
 
     def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
-        """Weighted sum of the scores that look at node objects."""
+        """Return the weighted sum of scores on node objects."""
         return _weighted_sum(self.node_scores, state, self.pod, rows)
 
     def score_of_usage(self, state: ClusterState, rows: Rows) -> Scores:
-        """Weighted sum of the scores that look at usage."""
+        """Return the weighted sum of scores on usage."""
         return _weighted_sum(self.usage_scores, state, self.pod, rows)
 
 
 def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profile:
-    """What bayplan uses unless a configuration says otherwise: all plugins with their default weights."""
+    """Return the profile used without a configuration: all plugins with their default weights."""
     plugins = {name: build_plugin(name, None) for name in FILTER_ORDER}
     if topology is not None:
         plugins[topology.name] = topology

@@ -1,9 +1,8 @@
-"""What the pods on the nodes mean for one pod: the class's answer, with the nodes that neighbours close and the scores they give.
+"""The effect of other pods on one pod: nodes they close and scores they add.
 
-In come a pod and the answer of its class (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the class's own, untouched,
-for pods that neither say anything about others nor are spoken of; else a `PodAnswer`. It is made for one decision, because the next pod that is
-placed may change it. Scores of neighbours are stretched over the nodes that are left, as kube-scheduler does it; plugins that compare those
-nodes with each other have their say here too.
+In come a pod and its class's answer (`scheduling/answers.py`), out goes the answer that `cycle.py` picks from: the
+class's own if other pods do not matter, else a `PodAnswer` for this one decision. As in kube-scheduler, scores are
+normalized over the remaining nodes.
 """
 
 from __future__ import annotations
@@ -17,17 +16,16 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import has_terms, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Scores
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.plugins.base import FilterPlugin, Newcomer
-from bayplan.plugins.fixed_refusals import FixedRefusals
+from bayplan.plugins.base import FilterPlugin, FixedRefusals, IncomingPod
 from bayplan.scheduling.answers import NOT_USABLE, Answer, ClassAnswers
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Given:
-    """The scores that one plugin gave to the rows that were open, and how often they count."""
+    """The scores of one plugin for the open rows, and their weight."""
 
     plugin: str
     weight: int
@@ -36,7 +34,7 @@ class Given:
 
 @dataclass(eq=False, slots=True)
 class PodAnswer:
-    """One pod's answer for every row. What a replay refuses is refused for the whole class."""
+    """One pod's answer for every row. A replay's refusal holds for the whole class."""
 
     of_class: Answer
     blocked: Blocked
@@ -46,35 +44,35 @@ class PodAnswer:
 
     @property
     def refused_by_replay(self) -> dict[int, Admission]:
-        """Refusals by replay, which know nothing of neighbours."""
+        """Refusals by replay, which are independent of other pods."""
         return self.of_class.refused_by_replay
 
     def refuse(self, row: int, admission: Admission) -> None:
-        """Keep a replay's refusal."""
+        """Record a replay's refusal."""
         self.of_class.refuse(row, admission)
         self.rank[row] = NOT_USABLE
 
     def given_to(self, row: int) -> list[tuple[str, int, int]]:
-        """Plugin, score and weight of what neighbours gave to a row that was open."""
+        """Return plugin, score and weight of each relation score of an open row."""
         at = int(np.searchsorted(self.open_rows, row))
         return [(each.plugin, int(each.scores[at]), each.weight) for each in self.given]
 
 
 def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
-    """The answer for one pod of a class."""
+    """Return the answer for one pod of a class."""
     of_class = answers.for_class(pod_class, profile)
-    newcomer = newcomer_of(state, pod, pod_class)
+    incoming = incoming_pod(state, pod, pod_class)
     comparing = [each for each in profile.comparing_scores if each[0].compares(pod_class)]
-    if newcomer is None and not comparing:
+    if incoming is None and not comparing:
         return of_class
-    blocked = _closed(state, newcomer, profile) if newcomer is not None else None
+    blocked = _closed(state, incoming, profile) if incoming is not None else None
     if blocked is not None:
         blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
     is_open = of_class.rank != NOT_USABLE
     open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
     given: list[Given] = []
     if len(open_rows):
-        given += _given(state, newcomer, profile, open_rows) if newcomer is not None else []
+        given += _given(state, incoming, profile, open_rows) if incoming is not None else []
         given += [
             Given(plugin.name, weight, plugin.scores_among(state, pod_class, open_rows)) for plugin, weight in comparing
         ]
@@ -88,12 +86,12 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
     return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank, open_rows, given)
 
 
-def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer | None:
-    """A pod as its neighbours see it; None if neither it nor any of them has something to say."""
+def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> IncomingPod | None:
+    """Return a pod with its terms and labels; None if neither it nor an existing pod has terms."""
     if not (state.neighbours.hold_terms or has_terms(pod)):
         return None
     namespace = namespace_of(pod)
-    return Newcomer(
+    return IncomingPod(
         pod_class,
         namespace,
         state.neighbours.labels_of_namespace(namespace),
@@ -103,23 +101,23 @@ def newcomer_of(state: ClusterState, pod: Pod, pod_class: PodClass) -> Newcomer 
 
 
 def with_pods_as_they_are(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile) -> Profile:
-    """A profile that judges any class as neighbours judge this pod now: for questions such as "what if it asked for less?"."""
-    newcomer = newcomer_of(state, pod, pod_class)
-    if newcomer is None:
+    """Return a profile that judges any class as existing pods judge this one, to try smaller requests."""
+    incoming = incoming_pod(state, pod, pod_class)
+    if incoming is None:
         return profile
     filters: list[FilterPlugin] = list(profile.filters)
     for position, plugin in profile.relation_filters:
-        codes = plugin.refusals_of(state, newcomer)
+        codes = plugin.refusals_of(state, incoming)
         if codes is not None:
             filters[position] = FixedRefusals(plugin, codes)
     return Profile(profile.name, tuple(filters), profile.scores)
 
 
-def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocked | None:
-    """The `blocked` number of each row that neighbours close; None if they close none."""
+def _closed(state: ClusterState, incoming: IncomingPod, profile: Profile) -> Blocked | None:
+    """Return the `blocked` number of each row that other pods close; None if they close none."""
     blocked: Blocked | None = None
     for position, plugin in profile.relation_filters:
-        codes = plugin.refusals_of(state, newcomer)
+        codes = plugin.refusals_of(state, incoming)
         if codes is not None and codes.any():
             numbers = codes.astype(np.int16)
             np.add(numbers, np.int16(position * CODES_PER_FILTER), out=numbers, where=codes != 0)
@@ -127,7 +125,7 @@ def _closed(state: ClusterState, newcomer: Newcomer, profile: Profile) -> Blocke
     return blocked
 
 
-def _given(state: ClusterState, newcomer: Newcomer, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
-    """What neighbours say about rows that are open; nothing from plugins to which they are all alike."""
-    found = ((each.name, weight, each.scores_of(state, newcomer, rows)) for each, weight in profile.relation_scores)
+def _given(state: ClusterState, incoming: IncomingPod, profile: Profile, rows: NDArray[np.intp]) -> list[Given]:
+    """Return the relation scores of the open rows, without plugins that score them all the same."""
+    found = ((each.name, weight, each.scores_of(state, incoming, rows)) for each, weight in profile.relation_scores)
     return [Given(plugin, weight, scores) for plugin, weight, scores in found if scores is not None]

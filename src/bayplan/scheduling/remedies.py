@@ -1,10 +1,9 @@
-"""The smallest change that would let a pod in: asked of the real filters and of the kubelet's replay, not estimated.
+"""The smallest change that would let a pod in, checked with the real filters and the kubelet's replay.
 
-For each amount a container requests, smaller amounts are tried with everything else unchanged. A smaller amount is not always
-easier: `restricted` takes 28 CPUs in two zones but not 16 where one zone could hold 16 if it were empty, and `full-pcpus-only`
-takes even numbers only. So the amounts at which something changes are tried from large to small, and only then is the space
-between bisected. For each other cause (a taint, a selector, the zone rule, the topology policy that it asks for) those nodes are counted
-that would take the pod if that one cause were gone.
+* Smaller requests. Less is not always easier: `restricted` admits 28 CPUs in two zones but not 16 where one empty zone
+  could hold 16, and `full-pcpus-only` admits even numbers only. So the search tries amounts at which a node's answer
+  changes, from large to small, then bisects.
+* Other causes (a taint, a selector, the zone rule, the topology policy): the nodes that would take the pod without it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ MOST_REPLAYS_TO_COUNT = 64
 
 @dataclass(frozen=True, slots=True)
 class SmallerRequest:
-    """A container would fit on `nodes` nodes (or more, if `at_least`) if it asked for `amount` instead of `instead_of`."""
+    """`nodes` nodes (or more, if `at_least`) would take the container if it requested `amount`."""
 
     container: str
     resource: str
@@ -51,7 +50,7 @@ class SmallerRequest:
 
 @dataclass(frozen=True, slots=True)
 class WithoutFilter:
-    """`nodes` nodes (or more), those of `names`, would take the pod if this plugin's demand were met or dropped."""
+    """`nodes` nodes (or more), named by `names`, would take the pod without this plugin's refusal."""
 
     plugin: str
     cause: str
@@ -62,7 +61,7 @@ class WithoutFilter:
 
 @dataclass(frozen=True, slots=True)
 class ZonesCombined:
-    """`nodes` nodes (or more) would take the pod if their policy let a container span zones."""
+    """`nodes` nodes (or more) would take the pod if their policy let containers span zones."""
 
     nodes: int
     at_least: bool = False
@@ -70,7 +69,7 @@ class ZonesCombined:
 
 @dataclass(frozen=True, slots=True)
 class OtherPolicy:
-    """`nodes` nodes (or more) would take the pod if it asked for topology policy `policy` instead of `instead_of`."""
+    """`nodes` nodes (or more) would take the pod if it asked for `policy` instead of `instead_of`."""
 
     policy: str
     instead_of: str
@@ -82,7 +81,7 @@ Remedy = SmallerRequest | ZonesCombined | WithoutFilter | OtherPolicy
 
 
 def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> tuple[Remedy, ...]:
-    """Changes that would help, smallest request changes first."""
+    """Return changes that would help, smallest request changes first."""
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
     found += _zones_combined(state, pod, profile, answer)
     found += _without_filters(state, pod, profile, answer)
@@ -101,7 +100,7 @@ def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> I
 
 
 class _Search:
-    """The search for a smaller amount of one resource of one container, counted in steps of a sensible unit."""
+    """The search for a smaller amount of one resource of one container, in steps of a sensible unit."""
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile, position: int, resource: str) -> None:
         self.state, self.pod, self.profile = state, pod, profile
@@ -111,7 +110,7 @@ class _Search:
         self.unit = _unit(pod.request, container, resource)
 
     def largest_found(self) -> int:
-        """An amount that fits while one unit more does not; 0 if none was found."""
+        """Return an amount that fits while one unit more does not; 0 if none is found."""
         fails = -(-self.amount // self.unit)
         if fails <= 1:
             return 0
@@ -126,14 +125,14 @@ class _Search:
             fails = steps
         if fits and (fits + 1 == fails or not self._fits(fits + 1)):
             return fits * self.unit
-        # Invariant: `fits` steps fit somewhere (or are none), `fails` steps do not.
+        # Invariant: `fits` steps fit somewhere (or are zero), `fails` steps do not.
         while fails - fits > 1:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if self._fits(middle) else (fits, middle)
         return fits * self.unit
 
     def asking(self, amount: int) -> PodClass:
-        """The same pod with this amount; a Guaranteed pod stays Guaranteed."""
+        """Return the pod with this amount; a Guaranteed pod stays Guaranteed."""
         containers = list(self.pod.request.containers)
         old, resource = containers[self.position], self.resource
         equal = old.limits.get(resource) == old.requests[resource]
@@ -145,7 +144,7 @@ class _Search:
         return _some_node_takes(self.state, self.asking(steps * self.unit), self.profile)
 
     def _rows_that_amounts_decide(self) -> NDArray[np.intp]:
-        """Nodes that a smaller amount could open: with one unit nothing but the zone rule is against them."""
+        """Return the nodes that a smaller amount could open: with one unit only the zone rule refuses them."""
         blocked = ClassAnswer(self.state, self.asking(self.unit), self.profile).refresh().blocked
         undecided: Mask = np.equal(blocked, PASSES)
         for position, plugin in enumerate(self.profile.filters):
@@ -154,9 +153,9 @@ class _Search:
         return np.nonzero(undecided & (blocked != NO_NODE))[0]
 
     def _candidates(self, rows: NDArray[np.intp], below: int) -> list[int]:
-        """Steps at which some node's answer may change, largest first: what nodes, zones and sets of zones have free.
+        """Return the steps at which a node's answer may change, largest first.
 
-        From each, also less what the pod's other containers take, and rounded to whole cores.
+        They come from free amounts of nodes, zones and sets of zones, also minus what other containers take.
         """
         columns = self.state.columns
         index = columns.resource_index.get(self.resource)
@@ -171,7 +170,7 @@ class _Search:
             steps = np.unique(np.concatenate([steps, *(steps // cores * cores for cores in (2, 4, 8))]))
         steps = steps[(steps > 0) & (steps < below)][::-1]
         if len(steps) > MOST_TRIES:
-            # The largest, and of the rest some at equal distances; what lies between is bisected.
+            # The largest, and evenly spaced ones of the rest; bisection covers the gaps.
             half = MOST_TRIES // 2
             rest = np.linspace(half, len(steps) - 1, half).astype(np.intp)
             steps = np.concatenate([steps[:half], steps[rest]])
@@ -179,20 +178,20 @@ class _Search:
 
 
 def _unit(request: PodRequest, container: ContainerRequest, resource: str) -> int:
-    """Whole CPUs where CPUs are pinned, tenths of a CPU else; mebibytes for large amounts; single devices."""
+    """Whole CPUs if pinned, else tenths of a CPU; mebibytes for large amounts; single devices."""
     if resource == CPU:
         return 1000 if request.exclusive_cpus(container) else 100
     return MEBI if container.requests[resource] >= MEBI else 1
 
 
 def _some_node_takes(state: ClusterState, pod: PodClass, profile: Profile) -> bool:
-    """True if a node passes all filters and the kubelet's replay, of which only some nodes' are looked at."""
+    """True if a node passes all filters and the replay. Replays only some nodes."""
     rows = _passing(state, pod, profile)[:MOST_REPLAYS_TO_FIND].tolist()
     return any(_taken(state, pod, profile, row) for row in rows)
 
 
 def _nodes_that_take(state: ClusterState, pod: PodClass, profile: Profile) -> tuple[list[int], bool]:
-    """The nodes that take a pod for certain, and whether there may be more that were not replayed."""
+    """Return the nodes that certainly take a pod, and whether nodes beyond the replay limit may too."""
     taking: list[int] = []
     replays = 0
     for row in _passing(state, pod, profile).tolist():
@@ -214,7 +213,7 @@ def _taken(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> bo
 
 
 def _certain(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> bool:
-    """True if asking for the zones on a node costs no replay worth mentioning."""
+    """True if placing on a node needs no expensive replay."""
     topology = profile.topology
     if topology is None or state.columns.topology[row] != TOPOLOGY_USABLE:
         return True
@@ -222,13 +221,13 @@ def _certain(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> 
 
 
 def _zones_combined(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[ZonesCombined]:
-    """Nodes that refuse only because of their policy, each asked again as if it were best-effort."""
+    """Count nodes that refuse only because of their policy, replaying each as best-effort."""
     topology = profile.topology
     if topology is None or demand(pod).nothing_to_align:
         return
     position = profile.filters.index(topology)
     refused: Mask = np.isin(answer.blocked, [position * CODES_PER_FILTER + code for code in topology.zone_rules])
-    # The columns may have said yes and the replay no; only strict policies can be the reason.
+    # A strict policy may also be why the replay refused a node that passes all filters.
     refused |= (answer.blocked == PASSES) & (state.columns.policy[: len(refused)] >= Policy.RESTRICTED)
     others = Profile(profile.name, tuple(plugin for plugin in profile.filters if plugin is not topology), ())
     rows = np.intersect1d(np.nonzero(refused)[0], _passing(state, pod, others)).tolist()
@@ -247,7 +246,7 @@ def _zones_combined(state: ClusterState, pod: PodClass, profile: Profile, answer
 
 
 def _short_in_sum(state: ClusterState, pod: PodClass, topology: NodeResourceTopologyMatch, row: int) -> bool:
-    """True if a node's zones together hold too little of something. Devices outside of zones are left to the replay."""
+    """True if the zones together hold too little. Devices outside of zones are left to the replay."""
     columns = state.columns
     for index, want in relevant_wants(columns, demand(pod).in_sum, row, topology.arguments.assumptions):
         name = columns.resource_names[index]
@@ -264,7 +263,7 @@ def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTop
     if node is None or node.settings.policy < Policy.RESTRICTED:
         return False
     admission = admit(replace(node, settings=replace(node.settings, policy=Policy.BEST_EFFORT)), pod.request)
-    # Too many zones to say which ones: best-effort takes what there is, and there is enough in sum.
+    # Too many zones to name them: best-effort takes any, and the sum is enough.
     return admission.admitted or admission.reason == TOO_MANY_ZONES
 
 
@@ -283,11 +282,11 @@ def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answe
 
 
 def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> list[OtherPolicy]:
-    """Policies that nodes have, where a plugin compares them with the one that the pod asks for; if they do not help, to ask for none."""
+    """Try the policies that nodes have, then none, where a plugin compares them with the pod's."""
     if pod.numa_policy in NO_POLICIES or not profile.compares_policies:
         return []
 
-    def those_that_help(policies: list[str]) -> list[OtherPolicy]:
+    def helpful(policies: list[str]) -> list[OtherPolicy]:
         taking = {policy: _nodes_that_take(state, replace(pod, numa_policy=policy), profile) for policy in policies}
         return [
             OtherPolicy(policy, pod.numa_policy, len(rows), at_least)
@@ -297,4 +296,4 @@ def _other_policies(state: ClusterState, pod: PodClass, profile: Profile) -> lis
 
     on_nodes = {Policy(code).text for code in np.unique(state.columns.policy[: state.columns.size]).tolist()}
     of_nodes = [each for each in POLICIES if each in on_nodes - {pod.numa_policy}]
-    return those_that_help(of_nodes) or those_that_help([Policy.NONE.text])
+    return helpful(of_nodes) or helpful([Policy.NONE.text])

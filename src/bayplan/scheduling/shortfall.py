@@ -1,7 +1,7 @@
-"""The data behind a "no": which filter kept the pod from how many nodes, and which nodes came closest.
+"""The data behind a "no": which filters refused how many nodes, and which nodes came closest.
 
-Built from a class's answer once it is clear that no node is left. `explain/why.py` writes it down; what would have to change
-is worked out separately (`scheduling/remedies.py`), because it costs a search.
+In comes a class's answer that leaves no node, out goes a `Shortfall`; or, for one node, a `NodeVerdict`. `explain/`
+writes them down. `scheduling/remedies.py` searches for changes that would help.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
@@ -17,10 +18,9 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
-from bayplan.engine.numa.demand import demand
-from bayplan.engine.numa.nearest import missing_share_of_best_zone, missing_share_of_node
-from bayplan.engine.numa.placement import knowledge_of
-from bayplan.plugins.base import Newcomer, RelationPlugin
+from bayplan.engine.numa.demand import demand, missing_share_of_best_zone, missing_share_of_node
+from bayplan.engine.numa.placement import ContainerZones, Placement, knowledge_of
+from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -29,17 +29,17 @@ from bayplan.scheduling.decision import CauseCount, NearestMiss, Shortfall
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MOST_MISSES = 5
-# The columns' estimate picks this many times more nodes than are named; what is missing exactly decides among them.
-LOOKED_AT = 4
+# The estimate on columns selects this many times more nodes than are named; the exact amounts decide among them.
+CANDIDATES_PER_MISS = 4
 REFUSED = "kubelet: "
-# A replay's refusals that are no kubelet's.
+# Refusals by a replay that no kubelet would give.
 OUR_OWN = {
     TOO_MANY_ZONES: "too many NUMA zones to be sure",
     REPORT_BEHIND: "waits for the node's next report: the last one does not show all pods there",
 }
-# The kubelet's wrapping of its own words, and the sentence that says no more than its reason.
+# Wrapping around the kubelet's messages, and the message that adds nothing to its reason.
 _WRAPPING = ("SMT Alignment Error: ", "Allocate failed due to ", ", which is unexpected", "[memorymanager] ")
-_SAYS_NOTHING = "Resources cannot be allocated with Topology locality"
+_UNINFORMATIVE = "Resources cannot be allocated with Topology locality"
 
 
 def shortfall_of(
@@ -48,19 +48,19 @@ def shortfall_of(
     profile: Profile,
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
-    newcomer: Newcomer | None = None,
+    incoming: IncomingPod | None = None,
     *,
     most: int = MOST_MISSES,
 ) -> Shortfall:
-    """Count causes over all nodes and find the nearest misses; of a `newcomer` also which neighbours are the cause.
+    """Count causes over all nodes and find the nearest misses; with `incoming`, also name the pods behind them.
 
-    Misses are replayed on several nodes, which costs ten times as much as counting: with `most` 0 there are none.
+    Misses are replayed on several nodes, which costs ten times as much as counting. Pass `most=0` to skip them.
     """
     causes = [
         CauseCount(
             *profile.cause(pod, number),
             tuple(state.names[row] for row in rows),
-            details=neighbours_behind(state, newcomer, profile, number, rows),
+            details=neighbours_behind(state, incoming, profile, number, rows),
         )
         for number, rows in _rows_by_cause(answer)
     ]
@@ -70,17 +70,17 @@ def shortfall_of(
 
 
 def neighbours_behind(
-    state: ClusterState, newcomer: Newcomer | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
+    state: ClusterState, incoming: IncomingPod | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
 ) -> tuple[str, ...]:
-    """The terms and pods behind a `blocked` number that rows have; none if neighbours are not the cause."""
+    """Return the terms and pods behind a `blocked` number of these rows; none if other pods are not the cause."""
     plugin = profile.filters[blocked // CODES_PER_FILTER]
-    if newcomer is None or not isinstance(plugin, RelationPlugin):
+    if incoming is None or not isinstance(plugin, RelationPlugin):
         return ()
-    return plugin.details(state, newcomer, blocked % CODES_PER_FILTER, rows)
+    return plugin.details(state, incoming, blocked % CODES_PER_FILTER, rows)
 
 
 def refusal_words(pod: PodClass, admission: Admission) -> str:
-    """The kubelet's reason, whose container it is about if there are several, and its message without the wrapping."""
+    """Return the kubelet's reason, the container if there are several, and its message without the wrapping."""
     where = f" in container {admission.container}" if admission.container and len(pod.request.containers) > 1 else ""
     message = _short(admission)
     return f"{admission.reason}{where}" + (f" ({message})" if message else "")
@@ -94,13 +94,13 @@ def nearest_misses(
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
     most: int = MOST_MISSES,
 ) -> tuple[NearestMiss, ...]:
-    """The nodes that lack the smallest share of the request, among those that lack nothing else.
+    """Return the nodes that lack the smallest share of the request, and nothing else.
 
-    Nodes short in sum, nodes short in zones and nodes whose replay refused are candidates; a cordoned node is not, whatever
-    it has.
+    Candidates lack amounts in total or in zones, or their replay refused. A cordoned node is never one.
     """
     found: list[tuple[int, NearestMiss | None]] = [
-        (row, miss_of_replay(state, pod, row, admission)) for row, admission in refused_by_replay[: most * LOOKED_AT]
+        (row, miss_of_replay(state, pod, row, admission))
+        for row, admission in refused_by_replay[: most * CANDIDATES_PER_MISS]
     ]
     for position, plugin in enumerate(profile.filters):
         rows = np.nonzero((answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES))[0]
@@ -112,14 +112,14 @@ def nearest_misses(
         elif isinstance(plugin, NodeResourceTopologyMatch):
             rows = rows[state.columns.topology[rows] == TOPOLOGY_USABLE]
             shares = _missing_in_zones(state, pod, rows)
-            closest = _smallest(shares, rows, most * LOOKED_AT)
+            closest = _smallest(shares, rows, most * CANDIDATES_PER_MISS)
             found += [(row, _miss_in_zones(state, pod, plugin, row)) for row in closest]
     misses = [(miss.missing_share, row, miss) for row, miss in found if miss is not None]
     return tuple(miss for _, _, miss in sorted(misses, key=lambda entry: entry[:2])[:most])
 
 
 def miss_on(state: ClusterState, pod: PodClass, profile: Profile, row: int, blocked: int) -> NearestMiss | None:
-    """What one node lacks, given the `blocked` number of its refusal; None if it is not a matter of amounts."""
+    """Return what one node lacks, given its `blocked` number; None if an amount is not the obstacle."""
     plugin = profile.filters[blocked // CODES_PER_FILTER]
     if isinstance(plugin, NodeResourcesFit):
         return _miss_in_sum(state, pod, row)
@@ -131,7 +131,7 @@ def miss_on(state: ClusterState, pod: PodClass, profile: Profile, row: int, bloc
 def _causes_of_replays(
     state: ClusterState, pod: PodClass, refused: Sequence[tuple[int, Admission]]
 ) -> list[CauseCount]:
-    """One cause for each reason and container; the message is part of it where all nodes give the same."""
+    """Return one cause per reason and container, with the message if all nodes give the same one."""
     grouped: dict[tuple[str, str], list[tuple[int, Admission]]] = {}
     for row, admission in refused:
         grouped.setdefault((admission.reason, admission.container), []).append((row, admission))
@@ -149,14 +149,14 @@ def _causes_of_replays(
 
 
 def _short(admission: Admission) -> str:
-    message = "" if admission.message == _SAYS_NOTHING else admission.message
+    message = "" if admission.message == _UNINFORMATIVE else admission.message
     for wrapping in _WRAPPING:
         message = message.replace(wrapping, "")
     return message
 
 
 def _rows_by_cause(answer: Answer) -> list[tuple[int, NDArray[np.intp]]]:
-    """Rows per `blocked` number, in the order of the filters."""
+    """Return rows per `blocked` number, in filter order."""
     numbers = np.unique(answer.blocked)
     return [
         (int(number), np.nonzero(answer.blocked == number)[0]) for number in numbers if number not in (PASSES, NO_NODE)
@@ -168,7 +168,7 @@ def _missing_in_zones(state: ClusterState, pod: PodClass, rows: NDArray[np.intp]
     of_pod = missing_share_of_best_zone(state.columns, wanted.pod_step, rows)
     per_container = [missing_share_of_best_zone(state.columns, step, rows) for step in wanted.container_steps]
     of_containers = np.maximum.reduce(per_container) if per_container else of_pod
-    # Containers that each fit alone but not together: the pod's sum says how much is missing.
+    # Containers may fit alone but not together: then the pod's sum says how much is missing.
     of_containers = np.where(of_containers == 0, of_pod, of_containers)
     return np.where(state.columns.scope[rows] == Scope.POD, of_pod, of_containers)
 
@@ -201,7 +201,7 @@ def _miss_in_zones(
 
 
 def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestMiss:
-    """What a replay says is missing; its reason where no amount is."""
+    """Return what a replay says is missing, or its reason if an amount is not the obstacle."""
     name, missing = state.names[row], admission.shortfall
     if missing is not None and missing.have < missing.want:
         return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want)
@@ -209,3 +209,44 @@ def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admi
     if missing is None:
         return NearestMiss(name, "", None, 0, 0, reason)
     return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want, reason)
+
+
+class NodeVerdict(Struct, frozen=True):
+    """The zones of each container if the pod fits; else the refusing plugin, its cause and the missing amount."""
+
+    node: str
+    fits: bool
+    containers: tuple[ContainerZones, ...] = ()
+    plugin: str = ""
+    cause: str = ""
+    miss: NearestMiss | None = None
+    details: tuple[str, ...] = ()
+    remark: str = ""
+
+
+def verdict_on(
+    state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int, incoming: IncomingPod | None = None
+) -> NodeVerdict:
+    """Judge one node by itself, with the answer a placement would give."""
+    name, blocked = state.names[row], int(answer.blocked[row])
+    if blocked != PASSES:
+        plugin, cause = profile.cause(pod, blocked)
+        return NodeVerdict(
+            name,
+            fits=False,
+            plugin=plugin,
+            cause=cause,
+            miss=miss_on(state, pod, profile, row, blocked),
+            details=neighbours_behind(state, incoming, profile, blocked, np.array([row])),
+        )
+    placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
+    if placement.refusal is None:
+        remark = profile.topology.remark(state, pod, row) if profile.topology else ""
+        return NodeVerdict(name, fits=True, containers=placement.containers, remark=remark)
+    return NodeVerdict(
+        name,
+        fits=False,
+        plugin=TOPOLOGY_MATCH,
+        cause=refusal_words(pod, placement.refusal),
+        miss=miss_of_replay(state, pod, row, placement.refusal),
+    )

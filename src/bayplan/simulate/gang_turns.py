@@ -3,7 +3,7 @@
     arrive -> join: a unit of the queue, once all that the gang needs are there -> decide -> seats; the rest of an elastic gang waits on
                                                                                    -> patience: a moment at which it is tried again
 
-Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`gangs/patience.py`), and `assume_gang`. Pods that come later,
+Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`gangs/model.py`), and `assume_gang`. Pods that come later,
 those beyond the minimum or in place of refused ones, join the same gang, and follow those that have started.
 """
 
@@ -16,7 +16,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dispatch.actions import GANG
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.patience import waited_for
+from bayplan.gangs.model import waited_for
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision

@@ -12,7 +12,8 @@ import signal
 import sys
 from contextlib import suppress
 
-from tests.kubernetes.control_plane.build import BuildFailed, build_missing
+from tests.kubernetes.control_plane.build import build_missing
+from tests.kubernetes.control_plane.go_build import BuildFailed
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
 

@@ -1,8 +1,8 @@
 """kube-apiserver as clusters run it: RBAC, node restriction and pod security on, nobody anonymous.
 
-In: the program, etcd's address and the certificates. Out: a handle that is ready when the server is. There is no
-controller manager here, so two admission plugins that count on one are off: ServiceAccount (nobody would make the
-`default` account) and TaintNodesByCondition (nobody would take the not-ready taint away). Next: `plane.py` starts it.
+In: the program, etcd's address and the certificates. Out: a handle that is ready when the server is. Two admission plugins
+need a controller manager, and are off without one: ServiceAccount (it makes the `default` account) and
+TaintNodesByCondition (it removes the not-ready taint). Next: `plane.py` starts it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ class ApiServer(Process):
         authority: Authority,
         serving: KeyPair,
         administrator: KeyPair,
+        tokens: KeyPair,
         further_arguments: Sequence[str],
+        *,
+        is_managed: bool,
     ) -> None:
         port = free_port()
         self.url = f"https://{LOOPBACK}:{port}"
         self.api = RawApi(self.url, authority.certificate, administrator)
-        tokens = authority.make_token_key()
         command = [
             str(program),
             f"--etcd-servers={etcd_url}",
@@ -48,7 +50,7 @@ class ApiServer(Process):
             "--anonymous-auth=false",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *([] if is_managed else ["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"]),
             f"--service-account-issuer={ISSUER}",
             f"--service-account-key-file={tokens.certificate}",
             f"--service-account-signing-key-file={tokens.key}",

@@ -7,16 +7,13 @@ a lock lets a second clone wait for the first instead of building the same. Next
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.kubernetes.control_plane.go_build import BuildFailed, only_builder, run_go, say
 from tests.kubernetes.control_plane.go_toolchain import find_go
 from tests.kubernetes.control_plane.programs import (
     GO_MODULE,
@@ -27,9 +24,7 @@ from tests.kubernetes.control_plane.programs import (
     missing_programs,
 )
 
-
-class BuildFailed(Exception):
-    """Everything was there, and yet Go did not compile it: a fault of ours or of the toolchain, not of the network."""
+WHAT = "control plane"
 
 
 def build_missing() -> None:
@@ -38,7 +33,7 @@ def build_missing() -> None:
         return
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    with _only_builder(folder):
+    with only_builder(WHAT, folder):
         missing = missing_programs()  # asked again: another clone may have built them while we waited
         if not missing:
             return
@@ -53,17 +48,6 @@ def build_missing() -> None:
         _say(f"built in {time.monotonic() - started:.0f} s")
 
 
-@contextmanager
-def _only_builder(folder: Path) -> Iterator[None]:
-    with (folder / "building.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("another build is under way: waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _download(go: Path, programs: Sequence[str]) -> None:
     """Fetch the source first and by itself: a registry out of reach is no failed build."""
     done = _run(go, "list", "-deps", *(PACKAGES[program] for program in programs))
@@ -75,19 +59,17 @@ def _download(go: Path, programs: Sequence[str]) -> None:
 def _compile(go: Path, program: str, result: Path) -> None:
     started = time.monotonic()
     _say(f"compiling {program}")
-    done = _run(go, "build", "-trimpath", "-ldflags", _linker_flags(), "-o", str(result), PACKAGES[program])
+    done = _run(go, "build", "-trimpath", "-ldflags", linker_flags(), "-o", str(result), PACKAGES[program])
     if done.returncode:
         raise BuildFailed(f"go build {PACKAGES[program]}:\n{done.stderr.strip()}")
     _say(f"compiled {program} in {time.monotonic() - started:.0f} s")
 
 
 def _run(go: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Without cgo the programs need nothing of the machine. A toolchain that is new enough need not fetch another one.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    return subprocess.run([go, *arguments], cwd=GO_MODULE, env=environment, capture_output=True, text=True, check=False)
+    return run_go(go, GO_MODULE, *arguments)
 
 
-def _linker_flags() -> str:
+def linker_flags() -> str:
     """No symbols, and the version that the API server is to announce: a plain `go build` leaves it at v0.0.0."""
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".")
@@ -96,5 +78,4 @@ def _linker_flags() -> str:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"control plane: {text}\n")
-    sys.stderr.flush()
+    say(WHAT, text)

@@ -7,8 +7,8 @@
         plane.etcd.pause(); plane.apiserver.restart()      # faults
 
 In: the programs that `programs.py` finds. Out: addresses, kubeconfig files, raw requests, and a handle for each program.
-All of it lives in one folder that is removed at the end, and ends with the process that started it. There is neither a
-controller manager nor a kubelet: nobody runs pods, ends a grace period or collects garbage.
+All of it lives in one folder that is removed at the end, and ends with the process that started it. There is no kubelet, and a
+controller manager only if one is given: without it, nothing ends a grace period or collects garbage.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from tests.kubernetes.control_plane import objects, stock_scheduler
+from tests.kubernetes.control_plane import controller_manager, objects, stock_scheduler
 from tests.kubernetes.control_plane.api_server import ApiServer
 from tests.kubernetes.control_plane.certificates import Authority
+from tests.kubernetes.control_plane.controller_manager import ControllerManager
 from tests.kubernetes.control_plane.etcd import Etcd
 from tests.kubernetes.control_plane.kubeconfigs import write_kubeconfig
 from tests.kubernetes.control_plane.process import PortTaken
@@ -37,17 +38,28 @@ class ControlPlane:
     """etcd and kube-apiserver, running between `with` and its end.
 
     `kubeconfig` is the administrator's. `api` sends raw requests as the administrator. `etcd` and `apiserver` are
-    handles with start, stop, kill, restart, pause, resume, memory and cpu_seconds.
+    handles with start, stop, kill, restart, pause, resume, memory and cpu_seconds; so is `manager`, if the program of a
+    controller manager is given.
     """
 
     etcd: Etcd
     apiserver: ApiServer
+    manager: ControllerManager
     kubeconfig: Path
     api: RawApi
+    authority: Authority
 
-    def __init__(self, *, apiserver_arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        apiserver_arguments: Sequence[str] = (),
+        manager_program: Path | None = None,
+        manager_arguments: Sequence[str] = (),
+    ) -> None:
         self._programs = find_programs()
+        self._manager_program = manager_program
         self._apiserver_arguments = apiserver_arguments
+        self._manager_arguments = manager_arguments
         self._cleaning_up = ExitStack()
         self._kubeconfigs = 0
 
@@ -65,15 +77,19 @@ class ControlPlane:
     def _start(self) -> Self:
         with ExitStack() as cleaning_up:
             self.folder = cleaning_up.enter_context(scratch_folder())
-            self._authority = Authority(self.folder)
-            self._serving = self._authority.issue_server()
-            self._administrator = self._authority.issue_client("admin", ["system:masters"])
+            self.authority = Authority(self.folder)
+            self.serving = self.authority.issue_server()
+            self._tokens = self.authority.make_token_key()
+            self._administrator = self.authority.issue_client("admin", ["system:masters"])
             self.etcd = cleaning_up.enter_context(Etcd(self._programs.etcd, self.folder))
             self.etcd.start()
             self.apiserver = cleaning_up.enter_context(self._new_apiserver())
             self.apiserver.start()
             self.api = self.apiserver.api
             self.kubeconfig = self._write_kubeconfig(self._administrator)
+            if self._manager_program is not None:
+                self.manager = cleaning_up.enter_context(self._new_manager(self._manager_program))
+                self.manager.start()
             self._cleaning_up = cleaning_up.pop_all()  # it is up: no longer here, but at the end of `with`
         return self
 
@@ -82,17 +98,30 @@ class ControlPlane:
             self._programs.kube_apiserver,
             self.folder,
             self.etcd.url,
-            self._authority,
-            self._serving,
+            self.authority,
+            self.serving,
             self._administrator,
+            self._tokens,
             self._apiserver_arguments,
+            is_managed=self._manager_program is not None,
+        )
+
+    def _new_manager(self, program: Path) -> ControllerManager:
+        return ControllerManager(
+            program,
+            self.folder,
+            self.kubeconfig_for(controller_manager.USER),
+            self.authority,
+            self.serving,
+            self._tokens,
+            self._manager_arguments,
         )
 
     # Who asks
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig of this user, member of these groups, by client certificate."""
-        return self._write_kubeconfig(self._authority.issue_client(user, groups))
+        return self._write_kubeconfig(self.authority.issue_client(user, groups))
 
     def token_for(self, namespace: str, service_account: str, *, seconds: int = 3600) -> str:
         """A token of a service account that exists, by the TokenRequest API."""
@@ -108,16 +137,16 @@ class ControlPlane:
 
     def api_as(self, user: str, groups: Sequence[str] = ()) -> RawApi:
         """Raw requests as this user, member of these groups."""
-        return self.api_with(self._authority.issue_client(user, groups))
+        return self.api_with(self.authority.issue_client(user, groups))
 
     def api_with(self, credentials: Credentials) -> RawApi:
         """Raw requests with these credentials; None is anonymous."""
-        return RawApi(self.apiserver.url, self._authority.certificate, credentials)
+        return RawApi(self.apiserver.url, self.authority.certificate, credentials)
 
     def _write_kubeconfig(self, credentials: Credentials) -> Path:
         self._kubeconfigs += 1
         path = self.folder / f"{self._kubeconfigs}.kubeconfig"
-        return write_kubeconfig(path, self.apiserver.url, self._authority.certificate, credentials)
+        return write_kubeconfig(path, self.apiserver.url, self.authority.certificate, credentials)
 
     # What is there
 
@@ -159,8 +188,8 @@ class ControlPlane:
             self._programs.kube_scheduler,
             self.folder,
             configuration,
-            self._authority,
-            self._serving,
+            self.authority,
+            self.serving,
         )
         self._cleaning_up.enter_context(scheduler)
         scheduler.start()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.control_plane import build, go_toolchain
+from tests.kubernetes.control_plane.go_build import BuildFailed
 from tests.kubernetes.control_plane.programs import (
     PACKAGES,
     NoControlPlane,
@@ -134,7 +135,7 @@ class TestBuilding:
     ) -> None:
         script = '[ "$1" = list ] && exit 0; echo half > "$6"; echo syntax error >&2; exit 1'
         fake_go(tmp_path / "bin", monkeypatch, version="go1.99.0", script=script)
-        with pytest.raises(build.BuildFailed, match="syntax error"):
+        with pytest.raises(BuildFailed, match="syntax error"):
             build.build_missing()
         assert missing_programs() == list(PACKAGES)
         assert [file.name for file in cache_folder().iterdir()] == ["building.lock"]

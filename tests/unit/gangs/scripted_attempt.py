@@ -9,7 +9,7 @@ from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.gangs.attempt import GangAttempt
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.numbers import NO_SUMS, Outline, Tried
+from bayplan.gangs.outline import NO_SUMS, Outline, Tried
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers

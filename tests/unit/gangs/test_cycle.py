@@ -139,7 +139,7 @@ def test_members_that_run_in_two_racks_cannot_be_in_one() -> None:
     whole = Group(groups=(Group("a", pods(1), required="rack", running=running("n1", "n2")),))
     decision = decide(racks("b1/r1: 2", "b1/r2: 2"), whole)
     assert not decision.placed
-    expected = 'group "a": members run in b1/r1 and in b1/r2, but rack is required to be one'
+    expected = 'group "a": members run in b1/r1 and in b1/r2, but must share one rack'
     assert decision.problem == decision.bound == expected
 
 
@@ -224,7 +224,7 @@ def test_too_many_different_choices_prove_nothing() -> None:
     some = decide(racks(f"b1/r1: {' '.join(map(str, range(1, 9)))}"), Group(groups=groups, minimum_groups=4))
     assert some.placed
     assert some.status is Status.FEASIBLE
-    assert some.bound.endswith("more of it may have a place")
+    assert some.bound.endswith("a larger part may also fit")
     none = decide(racks("b1/r1: 1 1 1"), Group(groups=groups, minimum_groups=4))
     assert (none.placed, none.status) == (False, Status.LIMIT_REACHED)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.gangs.domains_with_room import rooms_of
+from bayplan.gangs.trees import rooms_of
 from tests.unit.engine.gangs.small_trees import racks
 
 

@@ -13,7 +13,7 @@ from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.remedies import FewerPods, PreferredLevel, WiderLevel, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.split_gangs import what_is_split
+from bayplan.gangs.split_gangs import split_problem
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
@@ -167,8 +167,8 @@ def test_members_that_run_in_two_zones_do_not_stand_as_they_asked() -> None:
     asked = Gang("ml/g", Group(running=tuple(running), required="numa"))
     tree = cluster.scheduler.trees.get("")
     assert tree is not None
-    told = what_is_split(asked, tree, cluster.scheduler.state)
-    assert told == "members run in NUMA zone 0 and in NUMA zone 1, but numa is required to be one"
+    told = split_problem(asked, tree, cluster.scheduler.state)
+    assert told == "members run in NUMA zone 0 and in NUMA zone 1, but must share one numa"
 
 
 @pytest.mark.parametrize("topologies", [["network"], ["network", "storage"]])

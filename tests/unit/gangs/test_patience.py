@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.gangs.model import Gang, Group, Patience
-from bayplan.gangs.patience import patience_left, waited_for
+from bayplan.gangs.model import Gang, Group, Patience, patience_left, waited_for
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
 from tests.helpers import simple_pod

@@ -126,7 +126,7 @@ def test_a_spread_over_some_pods_of_equal_shape_is_refused_with_the_reason() -> 
     pods = (*members(2, **spread("train")), *members(2, "other", **spread("train")))
     assert decide(scheduler_of("ab"), *pods).problem == (
         "pod default/train-0 asks for spec.topologySpreadConstraints over some pods of its own gang, "
-        "which bayplan can judge only if it counts all pods of equal shape"
+        "which bayplan supports only if it counts all pods of equal shape"
     )
 
 

@@ -23,10 +23,10 @@ from bayplan.gangs.remedies import (
 )
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
+from tests.conformance.test_consolidation import bound, movable
+from tests.conformance.test_consolidation import scheduler as two_racks
 from tests.helpers import GPU, simple_pod
 from tests.unit.compat.test_styles import BLOCK, RACK, scheduler
-from tests.unit.gangs.test_consolidation import bound, movable
-from tests.unit.gangs.test_consolidation import scheduler as two_racks
 
 # Free GPUs: block b1 has racks of 4 and 5, block b2 has racks of 6 and 6; no node has more than 4.
 

@@ -34,7 +34,7 @@ def told(scheduler: Dispatcher) -> str:
     [
         (["n1", "n2"], RACK, "complete"),
         (["n1", "n3"], None, "complete"),
-        (["n1", "n3"], RACK, f"members run in r1 and in r2, but {RACK} is required to be one"),
+        (["n1", "n3"], RACK, f"members run in r1 and in r2, but must share one {RACK}"),
         (["n1"], RACK, "waits for pods: 1 of 2 have arrived"),
     ],
     ids=["one rack", "two racks that nobody minds", "two racks", "too few"],

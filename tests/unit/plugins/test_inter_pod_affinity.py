@@ -14,7 +14,7 @@ from bayplan.plugins.inter_pod_affinity import (
     OTHERS_ANTI_AFFINITY,
     InterPodAffinity,
 )
-from bayplan.scheduling.relations import newcomer_of
+from bayplan.scheduling.relations import incoming_pod
 from tests.helpers import Json, node
 from tests.neighbourhoods import (
     RACK,
@@ -30,15 +30,15 @@ from tests.neighbourhoods import (
 
 
 def closed(state: ClusterState, pod: Pod) -> list[int] | None:
-    newcomer = newcomer_of(state, pod, state.classes.of(pod))
-    codes = None if newcomer is None else InterPodAffinity().refusals_of(state, newcomer)
+    incoming = incoming_pod(state, pod, state.classes.of(pod))
+    codes = None if incoming is None else InterPodAffinity().refusals_of(state, incoming)
     return None if codes is None else codes.tolist()
 
 
 def scores(state: ClusterState, pod: Pod, plugin: InterPodAffinity | None = None) -> list[int] | None:
-    newcomer = newcomer_of(state, pod, state.classes.of(pod))
-    assert newcomer is not None
-    found = (plugin or InterPodAffinity()).scores_of(state, newcomer, np.arange(state.columns.size))
+    incoming = incoming_pod(state, pod, state.classes.of(pod))
+    assert incoming is not None
+    found = (plugin or InterPodAffinity()).scores_of(state, incoming, np.arange(state.columns.size))
     return None if found is None else found.tolist()
 
 
@@ -177,10 +177,10 @@ class TestPreferred:
         standing = [on(f"n{1 + number // 4}", somebody(f"db-{number}", "db")) for number in range(7)]
         state = racks("abc", *standing)
         pod = somebody("new", **drawn("db", 1))
-        newcomer = newcomer_of(state, pod, state.classes.of(pod))
-        assert newcomer is not None
+        incoming = incoming_pod(state, pod, state.classes.of(pod))
+        assert incoming is not None
         assert scores(state, pod) == [100, 75, 0]
-        left = InterPodAffinity().scores_of(state, newcomer, np.array([1, 2]))
+        left = InterPodAffinity().scores_of(state, incoming, np.array([1, 2]))
         assert left is not None
         assert left.tolist() == [100, 0]
 

@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, UNEVEN, PodTopologySpread
-from bayplan.scheduling.relations import newcomer_of
+from bayplan.scheduling.relations import incoming_pod
 from tests.helpers import Json, node
 from tests.neighbourhoods import HOSTNAME, RACK, on, racks, somebody, spread
 
@@ -18,15 +18,15 @@ PLUGIN = PodTopologySpread()
 
 
 def closed(state: ClusterState, pod: Pod) -> list[int] | None:
-    newcomer = newcomer_of(state, pod, state.classes.of(pod))
-    codes = None if newcomer is None else PLUGIN.refusals_of(state, newcomer)
+    incoming = incoming_pod(state, pod, state.classes.of(pod))
+    codes = None if incoming is None else PLUGIN.refusals_of(state, incoming)
     return None if codes is None else codes.tolist()
 
 
 def scores(state: ClusterState, pod: Pod, rows: list[int] | None = None) -> list[int] | None:
-    newcomer = newcomer_of(state, pod, state.classes.of(pod))
-    assert newcomer is not None
-    found = PLUGIN.scores_of(state, newcomer, np.array(range(state.columns.size) if rows is None else rows))
+    incoming = incoming_pod(state, pod, state.classes.of(pod))
+    assert incoming is not None
+    found = PLUGIN.scores_of(state, incoming, np.array(range(state.columns.size) if rows is None else rows))
     return None if found is None else found.tolist()
 
 

@@ -92,7 +92,7 @@ def test_every_no_says_why() -> None:
 
 def test_an_unknown_policy_is_named_with_those_that_exist() -> None:
     assert causes(one_node_per_policy(), policy_pod("Restricted", 2), numa_aware_profile())["restricted"] == (
-        'annotation volcano.sh/numa-topology-policy: "Restricted" is no policy;'
+        'annotation volcano.sh/numa-topology-policy: unknown policy "Restricted";'
         " expected none, best-effort, restricted, single-numa-node"
     )
 

@@ -10,9 +10,9 @@ from bayplan.explain.event import event_text
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
-from bayplan.scheduling.node_verdict import verdict_on
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
+from bayplan.scheduling.shortfall import verdict_on
 from tests.neighbourhoods import HOSTNAME, RACK, apart, on, racks, somebody, spread, together
 
 WEB = somebody("web-0", "web")
@@ -79,9 +79,9 @@ def test_a_verdict_on_one_node_names_them_too() -> None:
     waiting = somebody("web-1", "web", **apart("web", RACK))
     pod_class = state.classes.of(waiting)
     answer = answer_for(state, waiting, pod_class, profile, ClassAnswers(state))
-    newcomer = newcomer_of(state, waiting, pod_class)
-    assert verdict_on(state, pod_class, profile, answer, 1, newcomer).fits
-    verdict = verdict_on(state, pod_class, profile, answer, 0, newcomer)
+    incoming = incoming_pod(state, waiting, pod_class)
+    assert verdict_on(state, pod_class, profile, answer, 1, incoming).fits
+    verdict = verdict_on(state, pod_class, profile, answer, 0, incoming)
     assert verdict.details == (
         "podAntiAffinity[0] to app=web (topologyKey rack): pod default/web-0 on n1 is in rack=a",
     )
@@ -99,11 +99,11 @@ def test_every_row_that_a_rule_refuses_has_a_detail() -> None:
     ):
         waiting = somebody("new", "web", **spec)
         pod_class = state.classes.of(waiting)
-        newcomer = newcomer_of(state, waiting, pod_class)
-        assert newcomer is not None
+        incoming = incoming_pod(state, waiting, pod_class)
+        assert incoming is not None
         for _, plugin in profile.relation_filters:
-            codes = plugin.refusals_of(state, newcomer)
+            codes = plugin.refusals_of(state, incoming)
             if codes is None:
                 continue
             for row in np.flatnonzero(codes):
-                assert plugin.details(state, newcomer, int(codes[row]), np.array([row]))
+                assert plugin.details(state, incoming, int(codes[row]), np.array([row]))

@@ -42,14 +42,12 @@ from bayplan.explain.refusal import description
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.closeness import closeness_of, running_members, unbound
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.domains_with_room import rooms_of
-from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group
-from bayplan.gangs.patience import waited_for
+from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, waited_for
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.split_gangs import standing_seats, what_is_split
-from bayplan.gangs.trees import Topologies, single_label
+from bayplan.gangs.split_gangs import running_seats, split_problem
+from bayplan.gangs.trees import Topologies, rooms_of, single_label
 from bayplan.grouping.podgroup import name_of as name_of_group
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -60,7 +58,7 @@ from bayplan.kube.wire import podgroup_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node can hold: a query for the largest gang counts all slots.
@@ -226,7 +224,7 @@ class GangPlacer:
             zones_unknown=tuple(dict.fromkeys(seated.node for seated in taken or () if seated.node and seated.remark)),
             distances=_distances(tree, gang, decision) if decision.seats and tree.levels else None,
             waited=waited,
-            running=standing_seats(gang, tree),
+            running=running_seats(gang, tree),
             remedies=self._remedies(scheduler, gang, decision),
         )
 
@@ -274,7 +272,7 @@ class GangPlacer:
             return shape
         answer = answer_for(state, pods[0], pod, scheduler.profile, self._answers)
         refused = list(answer.refused_by_replay.items())
-        newcomer = newcomer_of(state, pods[0], pod)
+        newcomer = incoming_pod(state, pods[0], pod)
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
         return replace(shape, causes=causes, stages=stages)
@@ -389,11 +387,11 @@ def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[P
 def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOutcome:
     """A gang none of whose pods waits: where they are and whether they could be closer, or what is wrong with that."""
     state = scheduler.state
-    split = what_is_split(gang, tree, state)
+    split = split_problem(gang, tree, state)
     if split:
         decision = GangDecision(gang.name, Status.INFEASIBLE, split, problem=split)
         return GangOutcome(decision, tree.name, tree.levels, len(state.rows), ())
-    running = standing_seats(gang, tree)
+    running = running_seats(gang, tree)
     inside = [seat.path for seat in running if len(seat.path) > tree.node_level]
     return GangOutcome(
         GangDecision(gang.name, Status.OPTIMAL, "every pod has a node"),

@@ -23,9 +23,9 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.demand import HOST_RESOURCES
 from bayplan.explain.amounts import count
 from bayplan.explain.topology.map import leading_resource
-from bayplan.gangs.domains_with_room import NODE
 from bayplan.gangs.numa_level import NO_UNIT
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.trees import NODE
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import (

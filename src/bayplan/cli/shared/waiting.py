@@ -31,7 +31,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one, why_not_yet
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile
-from bayplan.scheduling.relations import answer_for, newcomer_of
+from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
 FITS = "fits now, waits for its turn"
@@ -93,7 +93,7 @@ class _Alone:
         if held_back:
             return Finding(key, Kind.HELD_BACK, held_back)
         # Neighbours may let a pod in that they kept out before, so only pods without any are alike.
-        alike = newcomer_of(state, pod, pod_class) is None
+        alike = incoming_pod(state, pod, pod_class) is None
         known = self._refused.get((pod_class, profile.name)) if alike else None
         cause = known or self._decide(pod, pod_class, profile)
         if cause and alike:

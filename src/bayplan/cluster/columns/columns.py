@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bayplan.cluster.columns.sparse import copy_into, write_row, zeros
 from bayplan.cluster.limits import MOST_CELLS, MOST_NAMES_IN_ALL
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
+from bayplan.cluster.reports.kubelet_version import NEWEST
 
 FloatColumn = NDArray[np.float64]
 
@@ -47,6 +48,7 @@ TALLIED = (
     "cpu_static",
     "cpu_group",
     "memory_static",
+    "kubelet",
     "zone_count",
     "hardware_class",
 )
@@ -95,6 +97,8 @@ class Columns:
         self.cpu_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)
         self.memory_static: NDArray[np.int8] = np.full(rows, UNKNOWN, dtype=np.int8)
         self.cpu_group: NDArray[np.int8] = np.ones(rows, dtype=np.int8)
+        # The minor version of the kubelet that a node is judged by.
+        self.kubelet: NDArray[np.int8] = np.full(rows, NEWEST, dtype=np.int8)
         self.zone_count: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.hardware_class: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.taint_set: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)

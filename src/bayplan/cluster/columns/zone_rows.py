@@ -10,6 +10,7 @@ import numpy as np
 from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_USABLE, UNKNOWN, Columns
 from bayplan.cluster.columns.sparse import write_row
 from bayplan.cluster.pods.request import CPU, is_memory
+from bayplan.cluster.reports.kubelet_version import NEWEST
 from bayplan.cluster.reports.topology_report import TopologyReport
 
 
@@ -39,6 +40,7 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
     columns.put("cpu_group", row, settings.cpu_group)
     columns.put("cpu_static", row, UNKNOWN if settings.cpu_static is None else settings.cpu_static)
     columns.put("memory_static", row, UNKNOWN if settings.memory_static is None else settings.memory_static)
+    columns.put("kubelet", row, settings.version)
 
 
 def write_available(columns: Columns, row: int, report: TopologyReport) -> None:
@@ -69,4 +71,5 @@ def clear_zones(columns: Columns, row: int) -> None:
     columns.put("cpu_group", row, 1)
     columns.put("cpu_static", row, UNKNOWN)
     columns.put("memory_static", row, UNKNOWN)
+    columns.put("kubelet", row, NEWEST)
     columns.put("hardware_class", row, 0)

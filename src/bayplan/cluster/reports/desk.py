@@ -110,7 +110,7 @@ class ReportDesk:
         row = self._state.rows.get(node)
         if left is None:
             self._state.leave_without_report(node)
-        elif row is None or self._state.reports[row] is not left:
+        elif row is None or not _is_in_force(left, self._state.reports[row]):
             self._hand_over(node, left, None)
 
     def _hand_over(self, node: str, report: TopologyReport, at: float | None) -> None:
@@ -119,3 +119,8 @@ class ReportDesk:
             self._aside.reports[node] = report
         else:
             self._state.take_over(row, report, at)
+
+
+def _is_in_force(report: TopologyReport, in_force: TopologyReport | None) -> bool:
+    """Whether a node is judged by this very report, which may have got its kubelet's version since it came."""
+    return in_force is not None and in_force.problems is report.problems

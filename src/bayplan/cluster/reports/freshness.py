@@ -61,10 +61,12 @@ class Freshness:
         lost = self.in_unknown_zones.get(row) and report.settings.policy in REFUSING_POLICIES
         if not report.usable or lost:
             return TOPOLOGY_INVALID
+        if row in self.told_stale:
+            return TOPOLOGY_STALE
         if not report.tells_enough:
             return TOPOLOGY_UNCLEAR
         waits = self.waits_for_reports and self._restless.get(row)
-        return TOPOLOGY_STALE if waits or row in self.told_stale else TOPOLOGY_USABLE
+        return TOPOLOGY_STALE if waits else TOPOLOGY_USABLE
 
     def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
         """A pod was assumed on the node, or bound there by another client, in zones that amounts alone do not tell."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 
+from bayplan.cluster.reports.kubelet_version import NEWEST, KubeletVersion
+
 
 class Policy(IntEnum):
     """Topology Manager policy; the number is what the policy column of the cluster holds."""
@@ -108,6 +110,7 @@ class KubeletSettings:
     memory_static: bool | None = None
     threads_per_core: int | None = None
     pod_level_managers: bool = False
+    version: KubeletVersion = NEWEST
 
     @property
     def believed_threads_per_core(self) -> int:

@@ -39,6 +39,8 @@ CPU_OPTIONS = (
 )
 
 POLICY, SCOPE = "topologyManagerPolicy", "topologyManagerScope"
+# The one feature gate of kubelets that decides about pods: with it, pods with resources of their own are aligned, too.
+POD_LEVEL_GATE = "PodLevelResourceManagers"
 _ATTRIBUTES = (
     POLICY,
     SCOPE,
@@ -47,6 +49,7 @@ _ATTRIBUTES = (
     "cpuManagerPolicy",
     "cpuManagerPolicyOptions",
     "memoryManagerPolicy",
+    "featureGates",
     "bayplan.io/threads-per-core",
 )
 _BOOLEANS = {"true": True, "false": False}
@@ -228,6 +231,9 @@ def _with_option(settings: KubeletSettings, name: str, value: str, at: ObjectPat
                 return replace(settings, memory_static=_one_of(_MEMORY_POLICIES, value))
             case "bayplan.io/threads-per-core":
                 return replace(settings, threads_per_core=_one_of(_THREADS, value))
+            case "featureGates":
+                gates = dict(_pairs(value))
+                return replace(settings, pod_level_managers=_one_of(_BOOLEANS, gates.get(POD_LEVEL_GATE, "false")))
             case "cpuManagerPolicyOptions":
                 _check_cpu_options(value, at, note)
                 return replace(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -208,13 +208,17 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         in_annotations = at.child("metadata").child("annotations")
         where = in_annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
         problems.append(ObjectRemark(where, text))
+    listed = _understood(lambda: read_inventory(attributes), at.key(CPUS), problems)
+    if listed is not None:
+        # On machines whose cores differ the kubelet takes the average, which no attribute has a word for.
+        settings = replace(settings, threads_per_core=listed.cpus.threads_per_core)
     return TopologyReport(
         topology.metadata.name,
         settings,
         in_order,
         _few(problems, at),
         shows_use,
-        inventory=_understood(lambda: read_inventory(attributes), at.key(CPUS), problems),
+        inventory=listed,
         pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
         made_at=made_at,
         marked_stale=STALE_SINCE in annotations

@@ -15,17 +15,11 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns.columns import (
-    TOPOLOGY_INVALID,
-    TOPOLOGY_STALE,
-    TOPOLOGY_UNCLEAR,
-    TOPOLOGY_USABLE,
-    Columns,
-)
+from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, TOPOLOGY_STALE, Columns
 from bayplan.cluster.columns.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS, PodRequest, QoS, Role
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
-from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
+from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count, reads_report
 
 # Every node is taken to offer these, whatever its status says.
 ALWAYS_OFFERED = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
@@ -63,9 +57,7 @@ def upstream_verdicts(columns: Columns, request: PodRequest, rows: Rows) -> Code
     if request.qos is QoS.BEST_EFFORT and not asks_for_devices(request):
         return codes
     topology = columns.topology[rows]
-    # What is unclear to a kubelet's judge is clear to scheduler-plugins: a policy that it does not know means none.
-    reported = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
-    judged = reported & (columns.upstream_policy[rows] == Policy.SINGLE_NUMA_NODE)
+    judged = reads_report(topology) & (columns.upstream_policy[rows] == Policy.SINGLE_NUMA_NODE)
     by_pod = columns.upstream_scope[rows] == Scope.POD
     for chosen, align in ((judged & by_pod, align_pod), (judged & ~by_pod, align_containers)):
         if chosen.all():

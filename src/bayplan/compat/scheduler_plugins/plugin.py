@@ -14,8 +14,7 @@ from bayplan.compat.scheduler_plugins.filter import UpstreamVerdict, upstream_ve
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import least_numa_scores
 from bayplan.engine.numa.placement import Placement, place_by_amounts
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores
 from bayplan.plugins.base import of_one_node
 from bayplan.plugins.node_resource_topology_args import LEAST_NUMA_NODES
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch

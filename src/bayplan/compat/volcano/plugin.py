@@ -13,13 +13,11 @@ from bayplan.cluster.pods.request import CPU, Role
 from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.compat.volcano.numa.nodes import Judged, judged, node_seen
-from bayplan.compat.volcano.numa.predicate import Evaluation, Rejection
-from bayplan.compat.volcano.numa.score import numa_nodes_needed
+from bayplan.compat.volcano.numa.predicate import Evaluation, Rejection, numa_nodes_needed
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import relative_width_scores
 from bayplan.engine.numa.placement import ContainerZones, Placement, place_by_amounts
-from bayplan.engine.numa.rows import Codes, Rows
-from bayplan.engine.numa.scores import Scores
+from bayplan.engine.numa.rows import Codes, Rows, Scores
 from bayplan.kube.wire.volcano_annotations import NO_POLICIES
 from bayplan.plugins.volcano_numa_aware import GateRefusal, NumaAware
 

@@ -11,10 +11,9 @@ from math import gcd
 
 import numpy as np
 
-from bayplan.engine.gangs.capacity_rows import capacity_rows
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
-from bayplan.engine.gangs.groups.groups import groups_of
+from bayplan.engine.gangs.groups.groups import capacity_rows, groups_of
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
 
 # Of more shapes it is not counted what their slots leave of a resource: some shape has a slot nearly everywhere.

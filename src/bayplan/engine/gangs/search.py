@@ -36,8 +36,7 @@ from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.exact import narrowed
-from bayplan.engine.gangs.groups.equal_groups import slices_of
-from bayplan.engine.gangs.groups.exchange import in_order_of_ranks
+from bayplan.engine.gangs.groups.equal_groups import in_order_of_ranks, slices_of
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,

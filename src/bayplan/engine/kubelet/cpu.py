@@ -99,11 +99,11 @@ def allocate_cpus(
 
 def cpus_for(node: NodeKnowledge, available: CpuSet, count: int, affinity: int | None) -> CpuSet:
     """Choose `count` of the available CPUs, those near the affinity first; refuses if the node has too few."""
-    options = node.settings.cpu_options
+    options, version = node.settings.cpu_options, node.settings.version
     taken = 0
     if affinity is not None:
         near = available & _near(node.cpus, affinity, by_socket=ALIGN_BY_SOCKET in options)
-        taken = take(node.cpus, options, near, min(count, near.bit_count()))
+        taken = take(node.cpus, options, near, min(count, near.bit_count()), version)
     missing = count - taken.bit_count()
     elsewhere = available & ~taken
     if missing > elsewhere.bit_count():
@@ -111,7 +111,7 @@ def cpus_for(node: NodeKnowledge, available: CpuSet, count: int, affinity: int |
             f"not enough cpus available to satisfy request: requested={missing}, available={elsewhere.bit_count()}",
             NearestMiss(CPU, None, available.bit_count() * 1000, count * 1000),
         )
-    return taken | take(node.cpus, options, elsewhere, missing)
+    return taken | take(node.cpus, options, elsewhere, missing, version)
 
 
 def refuse_split_cores(node: NodeKnowledge, ledger: CpuLedger, count: int) -> None:

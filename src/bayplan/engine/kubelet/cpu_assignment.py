@@ -1,6 +1,6 @@
 """Which CPUs exactly: the static CPU Manager's choice of n CPUs out of those available.
 
-In comes the layout, the available CPUs and a number; out goes the set that the kubelet (v1.36.4) would take. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
+In comes the layout, the available CPUs and a number; out goes the set that the kubelet would take. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
 fullest unit that still has room. With distribute-cpus-across-numa it spreads evenly over as few zones as will do and packs
 inside each (on more than `MOST_ZONES` zones it packs, too, because finding the evenest zones takes exponential time).
 `cpu.py` asks; nothing here knows about pods.
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, sqrt
+from math import ceil, floor, inf, sqrt
 
+from bayplan.cluster.reports.kubelet_version import NEWEST, KubeletVersion
 from bayplan.engine.kubelet.masks import MOST_ZONES, bits
 from bayplan.engine.kubelet.node import CpuLayout, CpuSet
 from bayplan.engine.kubelet.verdict import unexpected
+from bayplan.engine.kubelet.versions import RULES, Rules
 
 FULL_PCPUS_ONLY = "full-pcpus-only"
 DISTRIBUTE_ACROSS_NUMA = "distribute-cpus-across-numa"
@@ -23,10 +25,12 @@ ALIGN_BY_SOCKET = "align-by-socket"
 PREFER_UNCORE_CACHE = "prefer-align-cpus-by-uncorecache"
 
 
-def take(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet:
+def take(
+    layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int, version: KubeletVersion = NEWEST
+) -> CpuSet:
     """The `count` CPUs that a container gets; the caller has made sure that so many are available."""
     if DISTRIBUTE_ACROSS_NUMA in options and count > 0:
-        return _take_distributed(layout, options, available, count)
+        return _take_distributed(layout, options, available, count, RULES[version])
     return _take_packed(layout, options, available, count)
 
 
@@ -78,8 +82,12 @@ def _fullest_first(units: Mapping[int, CpuSet], available: CpuSet) -> list[int]:
 
 
 def _nested(outer: Sequence[CpuSet], units: Mapping[int, CpuSet], available: CpuSet) -> list[int]:
-    """Units in the order of the larger units around them, inside each the fullest first."""
-    return [unit for around in outer for unit in _fullest_first(units, available & around)]
+    """Units in the order of the larger units around them, inside each the fullest first.
+
+    A unit that lies in several larger ones is as full as it is on the whole.
+    """
+    order = _fullest_first(units, available)
+    return [unit for around in outer for unit in order if units[unit] & available & around]
 
 
 def _zones_in_order(layout: CpuLayout, available: CpuSet) -> list[int]:
@@ -195,42 +203,67 @@ class _Combination:
         return self.buffer[: self.length]
 
 
-def _take_distributed(layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int) -> CpuSet:
+def _take_distributed(
+    layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int, rules: Rules
+) -> CpuSet:
     group = layout.threads_per_core if FULL_PCPUS_ONLY in options else 1
     zones = _zones_in_order(layout, available)
     if count % group == 0 and len(zones) <= MOST_ZONES:
         groups_needed = count // group
-        groups_per_zone = ceil(ceil(len(layout.core) / group) / len(layout.by_zone))
+        groups_per_zone = ceil(ceil(sum(layout.cpus_in_zone.values()) / group) / len(layout.by_zone))
         fewest = ceil(groups_needed / groups_per_zone)
         free = {zone: (layout.by_zone[zone] & available).bit_count() for zone in zones}
+        by_socket = rules.distributes_within_sockets and ALIGN_BY_SOCKET in options
+        sockets_of = layout.sockets_of_zone if by_socket else None
         for size in range(fewest, min(groups_needed, len(zones)) + 1):
-            chosen = _most_balanced(zones, free, size, count, group)
+            chosen = _most_balanced(zones, free, size, count, group, sockets_of)
             if chosen is not None:
-                return _take_evenly(_Packing(layout, available, count), options, group, *chosen)
+                most = min(free[zone] // group * group for zone in chosen[0])
+                return _take_evenly(
+                    _Packing(layout, available, count),
+                    options,
+                    group,
+                    *chosen,
+                    most_each=most if rules.distributes_within_sockets else count,
+                )
     return _take_packed(layout, options, available, count)
 
 
 def _most_balanced(
-    zones: Sequence[int], free: Mapping[int, int], size: int, count: int, group: int
+    zones: Sequence[int],
+    free: Mapping[int, int],
+    size: int,
+    count: int,
+    group: int,
+    sockets_of: Mapping[int, frozenset[int]] | None,
 ) -> tuple[list[int], list[int]] | None:
-    """The zones to share evenly and those that take the remainder, so that what stays free differs least."""
-    share = count // size // group * group
-    remainder = count - share * size
+    """The zones to share evenly and those that take the remainder, so that what stays free differs least.
+
+    With `sockets_of`, zones of one socket come before all others, and a zone that lacks an even share gives what it has.
+    """
     best: tuple[float, _Combination, _Combination] | None = None
+    best_in_one_socket = False
     nowhere = _Combination([], 0)
+    even = count // size // group * group
     for combination in _combinations(zones, size):
-        if best is not None and best[0] == 0:
+        if best is not None and best[0] == 0 and (sockets_of is None or best_in_one_socket):
             break
         chosen = combination.zones
+        share = even if sockets_of is None else min(even, *(free[zone] // group * group for zone in chosen))
         if sum(free[zone] // group for zone in chosen) * group < count or any(free[zone] < share for zone in chosen):
             continue
         left = {zone: free[zone] - (share if zone in chosen else 0) for zone in zones}
-        if remainder == 0:
-            found: tuple[float, _Combination] | None = (_deviation(left.values()), nowhere)
-        else:
+        remainder = count - share * size
+        found: tuple[float, _Combination] | None = (_deviation(left.values()), nowhere)
+        if remainder:
             found = _best_for_remainder([zone for zone in chosen if left[zone] >= group], left, remainder, group)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = (found[0], combination, found[1])
+        balance, taking_rest = found or (inf, nowhere)
+        in_one_socket = sockets_of is not None and len(frozenset().union(*(sockets_of[zone] for zone in chosen))) <= 1
+        better = balance < (inf if best is None else best[0])
+        if in_one_socket != best_in_one_socket:
+            better = in_one_socket
+        if better:
+            best, best_in_one_socket = (balance, combination, taking_rest), in_one_socket
     return None if best is None else (best[1].zones, best[2].zones)
 
 
@@ -266,7 +299,13 @@ def _after_striping(zones: Sequence[int], left: Mapping[int, int], remainder: in
 
 
 def _take_evenly(
-    packing: _Packing, options: frozenset[str], group: int, sharing: Sequence[int], taking_rest: Sequence[int]
+    packing: _Packing,
+    options: frozenset[str],
+    group: int,
+    sharing: Sequence[int],
+    taking_rest: Sequence[int],
+    *,
+    most_each: int,
 ) -> CpuSet:
     """Take an even share in each zone, then deal out the remainder group by group."""
     layout = packing.layout
@@ -276,7 +315,7 @@ def _take_evenly(
         packing.claim(cpus)
         return cpus.bit_count()
 
-    share = packing.needed // len(sharing) // group * group
+    share = min(packing.needed // len(sharing) // group * group, most_each)
     remainder = packing.needed - share * len(sharing)
     for zone in sharing:
         claim_in(zone, share)

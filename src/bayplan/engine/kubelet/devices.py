@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.pods.request import ContainerRequest, PodRequest, Role, sidecar_aware_sum
-from bayplan.engine.kubelet.masks import bits, subsets
+from bayplan.engine.kubelet.masks import bits, mask_of, subsets
 from bayplan.engine.kubelet.merge import Hint, ResourceHints
 from bayplan.engine.kubelet.node import Device, NodeKnowledge
-from bayplan.engine.kubelet.verdict import NearestMiss, unexpected
+from bayplan.engine.kubelet.verdict import NearestMiss, no_healthy_devices_text, unexpected
+from bayplan.engine.kubelet.versions import RULES
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ def device_hints(
         elif len({device.id for device in usable} | reusable) < count:
             hints[resource] = []
         else:
-            hints[resource] = _hints_of_resource(devices, usable, reusable, count)
+            hints[resource] = _hints_of_resource(node, devices, usable, reusable, count)
     return hints
 
 
@@ -79,23 +80,23 @@ def allocate_devices(
 
 
 def _hints_of_resource(
-    devices: Iterable[Device], usable: Iterable[Device], reusable: set[str], count: int
+    node: NodeKnowledge, devices: Iterable[Device], usable: Iterable[Device], reusable: set[str], count: int
 ) -> list[Hint]:
-    """Only zones that host such a device are considered; a device between zones counts for each of them.
+    """Only zones that host such a device are considered, by newer kubelets; a device between zones counts for each of them.
 
     What a zone could serve at most includes devices that are taken or unhealthy.
     """
-    everywhere = 0
+    everywhere = mask_of(node.zone_ids) if RULES[node.settings.version].devices_hint_every_zone else 0
     reused: list[int] = []
     for device in devices:
         everywhere |= device.zones
         if device.id in reusable and device.zones:
             reused.append(device.zones)
-    hosting = tuple(bits(everywhere))
+    considered = tuple(bits(everywhere))
     all_zones = _tally(device.zones for device in devices)
     free_zones = _tally(device.zones for device in usable if device.id not in reusable)
-    masks = subsets(hosting).masks
-    fewest = next((mask.bit_count() for mask in masks if _matching(all_zones, mask) >= count), len(hosting))
+    masks = subsets(considered).masks
+    fewest = next((mask.bit_count() for mask in masks if _matching(all_zones, mask) >= count), len(considered))
     return [
         Hint(mask, mask.bit_count() == fewest)
         for mask in masks
@@ -119,7 +120,7 @@ def _choose(node: NodeKnowledge, ledger: DeviceLedger, resource: str, count: int
     # Health comes first, even if none is asked for (kubernetes #109595).
     if not any(device.healthy for device in node.devices[resource]):
         raise unexpected(
-            f"no healthy devices present; cannot allocate unhealthy devices {resource}",
+            no_healthy_devices_text(resource),
             NearestMiss(resource, None, 0, count),
         )
     chosen = set(sorted(ledger.reusable.get(resource, set()))[:count])

@@ -18,6 +18,7 @@ from bayplan.engine.kubelet.masks import bits, subsets, sums_over, zones_in
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.node import NodeKnowledge
 from bayplan.engine.kubelet.verdict import MemoryBlock, NearestMiss, undecided, unexpected
+from bayplan.engine.kubelet.versions import RULES
 
 GROUP_VIOLATED = "[memorymanager] preferred hint violates NUMA node allocation"
 
@@ -151,8 +152,9 @@ def allocate_memory(
 ) -> None:
     """Charge a container's memory to its zones, after what earlier init containers left in the same zones."""
     requests = memory_requests(node, pod, container)
-    if not requests and pod.pod_level is None:
-        return  # a report that leaves out memory: nothing here is the Memory Manager's
+    serves_nothing = pod.pod_level is not None and RULES[node.settings.version].serves_containers_without_memory
+    if not requests and not serves_nothing:
+        return  # else a report that leaves out memory: nothing here is the Memory Manager's
     mask = zones_for_memory(node, ledger, requests, hint)
     blocks = [MemoryBlock(name, amount, zones_in(mask)) for name, amount in requests.items()]
     for name, amount in requests.items():

@@ -17,6 +17,7 @@ from bayplan.engine.kubelet.memory import MemoryLedger, closed
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.kubelet.nearest_miss import Need
 from bayplan.engine.kubelet.node import NodeKnowledge
+from bayplan.engine.kubelet.versions import RULES
 
 
 def one_zone_for_all(
@@ -57,7 +58,7 @@ def _zones_with_devices(
     usable = [device for device in free_devices(node, ledger, resource) if device.id not in reusable]
     if len(usable) + len(reusable) < count:
         return []
-    hosting = 0
+    hosting = mask_of(node.zone_ids) if RULES[node.settings.version].devices_hint_every_zone else 0
     reused = []
     for device in node.devices[resource]:
         hosting |= device.zones

@@ -98,7 +98,7 @@ def allocate_pod_cpus(node: NodeKnowledge, ledger: CpuLedger, pod: PodRequest, a
     for container in pod.containers:
         count = exclusive_cpus(node, pod, container)
         if count:
-            part = take(node.cpus, node.settings.cpu_options, lot, count)
+            part = take(node.cpus, node.settings.cpu_options, lot, count, node.settings.version)
             ledger.owned[container.name] = part
             if container.role is not Role.INIT:
                 lot &= ~part

@@ -82,6 +82,19 @@ def unexpected(cause: str, shortfall: NearestMiss | None = None) -> ManagerRefus
     return ManagerRefused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
 
 
+def no_healthy_devices(resource: str, container: str) -> Admission:
+    """The refusal of a container that asks for zero devices where none works (kubernetes #109595)."""
+    refused = unexpected(no_healthy_devices_text(resource))
+    return Admission(
+        admitted=False, reason=refused.reason, message=refused.message, stage="device", container=container
+    )
+
+
+def no_healthy_devices_text(resource: str) -> str:
+    """What the Device Manager says about it."""
+    return f"no healthy devices present; cannot allocate unhealthy devices {resource}"
+
+
 def undecided(zones: int, shortfall: NearestMiss | None = None) -> ManagerRefused:
     """A no of our own: so many zones can be combined in more ways than are looked at (`masks.MOST_SUBSETS`)."""
     return ManagerRefused(

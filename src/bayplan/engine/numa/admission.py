@@ -33,13 +33,17 @@ from bayplan.cluster.columns.columns import (
 )
 from bayplan.cluster.pods.request import CPU, Role, is_memory
 from bayplan.cluster.reports.kubelet_settings import Assumptions, MissingReport, Policy, Scope
+from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.engine.numa.demand import Demand, Step
-from bayplan.engine.numa.larger_sets import ManagerQuestion, sets_for_all
 from bayplan.engine.numa.one_node import lowest_zone_that_holds
 from bayplan.engine.numa.rows import Codes, Mask, Rows, among, count
+from bayplan.engine.numa.zone_sets import ManagerQuestion, sets_for_all
 
 ZoneGrid = NDArray[np.float64]
 Want = tuple[int, int, Mask | None]
+
+# From this version on zero devices draw a container to zones that host such devices; before, any zone would do.
+ZERO_DEVICES_DRAW = KubeletVersion.V1_36
 
 
 class Verdict(IntEnum):
@@ -172,10 +176,13 @@ def wants_of(columns: Columns, wants: tuple[tuple[str, int], ...], rows: Rows, a
         index = columns.resource_index.get(name)
         if index is None:
             continue
-        if columns.aligned_everywhere(index) and _managed_everywhere(columns, name, assumptions):
+        everywhere = columns.aligned_everywhere(index) and _managed_everywhere(columns, name, assumptions)
+        if everywhere and (want or (columns.everywhere("kubelet") or 0) >= ZERO_DEVICES_DRAW):
             found.append((index, want, None))
             continue
         relevant = columns.zone_aligned[index][rows]
+        if not want:
+            relevant = relevant & (columns.kubelet[rows] >= ZERO_DEVICES_DRAW)
         if name == CPU:
             relevant = relevant & _believed(columns.cpu_static[rows], assumptions.cpu_manager_static)
         elif is_memory(name):

@@ -19,13 +19,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns.columns import TOPOLOGY_USABLE, Columns
+from bayplan.cluster.columns.columns import TOPOLOGY_UNCLEAR, TOPOLOGY_USABLE, Columns
 from bayplan.cluster.limits import MOST_NAMES
 from bayplan.cluster.pods.request import CPU, PodRequest
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.engine.numa.one_node import ONE_NODE_STRATEGIES, worst_zone_score
-from bayplan.engine.numa.rows import Rows, among, count
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Rows, Scores, among, count, reads_report
 
 NODES_PER_BLOCK = 2048
 Grid = NDArray[np.float64]
@@ -74,7 +73,9 @@ def allocation_scores(
     if scope is not None and all_usable and columns.everywhere(of_policy) == Policy.SINGLE_NUMA_NODE:
         return _mean_of_worst_zones(columns, _asked_at(Scope(scope), request, weights), rows, zone_score)
     policies, scopes = getattr(columns, of_policy)[rows], getattr(columns, of_scope)[rows]
-    scored = (columns.topology[rows] == TOPOLOGY_USABLE) & (policies == Policy.SINGLE_NUMA_NODE)
+    topology = columns.topology[rows]
+    known = reads_report(topology) if as_upstream else topology == TOPOLOGY_USABLE
+    scored = known & (policies == Policy.SINGLE_NUMA_NODE)
     scores = np.zeros(nodes, dtype=np.int32)
     for each in Scope:
         chosen = scored & (scopes == each)
@@ -94,7 +95,8 @@ def allocation_score(
     policy, scope = (
         (columns.upstream_policy, columns.upstream_scope) if as_upstream else (columns.policy, columns.scope)
     )
-    if columns.topology[row] != TOPOLOGY_USABLE or int(policy[row]) != Policy.SINGLE_NUMA_NODE:
+    known = (TOPOLOGY_USABLE, TOPOLOGY_UNCLEAR) if as_upstream else (TOPOLOGY_USABLE,)
+    if int(columns.topology[row]) not in known or int(policy[row]) != Policy.SINGLE_NUMA_NODE:
         return 0
     by_pod = int(scope[row]) == Scope.POD
     asked = [request.largest_or_sum] if by_pod else [container.requests for container in request.containers]

@@ -7,9 +7,14 @@ Guaranteed pods, devices always. Whether a node cares about a resource at all is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.columns.columns import Columns
 from bayplan.cluster.pods.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pods.request import (
     CPU,
@@ -20,6 +25,7 @@ from bayplan.cluster.pods.request import (
     is_memory,
     sidecar_aware_sum,
 )
+from bayplan.engine.numa.rows import Rows, count
 
 HOST_RESOURCES = frozenset({"ephemeral-storage", "storage", PODS})
 
@@ -43,8 +49,18 @@ class Demand:
 
     @cached_property
     def nothing_to_align(self) -> bool:
-        """True if no manager would look at this pod: it can go anywhere it fits."""
-        return not self.in_sum
+        """True if no manager would refuse this pod: it can go anywhere it fits. Zero devices of one kind always find a zone, of two kinds not."""
+        return not self.in_sum and all(len(step.wants) < 2 for step in (*self.container_steps, self.pod_step))
+
+    @cached_property
+    def zero_devices(self) -> tuple[tuple[str, str], ...]:
+        """Devices of which a container asks for none by name, as many charts do, with that container."""
+        return tuple(
+            (name, step.container)
+            for step in self.container_steps
+            for name, want in step.wants
+            if not want and name != CPU and not is_memory(name)
+        )
 
     @cached_property
     def needs_report(self) -> bool:
@@ -163,3 +179,34 @@ def _seen_at_pod_scope(asking: list[ContainerRequest]) -> set[str]:
     return {
         name for container in asking for name in container.requests if not is_memory(name) or name in by_applications
     }
+
+
+Shares = NDArray[np.float64]
+
+
+def missing_share_of_node(columns: Columns, asked: Sequence[tuple[str, int]], rows: Rows) -> Shares:
+    """Per node: the largest share of any requested amount that the node's sums lack; 0 if nothing is missing."""
+    worst = np.zeros(count(rows))
+    for name, want in asked:
+        index = columns.resource_index.get(name)
+        free = np.zeros_like(worst) if index is None else columns.free[index][rows]
+        np.maximum(worst, (want - free) / want, out=worst)
+    return worst
+
+
+def missing_share_of_best_zone(columns: Columns, step: Step, rows: Rows) -> Shares:
+    """Per node: the same for the zone that comes closest to holding one step."""
+    zones = columns.zone_available.shape[1]
+    worst = np.zeros((zones, count(rows)))
+    for name, want in step.wants:
+        index = columns.resource_index.get(name)
+        if index is None or not want:
+            continue
+        missing = (want - columns.zone_available[index][:, rows]) / want
+        # Where no zone reports the resource it is not aligned, so it is not what is missing.
+        missing[:, ~columns.zone_aligned[index][rows]] = 0.0
+        np.maximum(worst, missing, out=worst)
+    exists = np.arange(zones)[:, np.newaxis] < columns.zone_count[rows]
+    worst[~exists] = np.inf
+    closest: Shares = np.clip(worst.min(axis=0), 0.0, None)
+    return closest

@@ -16,15 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.columns.columns import TOPOLOGY_USABLE, Columns
+from bayplan.cluster.columns.columns import Columns
 from bayplan.cluster.columns.hardware import HardwareClass
 from bayplan.cluster.columns.resource_kinds import is_numa_affine
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.kubelet_settings import Scope
-from bayplan.engine.numa.rows import Mask, Rows, among, count
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
-from bayplan.engine.numa.subsets import TABLE_ZONES, SubsetTable, sets_as_kubelet_prefers, sets_by_distance
-from bayplan.engine.numa.wide_nodes import closest_feasible_set, lowest_feasible_set
+from bayplan.engine.numa.rows import MOST_SCORE, Mask, Rows, Scores, among, count, reads_report
+from bayplan.engine.numa.zone_sets import (
+    TABLE_ZONES,
+    SubsetTable,
+    closest_feasible_set,
+    lowest_feasible_set,
+    sets_as_kubelet_prefers,
+    sets_by_distance,
+)
 
 Amounts = Mapping[str, int]
 Grids = Mapping[str, NDArray[np.float64]]
@@ -49,10 +54,10 @@ def least_numa_scores(columns: Columns, hardware: list[HardwareClass], request: 
     nodes = count(rows)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
-    scored = columns.topology[rows] == TOPOLOGY_USABLE
+    scored = reads_report(columns.topology[rows])
     scores = np.zeros(nodes, dtype=np.int32)
     classes = columns.hardware_class[rows]
-    by_pod = columns.scope[rows] == Scope.POD
+    by_pod = columns.upstream_scope[rows] == Scope.POD
     per_pod: list[Amounts] = [request.largest_or_sum]
     per_container: list[Amounts] = [container.requests for container in request.containers]
     for number in np.unique(classes[scored]):

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from bayplan.cluster.columns.columns import Columns
 from bayplan.cluster.pods.request import CPU
-from bayplan.engine.numa.scores import MOST_SCORE
+from bayplan.engine.numa.rows import MOST_SCORE
 
 # Strategies that `worst_zone_score` knows, and its argument for each.
 ONE_NODE_STRATEGIES = {"LeastAllocated": False, "MostAllocated": True}

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.request import CPU, PodRequest, is_memory
-from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
+from bayplan.cluster.reports.kubelet_settings import FULL_PCPUS_ONLY, Assumptions, Policy, Scope
 from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.cluster.state import ClusterState, ZoneCharge
 from bayplan.engine.kubelet import (
@@ -30,6 +30,7 @@ from bayplan.engine.kubelet import (
     with_inventory,
 )
 from bayplan.engine.kubelet.masks import zones_in
+from bayplan.engine.kubelet.verdict import no_healthy_devices
 from bayplan.engine.numa.admission import relevant_wants, single_zones, smallest_set_on
 from bayplan.engine.numa.demand import HOST_RESOURCES, Demand, Step
 from bayplan.engine.numa.one_node import lowest_zone_that_holds
@@ -70,9 +71,14 @@ class Placement(Struct, frozen=True, gc=False):
 
 def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand, assumptions: Assumptions) -> Placement:
     """Work out the zones of a pod on one node; the columns have already said that it fits."""
-    counted = place_by_amounts(state, row, demand, assumptions)
+    for device, container in demand.zero_devices:
+        if _has_only_broken(state, row, device):
+            return Placement(refusal=no_healthy_devices(device, container))
     report = state.reports[row]
-    if counted is not None or report is None:
+    # Columns know nothing of pods that are served as a whole, which few kubelets do.
+    as_a_whole = request.pod_level is not None and report is not None and report.settings.pod_level_managers
+    counted = None if as_a_whole else place_by_amounts(state, row, demand, assumptions)
+    if counted is not None or report is None or not report.usable:
         return counted or Placement()
     if state.freshness.waits_for_reports and state.is_ahead_of_report(row):
         return Placement(refusal=_WAITS_FOR_REPORT)
@@ -80,6 +86,12 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
     if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:
         return _of_many_zones(state, row, demand, assumptions, report) or placement
     return placement
+
+
+def _has_only_broken(state: ClusterState, row: int, device: str) -> bool:
+    """Whether a node has a plugin for a device, and none that works."""
+    index = state.columns.resource_index.get(device)
+    return index is not None and bool(state.columns.offered[index, row]) and not state.columns.allocatable[index, row]
 
 
 def within_zones(placement: Placement, most: int) -> Placement:
@@ -164,7 +176,10 @@ def says_more_than_amounts(report: TopologyReport) -> bool:
     own_distances = {zone.costs.get(zone.id) for zone in report.zones}
     return (
         any(zone.memory_group is not None and len(zone.memory_group) > 1 for zone in report.zones)
-        or (report.inventory is not None and not report.inventory.plain(whole_cores=settings.cpu_group > 1))
+        or (
+            report.inventory is not None
+            and not report.inventory.plain(whole_cores=FULL_PCPUS_ONLY in settings.cpu_options)
+        )
         or "align-by-socket" in settings.cpu_options
         or (settings.prefer_closest and len(own_distances) > 1)
     )

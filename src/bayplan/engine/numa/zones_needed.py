@@ -20,8 +20,7 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.engine.numa.admission import Want, ZoneWalk, single_zones, wants_of
 from bayplan.engine.numa.demand import Demand, Step
 from bayplan.engine.numa.least_numa import kubelets_sets, normalized_score
-from bayplan.engine.numa.rows import Mask, Rows, among, count
-from bayplan.engine.numa.scores import MOST_SCORE, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Mask, Rows, Scores, among, count
 
 NOT_KNOWN = -1
 

@@ -30,10 +30,9 @@ from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.numa.admission import Verdict, Want, verdicts, wants_of, without_report
 from bayplan.engine.numa.demand import Demand, Step, demand
 from bayplan.engine.numa.rows import Mask, Rows, among, count
-from bayplan.engine.slots.one_node import slots_of_one
 from bayplan.engine.slots.replay import replayed_slots
 from bayplan.engine.slots.reports import reports_of
-from bayplan.engine.slots.single_zones import Counts, in_single_zones
+from bayplan.engine.slots.single_zones import Counts, in_single_zones, slots_of_one
 
 Wants = tuple[tuple[str, int], ...]
 # So few names are not worth looking through for those that no node has.

@@ -10,7 +10,6 @@ from bayplan.explain.amounts import count
 from bayplan.explain.documents import Document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.topology.levels import counted, in_short
-from bayplan.gangs.domains_with_room import NODE
 from bayplan.gangs.remedies import (
     FewerPods,
     GangRemedy,
@@ -19,6 +18,7 @@ from bayplan.gangs.remedies import (
     WiderLevel,
     WorkloadGone,
 )
+from bayplan.gangs.trees import NODE
 from bayplan.kube.topology_levels import HOSTNAME
 
 

@@ -28,8 +28,8 @@ from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
 from bayplan.explain.why import WIDTH, change_lines, neighbour_lines, stage_lines
 from bayplan.gangs.closeness import Closeness
-from bayplan.gangs.domains_with_room import NODE
 from bayplan.gangs.model import LevelRoom, Seat
+from bayplan.gangs.trees import NODE
 from bayplan.kube.topology_levels import HOSTNAME, level_meant
 from bayplan.kube.visible import visible, visible_lines
 

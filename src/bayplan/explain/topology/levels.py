@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.cluster.topology.tree import Path
-from bayplan.gangs.domains_with_room import NODE
+from bayplan.gangs.trees import NODE
 
 
 def short_levels(levels: Sequence[str]) -> tuple[str, ...]:

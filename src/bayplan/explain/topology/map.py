@@ -26,8 +26,8 @@ from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gangs.document import rooms_document
 from bayplan.explain.gangs.parties import Party
 from bayplan.explain.topology.levels import counted, short_levels
-from bayplan.gangs.domains_with_room import rooms_of
 from bayplan.gangs.model import LevelRoom
+from bayplan.gangs.trees import rooms_of
 from bayplan.kube.topology_levels import HOSTNAME
 
 

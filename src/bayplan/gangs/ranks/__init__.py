@@ -1,4 +1,4 @@
 """The order of a gang's pods.
 
-Pods with indices, labels and parallel groups come in; ranks, and the segments that follow from them, go out. Start reading at `ranks.py`.
+In come pods with indices, labels and parallel groups. Out go ranks and segments. Start at `ranks.py`.
 """

@@ -1,10 +1,10 @@
-"""The numbers of waiting pods in a gang: an indexed pod gets the number that its index means, whether it starts with the others or joins later.
+"""Ranks of waiting pods, whether they start with the others or join later.
 
-A rank given to a pod is its number. The meaning of a controller's index (`gangs/ranks/ranks.py`) depends on the members before it:
+A rank given by label counts as it is. A controller's index (`gangs/ranks/ranks.py`) depends on the other members:
 
-* If most running members of its group are numbered by their index plus an offset, so is the newcomer.
-* If no member runs, the first index of a group follows the numbers of the groups before it.
-* A pod without an index, or with one whose number is taken, gets the first free number.
+* If most running members of the group are ranked by index plus an offset, so is a waiting pod.
+* If no member runs, the first index of a group follows the ranks of the groups before it.
+* A pod without an index, or whose rank is taken, gets the first free rank.
 * If indices are not distinct in a gang that starts, only the order counts: 0, 1, 2, ...
 """
 
@@ -21,7 +21,7 @@ from bayplan.kube.wire.core_v1 import Pod
 
 
 class Members(NamedTuple):
-    """The pods of a group that wait, in their order, those that run, and how many are still to come."""
+    """The waiting pods of a group in order, the running ones, and how many are still to come."""
 
     waiting: Sequence[Pod]
     running: Sequence[Pod] = ()
@@ -29,15 +29,15 @@ class Members(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many there will be."""
+        """The final number of members."""
         return len(self.waiting) + len(self.running) + self.coming
 
 
 def numbers_of(groups: Sequence[Members]) -> dict[str, int]:
-    """The number of each pod that waits, by its key. Groups come one after another."""
+    """Return the rank of each waiting pod, by key. Groups follow each other."""
     waiting = [pod_key(pod) for group in groups for pod in group.waiting]
     taken = {rank for group in groups for pod in group.running if (rank := written_rank(pod)) is not None}
-    meant = list(_meant(groups))
+    meant = list(_ranks_by_index(groups))
     if not taken and len({number for _, number in meant}) < len(meant):
         return {key: number for number, key in enumerate(waiting)}
     numbers: dict[str, int] = {}
@@ -49,8 +49,8 @@ def numbers_of(groups: Sequence[Members]) -> dict[str, int]:
     return {key: numbers[key] if key in numbers else next(free) for key in waiting}
 
 
-def _meant(groups: Sequence[Members]) -> Iterator[tuple[str, int]]:
-    """Pods that wait and the numbers that their indices mean."""
+def _ranks_by_index(groups: Sequence[Members]) -> Iterator[tuple[str, int]]:
+    """Yield waiting pods with the ranks that follow from their indices."""
     before = 0
     for group in groups:
         yield from _by_index(group, before)
@@ -58,9 +58,9 @@ def _meant(groups: Sequence[Members]) -> Iterator[tuple[str, int]]:
 
 
 def _by_index(group: Members, before: int) -> Iterator[tuple[str, int]]:
-    """The same for one group, as those who run tell it; else behind so many members of the groups before."""
+    """Yield ranks for one group: by the offset of running members, else after the members `before` it."""
     indices = {pod_key(pod): index for pod in (*group.waiting, *group.running) if (index := index_of(pod)) is not None}
-    # Members are counted through: those of the first job, or of the first group, then those of the next.
+    # Members are counted through: those of the first job or group, then those of the next.
     each = 1 + max((inner for _, inner in indices.values()), default=0)
     shifts = Counter(
         rank - _counted(indices[key], each)
@@ -79,16 +79,16 @@ def _by_index(group: Members, before: int) -> Iterator[tuple[str, int]]:
 
 
 def _from_the_start(group: Members, before: int, counted: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Numbers if no running member tells any: ranks as given, indices after those of the groups before."""
+    """Yield ranks if no running member has one: given ranks, else indices after those of the groups before."""
     given = {pod_key(pod) for pod in group.waiting if given_rank(pod) is not None}
     indexed = [index for key, index in counted.items() if key not in given]
-    # Indices that reach beyond the size do not begin at 0: workers from 1 on, or the second half of a Job.
+    # Indices beyond the size do not begin at 0: workers from 1 on, or the second half of a Job.
     start = max(max(indexed, default=0) + 1 - group.size, 0)
-    are_told = start <= min(indexed, default=0)
+    is_dense = start <= min(indexed, default=0)
     for key in map(pod_key, group.waiting):
         if key in given:
             yield key, counted[key]
-        elif key in counted and are_told:
+        elif key in counted and is_dense:
             yield key, before + counted[key] - start
 
 

@@ -1,12 +1,11 @@
-"""Members that join a gang whose segments already run: each has its place in a segment, and follows the other members there.
+"""Segments of members that join a running gang.
 
-A gang that starts is cut into segments by the order of its pods. Once some run, the others cannot be cut again: one replacement is not
-a segment of four. So each segment becomes a group of its own, with its running and waiting members, and the search treats it like any
-group. Running members bind it to their domain; a segment without running members keeps apart from the others if segments do. The
-segment of a running pod was written on it when it was bound; the segment of a newcomer follows from its number
+A gang that starts is cut into segments by rank. Late members cannot be cut again: one replacement is not a segment of
+four. So each segment becomes a group with its running and waiting members. Running members bind it to their domain. A
+running pod carries its segment as an annotation; that of a late pod follows from its rank
 (`gangs/ranks/late_ranks.py`).
 
-A gang that starts while some members are still to come is cut in the same way, unless those that are there form whole segments from the
+A gang that starts before all members exist is cut in the same way, unless the present ones form whole segments from the
 first one on. The others will fill the gaps.
 """
 
@@ -28,7 +27,7 @@ _Member = tuple[int, Pod]
 
 
 def by_segments(gang: Gang) -> Group:
-    """The whole gang with segments as groups, wherever members that run have been cut into segments already."""
+    """Return the gang with segments as groups, where running members are already cut into segments."""
     return _by_segments(gang.whole, gang)
 
 
@@ -39,10 +38,10 @@ def _by_segments(group: Group, gang: Gang) -> Group:
         return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
     running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
     if not running:
-        # Segments were given up when the gang started, or were never cut: preferring them does not bind a single newcomer.
+        # Segments were dropped when the gang started: preferring them does not bind a single late pod.
         divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
         return replace(group, groups=inner, slices=divides)
-    layers, first = _as_they_were_cut(group.slices, running, _rank_behind(gang, group))
+    layers, first = _kept_layers(group.slices, running, _rank_behind(gang, group))
     needed = frozenset(id(pod) for pod in group.pods[: group.least])
     waiting = _places(group.pods, gang, running, layers[-1].size, first)
     segments = _cut(group.name, group.name, layers, layers[-1].size, _Members(running, waiting), needed)
@@ -50,7 +49,7 @@ def _by_segments(group: Group, gang: Gang) -> Group:
 
 
 def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
-    """A group whose pods are in segments, which are groups inside it."""
+    """Return a group whose pods are in segments, which become groups inside it."""
     return replace(
         group,
         pods=(),
@@ -63,10 +62,10 @@ def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
 
 
 def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
-    """A group with members still to come, each pod in the segment of its number; unchanged if that makes no difference or is unknown."""
+    """Cut a group by rank while members are still to come; unchanged if that makes no difference or is unknown."""
     numbers = [gang.ranks[pod_key(pod)] for pod in group.pods]
     size = len(group.pods) + len(group.coming)
-    # Numbers that reach beyond the size count on from a group that is not there.
+    # Ranks beyond the size count on from a group that is absent.
     first = max(_members_before(gang, original), max(numbers, default=0) + 1 - size)
     places = [number - first for number in numbers]
     outermost, lowest = group.slices[0], group.slices[-1].size
@@ -91,14 +90,14 @@ def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
 
 
 def _members_before(gang: Gang, group: Group) -> int:
-    """How many members the groups before this one will have."""
+    """Return how many members the groups before this one will have."""
     before = takewhile(lambda each: each is not group, gang.whole.every_group())
     return sum(len(each.pods) + len(each.running) + len(each.coming) for each in before)
 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Members that run and members that wait."""
+    """Running and waiting members."""
 
     running: list[_Member] = field(default_factory=list)
     waiting: list[_Member] = field(default_factory=list)
@@ -113,9 +112,9 @@ def _cut(
     needed: frozenset[int],
     like: Pod | None = None,
 ) -> tuple[Group, ...]:
-    """The segments of a layer as groups, each with those of the next layer inside; only those that make a difference to a waiting pod.
+    """Return the segments of a layer as groups, with those of the next layer inside; only those a waiting pod needs.
 
-    If there is a pod to be `like`, the pods that the lowest segments lack are still to come.
+    With a pod `like` the missing ones, pods that the lowest segments lack are still to come.
     """
     layer, *below = layers
     times = layer.size // lowest
@@ -147,7 +146,7 @@ def _cut(
 
 
 def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
-    """A segment of a layer, still empty."""
+    """Return an empty segment of a layer."""
     return Group(
         f"{around} segment {number}".strip(),
         required=layer.level,
@@ -158,18 +157,18 @@ def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
 
 
 def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod, ...]:
-    """Running members that are in no segment: they carry no number, or no pod of their segment waits."""
+    """Return running members that are in no segment: they carry no number, or no pod of their segment waits."""
     inside = {id(pod) for segment in segments for each in segment.every_group() for pod in each.running}
     return tuple(pod for pod in running if id(pod) not in inside)
 
 
-# -- who is in which segment -------------------------------------------------------------------------------------------------
+# -- segments of members ---------------------------------------------------------------------------------------------
 
 
-def _as_they_were_cut(
+def _kept_layers(
     slices: Sequence[Slices], running: Sequence[_Member], behind: int
 ) -> tuple[Sequence[Slices], int | None]:
-    """The layers that were kept when the gang started, and the rank of the group's first member; None if unknown.
+    """Return the layers that were kept when the gang started, and the rank of the group's first member, if known.
 
     Segment numbers refer to the lowest layer that was kept. Ranks tell which one that is.
     """
@@ -184,7 +183,7 @@ def _as_they_were_cut(
 
 
 def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | None:
-    """The rank of the first member of segment 0, at least `behind`, if ranks and segments of such a size agree about it."""
+    """Return the rank of the first member of segment 0, at least `behind`, if ranks and segments agree about it."""
     ranked = [(rank, number) for number, pod in running if (rank := written_rank(pod)) is not None]
     latest = min((rank - number * size for rank, number in ranked), default=-1)
     earliest = max((rank - number * size - size + 1 for rank, number in ranked), default=0)
@@ -192,7 +191,7 @@ def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | Non
 
 
 def _rank_behind(gang: Gang, group: Group) -> int:
-    """The rank that follows those of all groups before this one."""
+    """Return the rank that follows those of all groups before this one."""
     behind = 0
     for each in gang.whole.every_group():
         if each is group:
@@ -204,7 +203,7 @@ def _rank_behind(gang: Gang, group: Group) -> int:
 
 
 def _places(pods: Sequence[Pod], gang: Gang, running: Sequence[_Member], size: int, first: int | None) -> list[_Member]:
-    """A segment for each pod that waits: the one that its rank is in, or else the first that has a free place."""
+    """Assign each waiting pod a segment: the one of its rank, else the first with a free place."""
     left = {number: size - members for number, members in Counter(number for number, _ in running).items()}
     placed: list[_Member] = []
     open_from = 0

@@ -1,12 +1,11 @@
-"""The parallel groups of a training job: read from a PodGroup, preferred by the search, and kept together when ranks get their seats.
+"""Parallel groups of a training job: read from a PodGroup, preferred by the search, and kept together by ranks.
 
     spec:
       size: 8
-      parallelism: [{name: tensor, size: 8}, {name: pipeline, size: 4}, {name: data, size: 2}]     # 64 ranks, 8 in each pod
+      parallelism: [{name: tensor, size: 8}, {name: pipeline, size: 4}, {name: data, size: 2}]  # 64 ranks, 8 per pod
 
-Sizes are in the order of ranks, innermost first, as training frameworks number them. A pod holds as many neighbouring ranks as there are ranks for each pod, so
-groups that fit into a pod need no care. Of the others the innermost become preferred segments of the narrowest level that can hold one, and
-`engine/gangs/parallel.py` decides which rank goes where.
+Sizes follow the order of ranks, innermost first, as training frameworks number them. Groups that fit into one pod need
+no care. The innermost of the others become preferred segments, and `engine/gangs/parallel.py` orders the ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup
 
 
 def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath) -> tuple[ParallelGroups, ...]:
-    """The groups of several pods each; raises `InvalidObject` if the sizes do not go with the number of pods."""
+    """Return the groups of several pods each; raises `InvalidObject` if the sizes do not match the number of pods."""
     small = next((index for index, each in enumerate(written) if each.size < 1), None)
     if small is not None:
         raise InvalidObject(at.item(small).child("size"), f"{written[small].size} must be 1 or more")
@@ -48,9 +47,9 @@ def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath)
 
 
 def preferring_groups(whole: Group, gang: Gang, tree: Tree, slots: Counts) -> Group:
-    """The gang with its innermost groups as preferred segments of the narrowest level that can hold one of them.
+    """Make the innermost groups preferred segments of the narrowest level that can hold one of them.
 
-    A gang that runs already keeps its ranks, and one with groups or segments of its own keeps those.
+    Leaves running gangs and those with groups or segments as they are.
     """
     if not gang.parallelism or whole.groups or whole.slices or whole.running:
         return whole
@@ -63,9 +62,9 @@ def preferring_groups(whole: Group, gang: Gang, tree: Tree, slots: Counts) -> Gr
 
 
 def seated_by_groups(gang: Gang, tree: Tree, positions: Sequence[int]) -> list[int]:
-    """The positions of a gang's pods in the order of their ranks."""
+    """Return the positions of a gang's pods in rank order."""
     if not gang.parallelism or any(group.running for group in gang.whole.every_group()):
         return list(positions)
     sizes = [each.pods for each in gang.parallelism]
-    # How many groups of the kind before make one.
+    # How many groups of the previous kind make up one.
     return order_by_groups(tree, positions, [size // before for size, before in zip(sizes, (1, *sizes), strict=False)])

@@ -1,8 +1,7 @@
-"""The order of a gang's pods: by the indices that their controllers wrote on them, or by name if there is none.
+"""The order of a gang's pods: by the indices that their controllers wrote on them, else by name.
 
-Every controller that creates numbered pods has a label for the number. Some number in two steps (the group of a LeaderWorkerSet and its
-worker, the job of a JobSet and its pod): then the outer number comes first. `rank_key` sorts by these numbers and `index_of` reads them;
-this is the only place where labels become numbers.
+Every controller that creates numbered pods has a label for the number. Some number in two steps (LeaderWorkerSet group
+and worker, JobSet job and pod): then the outer number comes first. Only this module turns labels into numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from bayplan.cluster.topology.tree import natural_key
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.core_v1 import Pod
 
-# The label by which a user gives a pod its rank, and the annotation with which bayplan writes down which one it got.
+# The label with which a user ranks a pod, and the annotation with which bayplan records the rank.
 RANK = "bayplan.io/rank"
-# The annotation with the number of its segment.
+# The annotation with the number of the pod's segment.
 SEGMENT = "bayplan.io/segment"
 
-# Labels with which controllers number their pods; who describes kinds of workloads (`grouping/kinds.py`) names them by these.
+# Labels with which controllers number their pods, also used by `grouping/kinds.py`.
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 KUBEFLOW_INDEX = "training.kubeflow.org/replica-index"
@@ -27,7 +26,7 @@ RAY_REPLICA_INDEX = "ray.io/worker-group-replica-index"
 TASK_INDEX = "volcano.sh/task-index"
 WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 
-# From the outside in; of each step the first label that a pod has counts.
+# Outer step first; in each step the first label that a pod has counts.
 INDEX_LABELS: tuple[tuple[str, ...], ...] = (
     (
         "jobset.sigs.k8s.io/job-global-index",
@@ -50,16 +49,16 @@ INDEX_LABELS: tuple[tuple[str, ...], ...] = (
 UNNUMBERED = 1 << 31
 
 Index = tuple[int, int]
-"""The outer number of a pod and the inner one."""
+"""The outer and the inner number of a pod."""
 
 
 def rank_key(pod: Pod) -> tuple[int, tuple[int, ...], object]:
-    """Sorts pods by the rank that they are given, then by the indices that their controller gave them, then by name (`r2` before `r10`)."""
+    """Sort key: the given rank, then the controller's indices, then the name (`r2` before `r10`)."""
     return (_given(pod), _indices(pod), natural_key(pod_key(pod)))
 
 
 def index_of(pod: Pod) -> Index | None:
-    """The rank that a pod is given, else the index that its controller gave it; None if it has neither."""
+    """Return a pod's given rank, else its controller's index; None if it has neither."""
     given, (outer, inner) = _given(pod), _indices(pod)
     if given != UNNUMBERED:
         return 0, given
@@ -69,18 +68,18 @@ def index_of(pod: Pod) -> Index | None:
 
 
 def given_rank(pod: Pod) -> int | None:
-    """The number that a user gave a pod by label; None if there is none."""
+    """Return the rank that a user gave a pod by label, if any."""
     number = _given(pod)
     return None if number == UNNUMBERED else number
 
 
 def written_rank(pod: Pod) -> int | None:
-    """The number that was written on a pod with its bind; None if there is none."""
+    """Return the rank that was written on a pod with its bind, if any."""
     return _written(pod, RANK)
 
 
 def written_segment(pod: Pod) -> int | None:
-    """The number of its segment that was written on a pod with its bind; None if there is none."""
+    """Return the segment number that was written on a pod with its bind, if any."""
     return _written(pod, SEGMENT)
 
 
@@ -97,14 +96,14 @@ def _given(pod: Pod) -> int:
 def _indices(pod: Pod) -> Index:
     outer, inner = _labelled(pod.metadata.labels or {})
     annotations = pod.metadata.annotations
-    # Before Kubernetes 1.28 the index of a Job's pod was an annotation alone.
+    # Before Kubernetes 1.28 the index of a Job's pod was only an annotation.
     if inner == UNNUMBERED and annotations and COMPLETION_INDEX in annotations:
         inner = _number(annotations[COMPLETION_INDEX])
     return outer, inner
 
 
 def _labelled(labels: dict[str, str]) -> Index:
-    """The outer and the inner number; pods have few labels, so those are looked up and not the other way round."""
+    """Return the outer and the inner number. Iterates the pod's labels, which are fewer than the known ones."""
     found = [UNNUMBERED, UNNUMBERED]
     first = [len(_STEPS), len(_STEPS)]
     for label, text in labels.items():

@@ -270,10 +270,17 @@ class NodeSpec(WireStruct, frozen=True):
     taints: list[Taint] | None = None
 
 
+class NodeSystemInfo(WireStruct, frozen=True):
+    """What the kubelet says about itself."""
+
+    kubelet_version: str = ""
+
+
 class NodeStatus(WireStruct, frozen=True):
     """What the kubelet says the node has."""
 
     allocatable: Quantities | None = None
+    node_info: NodeSystemInfo | None = None
 
 
 class Node(WireStruct, frozen=True):

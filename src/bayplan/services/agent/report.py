@@ -18,6 +18,7 @@ from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.reports.numatopology import lowest_cores
+from bayplan.cluster.reports.reported_settings import POD_LEVEL_GATE
 from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.wire.topology_v1alpha2 import GROUP
 from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
@@ -174,6 +175,7 @@ def legacy_policy(policy: str, scope: str) -> str:
 
 def _settings(settings: KubeletSettings) -> dict[str, str]:
     """What decides admissions, under the kubelet's own names."""
+    gates = {"featureGates": f"{POD_LEVEL_GATE}=true"} if settings.pod_level_managers else {}
     return {
         "topologyManagerPolicy": settings.policy.text,
         "topologyManagerScope": settings.scope.text,
@@ -182,6 +184,7 @@ def _settings(settings: KubeletSettings) -> dict[str, str]:
         "cpuManagerPolicy": "static" if settings.cpu_static else "none",
         "cpuManagerPolicyOptions": ",".join(f"{name}=true" for name in sorted(settings.cpu_options)),
         "memoryManagerPolicy": "Static" if settings.memory_static else "None",
+        **gates,
     }
 
 

@@ -32,7 +32,6 @@ from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 
 LEASE_NAMESPACE = "kube-node-lease"
-KUBELET_VERSION = "v1.36.4"  # whose decisions are followed
 
 _TOPOLOGY_POLICIES = {
     Policy.NONE: "None",
@@ -111,7 +110,7 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
             "kernelVersion": "",
             "osImage": "none, a virtual kubelet",
             "containerRuntimeVersion": "",
-            "kubeletVersion": KUBELET_VERSION,
+            "kubeletVersion": agent.kubelet.configuration.settings.version.release,
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": "amd64",

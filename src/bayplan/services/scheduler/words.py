@@ -15,7 +15,7 @@ from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.relations import newcomer_of
+from bayplan.scheduling.relations import incoming_pod
 
 LONGEST = 1024
 MOST_KEPT = 1000
@@ -49,7 +49,7 @@ class Sentences:
         try:
             pod_class = state.classes.of(pod)
             # Pods whose neighbours matter are each a case of their own.
-            by_itself = newcomer_of(state, pod, pod_class) is not None
+            by_itself = incoming_pod(state, pod, pod_class) is not None
             key = (profile.name, pod_class)
             kept = None if by_itself else self._kept.get(key)
             if kept is not None and kept[0] == version:

@@ -11,7 +11,7 @@ another combination than the one it rated (kubernetes PR 141238). `_combinations
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus, check_enough, packed, zones_in_order
@@ -26,8 +26,20 @@ class _Split(NamedTuple):
     rest_zones: Sequence[int]
 
 
-def distributed(layout: CpuLayout, free: CpuSet, wanted: int, *, group: int, spread: bool) -> CpuSet:
-    """CPUs in groups of `group`, as evenly from several zones as it goes; packed if it does not go at all."""
+def distributed(
+    layout: CpuLayout,
+    free: CpuSet,
+    wanted: int,
+    *,
+    group: int,
+    spread: bool,
+    by_socket: bool = False,
+    within_reach: bool = False,
+) -> CpuSet:
+    """CPUs in groups of `group`, as evenly from several zones as it goes; packed if it does not go at all.
+
+    `by_socket`: zones of one socket rather than any others. `within_reach`: no zone is asked for a larger share than the fullest can give.
+    """
     if wanted < 1:
         return frozenset()
     if wanted % group == 0:
@@ -36,25 +48,39 @@ def distributed(layout: CpuLayout, free: CpuSet, wanted: int, *, group: int, spr
         left = {zone: len(layout.in_zone[zone] & free) for zone in zones}
         fewest, most = _zones_needed(layout, len(zones), -(-wanted // group), group)
         for size in range(fewest, most + 1):
-            if split := _best_split(zones, left, size, wanted, group):
-                return _taken(layout, free, wanted, group, split, spread=spread)
+            sockets = layout.sockets_of_zone if by_socket else None
+            if split := _best_split(zones, left, size, wanted, group, sockets):
+                each = wanted // size // group * group
+                if within_reach:
+                    each = min(each, *(left[zone] // group * group for zone in split.zones))
+                return _taken(layout, free, wanted, group, split, each, spread=spread)
     return packed(layout, free, wanted, spread=spread, by_cache=False)
 
 
 def _zones_needed(layout: CpuLayout, zones_with_free: int, groups: int, group: int) -> tuple[int, int]:
-    all_groups = -(-len(layout.cpus) // group)
+    all_groups = -(-len(layout.all) // group)
     groups_per_zone = -(-all_groups // len(layout.in_zone))
     return -(-groups // groups_per_zone), min(groups, zones_with_free)
 
 
-def _best_split(zones: list[int], left: dict[int, int], size: int, wanted: int, group: int) -> _Split | None:
-    """The most even split over `size` zones, or None if no combination can hold it."""
+def _best_split(
+    zones: list[int],
+    left: dict[int, int],
+    size: int,
+    wanted: int,
+    group: int,
+    sockets: Mapping[int, Mapping[int, CpuSet]] | None,
+) -> _Split | None:
+    """The most even split over `size` zones, or None if no combination can hold it; given sockets, one of them if that can be."""
     best: _Split | None = None
-    each = wanted // size // group * group
+    best_is_one_socket = False
     for slots in _combinations(zones, size):
-        if best is not None and best.unevenness == 0:
+        if best is not None and best.unevenness == 0 and (sockets is None or best_is_one_socket):
             break
         combination = slots[:size]
+        each = wanted // size // group * group
+        if sockets is not None:
+            each = min(each, *(left[zone] // group * group for zone in combination))
         if any(left[zone] < each for zone in combination):
             continue
         if sum(left[zone] // group for zone in combination) * group < wanted:
@@ -64,8 +90,13 @@ def _best_split(zones: list[int], left: dict[int, int], size: int, wanted: int, 
             after[zone] -= each
         rest = wanted - each * size
         unevenness, rest_slots = _best_rest(combination, after, rest, group) if rest else (_deviation(after), [])
-        if unevenness < (math.inf if best is None else best.unevenness):
+        is_better = unevenness < (math.inf if best is None else best.unevenness)
+        is_one_socket = sockets is not None and len({each for zone in combination for each in sockets[zone]}) == 1
+        if is_one_socket != best_is_one_socket:
+            is_better = is_one_socket
+        if is_better:
             best = _Split(unevenness, slots, rest_slots)
+            best_is_one_socket = is_one_socket
     return best and _Split(best.unevenness, best.zones[:size], best.rest_zones)
 
 
@@ -100,10 +131,11 @@ def _hand_out_in_turns(zones: Sequence[int], left: dict[int, int], rest: int, gr
     return True
 
 
-def _taken(layout: CpuLayout, free: CpuSet, wanted: int, group: int, split: _Split, *, spread: bool) -> CpuSet:
+def _taken(
+    layout: CpuLayout, free: CpuSet, wanted: int, group: int, split: _Split, each: int, *, spread: bool
+) -> CpuSet:
     """Carry a split out. The zones may not be the ones that were rated, so they may not have what is asked of them."""
     taken: CpuSet = frozenset()
-    each = wanted // len(split.zones) // group * group
 
     def take(zone: int, cpus: int) -> CpuSet:
         try:

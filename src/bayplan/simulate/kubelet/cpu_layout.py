@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from bayplan.cluster.reports.inventory import OFFLINE
 from bayplan.simulate.kubelet.machine import Cpu
 from bayplan.simulate.kubelet.zone_sets import ZoneSet, zone_ids, zone_sets_of
 
@@ -21,7 +22,7 @@ class CpuLayout:
 
     def __init__(self, cpus: tuple[Cpu, ...]) -> None:
         self.cpus = cpus
-        self.all: CpuSet = frozenset(range(len(cpus)))
+        self.all: CpuSet = frozenset(number for number, cpu in enumerate(cpus) if cpu.online)
         core = [cpu.core for cpu in cpus]
         socket = [cpu.socket for cpu in cpus]
         zone = [cpu.zone for cpu in cpus]
@@ -35,9 +36,9 @@ class CpuLayout:
         self.cores_of_zone = _nested(zone, core)
         self.zones_of_socket = _nested(socket, zone)
         self.cores_of_socket = _nested(socket, core)
-        self.cpus_per_core = len(cpus) // len(self.in_core)
-        self.cpus_per_socket = len(cpus) // len(self.in_socket)
-        self.cpus_per_cache = len(cpus) // len(self.in_cache)
+        self.cpus_per_core = len(self.all) // len(self.in_core)
+        self.cpus_per_socket = len(self.all) // len(self.in_socket)
+        self.cpus_per_cache = len(self.all) // len(self.in_cache)
         self.zones_per_socket = len(self.in_zone) // len(self.in_socket)
         self.zone_sets = zone_sets_of(tuple(sorted(self.in_zone)))
         self._most_by_zones = self.zone_sets.most_by_size([len(self.in_zone[zone]) for zone in self.zone_sets.ids])
@@ -78,7 +79,8 @@ class CpuLayout:
 def _grouped(unit_of: list[int]) -> dict[int, CpuSet]:
     members: dict[int, list[int]] = {}
     for cpu, unit in enumerate(unit_of):
-        members.setdefault(unit, []).append(cpu)
+        if unit != OFFLINE:
+            members.setdefault(unit, []).append(cpu)
     return {unit: frozenset(members[unit]) for unit in sorted(members)}
 
 
@@ -86,7 +88,8 @@ def _nested(outer_of: list[int], inner_of: list[int]) -> dict[int, dict[int, Cpu
     """For each outer unit the inner units that touch it, each with the CPUs that are in both."""
     members: dict[int, dict[int, list[int]]] = {}
     for cpu, (outer, inner) in enumerate(zip(outer_of, inner_of, strict=True)):
-        members.setdefault(outer, {}).setdefault(inner, []).append(cpu)
+        if outer != OFFLINE:
+            members.setdefault(outer, {}).setdefault(inner, []).append(cpu)
     return {outer: {inner: frozenset(both) for inner, both in inners.items()} for outer, inners in members.items()}
 
 

@@ -29,7 +29,7 @@ class CpuManager:
 
     def __init__(self, layout: CpuLayout, reserved: CpuSet, settings: KubeletSettings) -> None:
         self._layout = layout
-        self._options = options = cpu_options(settings.cpu_options)
+        self._options = options = cpu_options(settings.cpu_options, settings.version)
         self._reserved = reserved
         self._cores_with_reserved = layout.with_siblings(reserved)
         self._pod_level_managers = settings.pod_level_managers
@@ -174,5 +174,13 @@ def choose(layout: CpuLayout, options: CpuOptions, free: CpuSet, wanted: int) ->
     """The CPUs that these options would pick from the free ones; too few raise `NotEnoughCpus`."""
     if options.across_zones:
         group = layout.cpus_per_core if options.whole_cores else 1
-        return distributed(layout, free, wanted, group=group, spread=options.across_cores)
+        return distributed(
+            layout,
+            free,
+            wanted,
+            group=group,
+            spread=options.across_cores,
+            by_socket=options.by_socket and options.spreads_inside_sockets,
+            within_reach=options.spreads_inside_sockets,
+        )
     return packed(layout, free, wanted, spread=options.across_cores, by_cache=options.by_cache)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayplan.cluster.reports.kubelet_settings import FULL_PCPUS_ONLY
+from bayplan.cluster.reports.kubelet_version import NEWEST, KubeletVersion
+from bayplan.simulate.kubelet.versions import SPREADS_INSIDE_SOCKETS
 
 ACROSS_CORES = "distribute-cpus-across-cores"
 ACROSS_ZONES = "distribute-cpus-across-numa"
@@ -31,10 +33,12 @@ class CpuOptions:
     by_cache: bool
     by_socket: bool
     strict_reservation: bool
+    spreads_inside_sockets: bool = False
+    """Whether by_socket counts for across_zones, too, and no zone is asked for more than it has: newer kubelets."""
 
 
-def cpu_options(names: frozenset[str]) -> CpuOptions:
-    """The options with these names."""
+def cpu_options(names: frozenset[str], version: KubeletVersion = NEWEST) -> CpuOptions:
+    """The options with these names, as a kubelet of this version understands them."""
     return CpuOptions(
         whole_cores=FULL_PCPUS_ONLY in names,
         across_cores=ACROSS_CORES in names,
@@ -42,4 +46,5 @@ def cpu_options(names: frozenset[str]) -> CpuOptions:
         by_cache=BY_CACHE in names,
         by_socket=BY_SOCKET in names,
         strict_reservation=STRICT_RESERVATION in names,
+        spreads_inside_sockets=version >= SPREADS_INSIDE_SOCKETS,
     )

@@ -20,20 +20,17 @@ STAGE = "device"
 
 
 class DeviceLayout:
-    """The devices of one resource. Only zones that host one of them appear in hints."""
+    """The devices of one resource. Only zones that host one of them, and `further` ones, appear in hints."""
 
-    def __init__(self, devices: tuple[MachineDevice, ...]) -> None:
+    def __init__(self, devices: tuple[MachineDevice, ...], further: tuple[int, ...]) -> None:
         self.zones_of: dict[str, ZoneSet] = {device.id: zone_set(device.zones) for device in devices}
         self.healthy = tuple(sorted(device.id for device in devices if device.healthy))
         hosting = 0
         for zones in self.zones_of.values():
             hosting |= zones
-        self.sets = zone_sets_of(zone_ids(hosting))
-
-    @property
-    def has_zones(self) -> bool:
-        """Whether the plugin says of any device where it is."""
-        return bool(self.sets.ids)
+        # Whether the plugin says of any device where it is.
+        self.has_zones = bool(hosting)
+        self.sets = zone_sets_of(zone_ids(hosting | zone_set(further)))
 
     def fewest_zones_for(self, devices: int) -> int:
         """How many zones it takes if every device, broken ones included, were free; all of them if that is not enough."""
@@ -61,16 +58,16 @@ class DeviceLayout:
 
 
 @lru_cache(maxsize=256)
-def device_layout(devices: tuple[MachineDevice, ...]) -> DeviceLayout:
+def device_layout(devices: tuple[MachineDevice, ...], further: tuple[int, ...]) -> DeviceLayout:
     """The one layout of these devices."""
-    return DeviceLayout(devices)
+    return DeviceLayout(devices, further)
 
 
 class DeviceManager:
-    """Hands out the devices of one machine."""
+    """Hands out the devices of one machine. Older kubelets give hints for `further` zones, too, which host none of a resource."""
 
-    def __init__(self, devices: Mapping[str, tuple[MachineDevice, ...]]) -> None:
-        self._layouts = {resource: device_layout(listed) for resource, listed in devices.items()}
+    def __init__(self, devices: Mapping[str, tuple[MachineDevice, ...]], further: tuple[int, ...] = ()) -> None:
+        self._layouts = {resource: device_layout(listed, further) for resource, listed in devices.items()}
         self._in_use: dict[str, set[str]] = {resource: set() for resource in devices}
         self._of_pods: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {}
         self._reusable: dict[str, set[str]] = {}

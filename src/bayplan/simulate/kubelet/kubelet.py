@@ -1,4 +1,4 @@
-"""A kubelet (v1.36) that admits pods on a machine that exists only on paper.
+"""A kubelet that admits pods on a machine that exists only on paper.
 
 In come pods, one at a time: `admit`, later `start` and `remove`. Out goes for each an `Admission` with what the kubelet would
 write into the pod's status, and at any time what is left (`free`) and who holds what (`pods`). Admission follows the real
@@ -29,6 +29,7 @@ from bayplan.simulate.kubelet.memory_zones import MemoryZones
 from bayplan.simulate.kubelet.predicate import first_shortage
 from bayplan.simulate.kubelet.start import check_startable, node_allocatable, resolved_reserved_cpus
 from bayplan.simulate.kubelet.topology_manager import NO_AFFINITY, Hint, Hints, admits, merge
+from bayplan.simulate.kubelet.versions import HINTS_ONLY_WHERE_DEVICES_ARE
 from bayplan.simulate.kubelet.zone_sets import zone_ids, zone_sets_of
 
 
@@ -45,7 +46,8 @@ class VirtualKubelet:
         self._settings = settings = configuration.settings
         distances = tuple(zone.distances for zone in machine.zones)
         self._zones = zone_sets_of(tuple(zone.id for zone in machine.zones), distances if all(distances) else ())
-        self._devices = DeviceManager(machine.devices)
+        every_zone = settings.version < HINTS_ONLY_WHERE_DEVICES_ARE
+        self._devices = DeviceManager(machine.devices, self._zones.ids if every_zone else ())
         self._cpus = CpuManager(layout, self.reserved_cpus, settings) if settings.cpu_static else None
         self._memory = (
             MemoryManager(MemoryZones(machine.zones, self._zones, configuration.reserved_memory), settings)

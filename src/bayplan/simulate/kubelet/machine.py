@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from bayplan.cluster.reports.inventory import OFFLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,14 @@ class Cpu:
     zone: int
     cache: int
 
+    @property
+    def online(self) -> bool:
+        """Whether there is a CPU with this id, and it can be used."""
+        return self.zone != OFFLINE
+
+
+OFFLINE_CPU = Cpu(OFFLINE, OFFLINE, OFFLINE, OFFLINE)
+
 
 @dataclass(frozen=True, slots=True)
 class MachineDevice:
@@ -47,9 +58,14 @@ class MachineDevice:
 class Machine:
     """Zones in ascending id, CPUs by id (the position in the tuple), devices by resource name.
 
-    A zone without CPUs has memory only.
+    A zone without CPUs has memory only. An id whose CPU is offline has `OFFLINE_CPU`.
     """
 
     zones: tuple[MachineZone, ...]
     cpus: tuple[Cpu, ...]
     devices: Mapping[str, tuple[MachineDevice, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def online_cpus(self) -> frozenset[int]:
+        """The ids of the CPUs that can be used."""
+        return frozenset(number for number, cpu in enumerate(self.cpus) if cpu.online)

@@ -20,6 +20,7 @@ from bayplan.simulate.kubelet import pod_level
 from bayplan.simulate.kubelet.answer import AdmissionError, MemoryBlock, ZoneMemoryState, allocation_failed
 from bayplan.simulate.kubelet.memory_zones import Amounts, MemoryZones
 from bayplan.simulate.kubelet.topology_manager import IMPOSSIBLE, Hint, Hints
+from bayplan.simulate.kubelet.versions import PASSES_OVER_CONTAINERS_WITHOUT_MEMORY
 from bayplan.simulate.kubelet.zone_sets import ZoneSet, zone_ids
 
 STAGE = "memory"
@@ -31,6 +32,7 @@ class MemoryManager:
     def __init__(self, zones: MemoryZones, settings: KubeletSettings) -> None:
         self._zones = zones
         self._pod_level_managers = settings.pod_level_managers
+        self._passes_over_nothing = settings.version >= PASSES_OVER_CONTAINERS_WITHOUT_MEMORY
         self._of_pods: dict[str, dict[str, list[MemoryBlock]]] = {}
         self._whole_pods: dict[str, list[MemoryBlock]] = {}
         self._reusable: dict[tuple[ZoneSet, str], int] = {}
@@ -69,6 +71,8 @@ class MemoryManager:
         if not self._serves(pod):
             return
         request = self._request(pod, container)
+        if not request and self._passes_over_nothing:
+            return
         zones = self._zones_for(request, hint)
         for type_, amount in request.items():
             self._zones.charge(type_, max(0, amount - self._reusable.get((zones, type_), 0)), zones)

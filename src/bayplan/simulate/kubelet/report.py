@@ -17,8 +17,19 @@ from bayplan.cluster.reports import inventory
 from bayplan.cluster.reports.fingerprint import ATTRIBUTE, fingerprint_of
 from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.reported_settings import POD_LEVEL_GATE
 from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.wire.core_v1 import Container, Metadata, Node, NodeSpec, NodeStatus, Pod, PodSpec, Taint
+from bayplan.kube.wire.core_v1 import (
+    Container,
+    Metadata,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+    Pod,
+    PodSpec,
+    Taint,
+)
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.simulate.kubelet.answer import AdmittedPod, FreeState, MemoryBlock
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
@@ -51,7 +62,8 @@ class NodeAgent:
                 allocatable={
                     resource: f"{amount}m" if resource == CPU else amount
                     for resource, amount in kubelet.allocatable.items()
-                }
+                },
+                node_info=NodeSystemInfo(kubelet_version=kubelet.configuration.settings.version.release),
             ),
         )
         # The agent is a pod of a DaemonSet, so that no node is ever without pods. It asks for nothing.
@@ -175,7 +187,7 @@ class NodeAgent:
     def _names(self, free: FreeState) -> list[Attribute]:
         """CPUs and devices by name, and what each pod holds."""
         kubelet = self.kubelet
-        usable = frozenset(range(len(kubelet.machine.cpus))) - kubelet.reserved_cpus
+        usable = kubelet.machine.online_cpus - kubelet.reserved_cpus
         devices = {
             resource: [
                 (device.id, device.zones, _state_of(device.id, device.healthy, free, resource)) for device in each
@@ -193,8 +205,8 @@ class NodeAgent:
 def cpus_by_zone(machine: Machine) -> dict[int, frozenset[int]]:
     """The CPUs of every zone that has any."""
     found: dict[int, set[int]] = {}
-    for cpu, place in enumerate(machine.cpus):
-        found.setdefault(place.zone, set()).add(cpu)
+    for cpu in machine.online_cpus:
+        found.setdefault(machine.cpus[cpu].zone, set()).add(cpu)
     return {zone: frozenset(cpus) for zone, cpus in found.items()}
 
 
@@ -217,7 +229,8 @@ def _further_settings(kubelet: VirtualKubelet) -> list[Attribute]:
         "zone": [cpu.zone for cpu in cpus],
         "cache": [cpu.cache for cpu in cpus],
     }
-    threads = len(cpus) // len(set(layout["core"]))
+    online = kubelet.machine.online_cpus
+    threads = len(online) // len({cpus[cpu].core for cpu in online})
     values = {
         "topologyManagerMaxNUMANodes": str(settings.max_numa_nodes),
         "topologyManagerOptionPreferClosestNumaNodes": str(settings.prefer_closest).lower(),
@@ -227,6 +240,8 @@ def _further_settings(kubelet: VirtualKubelet) -> list[Attribute]:
         inventory.CPUS: msgspec.json.encode(layout).decode(),
         inventory.RESERVED_CPUS: cpu_list(kubelet.reserved_cpus),
     }
+    if settings.pod_level_managers:
+        values["featureGates"] = f"{POD_LEVEL_GATE}=true"
     if threads in (1, 2, 4, 8):
         values["bayplan.io/threads-per-core"] = str(threads)
     return [Attribute(name=name, value=value) for name, value in values.items()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
+from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.simulate.kubelet.configuration import CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.cpu_choice import NotEnoughCpus
@@ -25,7 +26,7 @@ MOST_ZONES = 16
 
 def check_startable(machine: Machine, configuration: KubeletConfiguration) -> None:
     """Raise `CannotStart` if this configuration does not work on this machine."""
-    if not machine.cpus or not machine.zones:
+    if not machine.online_cpus or not machine.zones:
         raise CannotStart("the machine has no CPUs or no zones")
     _check_topology_manager(machine, configuration)
     _check_reserved_cpus(machine, configuration)
@@ -45,7 +46,9 @@ def resolved_reserved_cpus(layout: CpuLayout, configuration: KubeletConfiguratio
     if configuration.reserved_cpus:
         return configuration.reserved_cpus
     wanted = -(-configuration.reserved_cpu_milli // 1000)
-    return _chosen_to_reserve(layout, cpu_options(configuration.settings.cpu_options), wanted)
+    return _chosen_to_reserve(
+        layout, cpu_options(configuration.settings.cpu_options, configuration.settings.version), wanted
+    )
 
 
 @lru_cache(maxsize=256)  # a cluster has a thousand equal nodes
@@ -59,7 +62,7 @@ def _chosen_to_reserve(layout: CpuLayout, options: CpuOptions, wanted: int) -> C
 def node_allocatable(machine: Machine, configuration: KubeletConfiguration) -> dict[str, int]:
     """What pods can have on this node in sum: milli-CPUs, bytes, pods and healthy devices."""
     kept_back = len(configuration.reserved_cpus) * 1000 or configuration.reserved_cpu_milli
-    allocatable = {CPU: len(machine.cpus) * 1000 - kept_back, MEMORY: 0, PODS: configuration.most_pods}
+    allocatable = {CPU: len(machine.online_cpus) * 1000 - kept_back, MEMORY: 0, PODS: configuration.most_pods}
     for zone in machine.zones:
         for type_, amount in allocatable_memory(zone, configuration.reserved_memory.get(zone.id, {})).items():
             allocatable[type_] = allocatable.get(type_, 0) + amount
@@ -82,12 +85,13 @@ def _check_topology_manager(machine: Machine, configuration: KubeletConfiguratio
 
 
 def _check_reserved_cpus(machine: Machine, configuration: KubeletConfiguration) -> None:
-    unknown = [cpu for cpu in sorted(configuration.reserved_cpus) if not 0 <= cpu < len(machine.cpus)]
+    online = machine.online_cpus
+    unknown = sorted(configuration.reserved_cpus - online)
     if unknown:
-        raise CannotStart(f"reserved CPU {unknown[0]} does not exist: the machine has 0-{len(machine.cpus) - 1}")
-    if not 0 <= configuration.reserved_cpu_milli <= len(machine.cpus) * 1000:
+        raise CannotStart(f"reserved CPU {unknown[0]} does not exist: the machine has {cpu_list(online)}")
+    if not 0 <= configuration.reserved_cpu_milli <= len(online) * 1000:
         raise CannotStart(
-            f"{configuration.reserved_cpu_milli}m CPUs are reserved: must be between 0 and the machine's {len(machine.cpus)}"
+            f"{configuration.reserved_cpu_milli}m CPUs are reserved: must be between 0 and the machine's {len(online)}"
         )
     if configuration.settings.cpu_static and not configuration.reserved_cpus and not configuration.reserved_cpu_milli:
         raise CannotStart("CPU Manager policy static needs at least one reserved CPU, and none is reserved")

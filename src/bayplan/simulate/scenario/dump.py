@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from bayplan.cluster.pods.pod_class import pod_class_of
 from bayplan.cluster.pods.request import amounts_of
+from bayplan.cluster.reports.kubelet_version import version_of
 from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.cluster.state import pod_key
@@ -107,7 +108,9 @@ def _machine(node: Node, reports: dict[str, TopologyReport]) -> RecordedMachine:
     allocatable = amounts_of(node.status.allocatable, ObjectPath.of(node).child("status.allocatable"))
     report = reports.get(node.metadata.name)
     if report is not None:
-        return machine_from_report(report, allocatable)
+        written = node.status.node_info.kubelet_version if node.status.node_info else ""
+        settings = replace(report.settings, version=version_of(written)[0])
+        return machine_from_report(replace(report, settings=settings), allocatable)
     machine = machine_without_report(allocatable)
     return RecordedMachine(machine.machine, machine.kubelet, (NO_REPORT,))
 

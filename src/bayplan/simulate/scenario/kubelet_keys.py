@@ -12,7 +12,8 @@ from functools import partial
 
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
-from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
+from bayplan.cluster.reports.kubelet_version import NEWEST, KubeletVersion, version_of
+from bayplan.cluster.reports.reported_settings import CPU_OPTIONS, POD_LEVEL_GATE
 from bayplan.explain.amounts import human
 from bayplan.simulate.kubelet.configuration import MOST_PODS, KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineZone
@@ -32,9 +33,9 @@ KEYS = (
     "reservedMemory",
     "maxPods",
     "featureGates",
+    "version",
 )
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")  # the last two are accepted and change nothing
-POD_LEVEL_GATE = "PodLevelResourceManagers"
 
 ReservedMemory = dict[int, dict[str, int]]
 
@@ -56,6 +57,7 @@ def kubelet_of(keys: Section, machine: Machine) -> KubeletConfiguration:
         memory_static=memory_static,
         threads_per_core=max(Counter(cpu.core for cpu in machine.cpus).values()),
         pod_level_managers=gates.take(POD_LEVEL_GATE, yes_or_no, default=False),
+        version=keys.take("version", _version, NEWEST),
     )
     kube = _reserved(keys, "kubeReserved")
     system = _reserved(keys, "systemReserved")
@@ -67,6 +69,15 @@ def kubelet_of(keys: Section, machine: Machine) -> KubeletConfiguration:
         reserved_memory=_reserved_memory(keys, machine, reserved, needs_zones=memory_static),
         most_pods=keys.take("maxPods", whole_number(1, 100_000), MOST_PODS),
     )
+
+
+def _version(written: YamlValue) -> KubeletVersion:
+    """A release of the kubelet: `1.36`, `v1.36.4`."""
+    version, problem = version_of(text(written))
+    if problem:
+        known = ", ".join(each.text for each in KubeletVersion)
+        raise Wrong(f'"{text(written)}" is no kubelet that can be simulated: must be one of {known}')
+    return version
 
 
 def _cpu_options(keys: Section) -> frozenset[str]:

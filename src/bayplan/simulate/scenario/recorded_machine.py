@@ -13,12 +13,12 @@ from functools import lru_cache
 
 from bayplan.cluster.columns.hardware import hardware_of
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
-from bayplan.cluster.reports.inventory import MOST_CPUS, UNHEALTHY, Inventory
+from bayplan.cluster.reports.inventory import MOST_CPUS, OFFLINE, UNHEALTHY, Inventory
 from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
 from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts
 from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
-from bayplan.simulate.kubelet.machine import Cpu, Machine, MachineDevice, MachineZone
+from bayplan.simulate.kubelet.machine import OFFLINE_CPU, Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable
 
 MOST_DEVICES = 65_536
@@ -46,7 +46,8 @@ def machine_from_report(report: TopologyReport, allocatable: Amounts) -> Recorde
     settings = _settings(report, assumed)
     report = _with_memory(report, allocatable, assumed)
     cpus, reserved_cpus = _cpus(report, settings)
-    reserved_cpu_milli = max(0, len(cpus) * 1000 - allocatable.get(CPU, len(cpus) * 1000))
+    online = sum(cpu.online for cpu in cpus) * 1000
+    reserved_cpu_milli = max(0, online - allocatable.get(CPU, online))
     if settings.cpu_static and not reserved_cpus and not reserved_cpu_milli:
         assumed.append("no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0")
         reserved_cpus = frozenset({0})
@@ -128,8 +129,10 @@ def _listed_cpus(inventory: Inventory) -> tuple[tuple[Cpu, ...], frozenset[int]]
     lowest_of_core: dict[int, int] = {}
     for cpu, core in enumerate(layout.core):
         lowest_of_core.setdefault(core, cpu)
-    cores = [lowest_of_core[core] for core in layout.core]
-    cpus = tuple(map(Cpu, cores, layout.socket, layout.numa, layout.l3))
+    cpus = tuple(
+        OFFLINE_CPU if zone == OFFLINE else Cpu(lowest_of_core[core], socket, zone, cache)
+        for core, socket, zone, cache in zip(layout.core, layout.socket, layout.numa, layout.l3, strict=True)
+    )
     return cpus, frozenset(cpu for cpu in range(len(cpus)) if inventory.reserved_cpus >> cpu & 1)
 
 

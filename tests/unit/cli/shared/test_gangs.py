@@ -426,7 +426,7 @@ def test_why_says_what_is_wrong_with_where_a_running_gang_is(bayplan: Bayplan, t
     apart.write_text("b1-r2-n1".join(together.read_text().rsplit("b1-r1-n3", 1)))
     together.unlink()
     result = bayplan("why", "podgroup/k", "--cluster", apart, cluster=CLUSTER)
-    told = f"ml/k is not placed: members run in b1/r1 and in b1/r2, but {RACK} is required to be one."
+    told = f"ml/k is not placed: members run in b1/r1 and in b1/r2, but must share one {RACK}."
     assert (result.code, result.answer) == (1, told)
 
 

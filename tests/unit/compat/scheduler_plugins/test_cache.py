@@ -7,10 +7,17 @@ import pytest
 
 from bayplan.cluster.pods.request import amount_of
 from bayplan.cluster.reports.fingerprint import ATTRIBUTE, METHOD_ATTRIBUTE, METHOD_EXCLUSIVE, fingerprint_of
-from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, Passthrough, TopologyCache
-from bayplan.compat.scheduler_plugins.cache.known_pods import KnownPod, is_foreign, known_pod, pods_by_node
+from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, TopologyCache
 from bayplan.compat.scheduler_plugins.cache.over_reserve import OverReserve
-from bayplan.compat.scheduler_plugins.cache.views import Desynced, View, less
+from bayplan.compat.scheduler_plugins.cache.views import (
+    Desynced,
+    KnownPod,
+    View,
+    is_foreign,
+    known_pod,
+    less,
+    pods_by_node,
+)
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from tests.helpers import GPU, NIC, Amounts, container, pod, simple_pod, topology, zone
@@ -59,7 +66,7 @@ FULL = [{"cpu": 8, "memory": 8}, {"cpu": 8, GPU: 2}]
 class TestPassthrough:
     def test_shows_the_latest_report_whatever_happens(self) -> None:
         reports = {"n1": report()}
-        cache: TopologyCache = Passthrough(reports)
+        cache: TopologyCache = TopologyCache(reports)
         cache.reserve("n1", exclusive("web"))
         cache.filter_rejected("n1")
         cache.foreign_pod("n1")
@@ -69,7 +76,7 @@ class TestPassthrough:
         assert cache.desynced == Desynced([], [])
 
     def test_has_nothing_to_show_of_a_node_without_a_report(self) -> None:
-        assert Passthrough({}).view("n1") == View(fresh=True, topology=None)
+        assert TopologyCache({}).view("n1") == View(fresh=True, topology=None)
 
 
 class TestDiscardReserved:

@@ -34,6 +34,14 @@ def test_take(
     assert zones_in(taken) == tuple(sorted(expected)), told
 
 
+def test_a_cache_of_two_zones_is_as_full_as_it_is_in_both() -> None:
+    """Cache 0 has one free CPU in zone 0 but four on the whole, so cache 1, with two, comes first."""
+    zone, cache = (0, 0, 0, 0, 1, 1, 1, 1), (0, 1, 1, 1, 0, 0, 0, 2)
+    layout = CpuLayout(core=tuple(range(8)), socket=zone, numa=zone, l3=cache)
+    free = mask_of((0, 1, 2, 4, 5, 6, 7))
+    assert zones_in(take(layout, frozenset({"prefer-align-cpus-by-uncorecache"}), free, 1)) == (1,)
+
+
 def test_remembered_combinations_of_four_change_afterwards() -> None:
     """The defect of v1.36.4 that its CPU sets show: the fourth zone is overwritten by the next choice."""
     of_three, of_four = (list(_combinations(range(5), size)) for size in (3, 4))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayplan.engine.numa.least_numa import take_from_sets
+from bayplan.engine.numa.least_numa import relative_width_scores, take_from_sets
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
@@ -179,3 +179,15 @@ def test_amounts_are_taken_lowest_zone_first() -> None:
     take_from_sets(left, {"cpu": 6}, np.array([0b101], dtype=np.uint64))
     assert left["cpu"][:, 0].tolist() == [0, 4, 2]
     assert before[:, 0].tolist() == [3, 4, 5], "the columns themselves stay as they are"
+
+
+@pytest.mark.parametrize(
+    "needed, weight, expected",
+    [
+        pytest.param([1, 2, 4], 10, [750, 500, 0], id="documented example"),
+        pytest.param([1, 3], 10, [670, 0], id="quotient rounded down before subtraction"),
+        pytest.param([0, 0], 3, [300, 300], id="no zones needed"),
+    ],
+)
+def test_volcano_scores_are_relative_to_the_widest_node(needed: list[int], weight: int, expected: list[int]) -> None:
+    assert relative_width_scores(np.array(needed), weight).tolist() == expected

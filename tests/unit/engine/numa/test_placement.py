@@ -100,3 +100,43 @@ def test_a_report_of_absurdly_many_devices_is_placed_like_any_other() -> None:
     state = cluster(topology(zone(0, {GPU: 2**40}), policy="none"))
     place(state, pod(container({GPU: 1}, "a"), container({GPU: 1}, "b")))
     assert free_in_zones(state, "n1", GPU) == [2**40 - 2]
+
+
+def zero(*devices: str) -> Json:
+    """A container that asks for none of some devices by name."""
+    return container(limits=dict.fromkeys(devices, 0))
+
+
+def test_zero_devices_of_two_kinds_need_a_zone_that_has_both() -> None:
+    apart = (zone(0, {"example.com/a": 1}), zone(1, {"example.com/b": 1}))
+    state = cluster(topology(*apart, policy="single-numa-node"))
+    codes = NodeResourceTopologyMatch().refusals(
+        state, state.classes.of(pod(zero("example.com/a", "example.com/b"))), slice(0, 1)
+    )
+    assert codes is not None
+    assert codes[0]
+    assert (
+        NodeResourceTopologyMatch().refusals(state, state.classes.of(pod(zero("example.com/a"))), slice(0, 1)) is None
+    )
+
+
+def test_zero_devices_are_refused_where_none_works() -> None:
+    broken = cluster(nodes=[node("n1", {"cpu": 8, GPU: 0})])
+    placement = NodeResourceTopologyMatch().place(broken, broken.classes.of(pod(zero(GPU))), 0)
+    assert placement.refusal is not None
+    assert placement.refusal.message == (
+        f"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {GPU}, which is unexpected"
+    )
+    without = cluster(nodes=[node("n1", {"cpu": 8})])
+    assert NodeResourceTopologyMatch().place(without, without.classes.of(pod(zero(GPU))), 0).refusal is None
+
+
+def test_a_pod_with_resources_of_its_own_is_replayed_where_its_kubelet_serves_it_as_a_whole() -> None:
+    both = {"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static"}
+    gate = {"featureGates": "PodLevelResourceManagers=true"}
+    amounts = {"cpu": "12", "memory": "4Gi"}
+    whole = pod(container(), resources={"requests": amounts, "limits": amounts})
+    for attributes, refused in ((both, False), ({**both, **gate}, True)):
+        state = cluster(topology(*TWIN, scope="pod", attributes=attributes))
+        placement = NodeResourceTopologyMatch().place(state, state.classes.of(whole), 0)
+        assert (placement.refusal is not None) is refused

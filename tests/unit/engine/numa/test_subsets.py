@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayplan.engine.numa.subsets import average_distance, sets_by_distance, sets_of_size
+from bayplan.engine.numa.zone_sets import average_distance, sets_by_distance, sets_of_size
 
 # Zones 0 and 1 share a socket, 2 and 3 share the other.
 TWO_SOCKETS = ((10, 12, 32, 32), (12, 10, 32, 32), (32, 32, 10, 12), (32, 32, 12, 10))

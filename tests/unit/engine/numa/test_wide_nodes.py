@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from bayplan.engine.numa.wide_nodes import closest_feasible_set, find_feasible_set
+from bayplan.engine.numa.zone_sets import closest_feasible_set, find_feasible_set
 
 
 def by_listing(size: int, left: list[list[float]], amounts: list[float]) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.simulate.kubelet import Admission
 from bayplan.simulate.kubelet.pod_level import cpu_problem, exclusive_cpus_of_pod
 from tests.helpers import GI, Amounts, Json, container
@@ -91,9 +92,14 @@ def test_a_sidecar_that_takes_everything_leaves_nothing_for_an_init_container() 
     assert cpu_problem(pod, 2) == "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-def test_at_container_scope_a_container_without_memory_of_its_own_needs_a_zone() -> None:
+def test_at_container_scope_a_container_without_memory_of_its_own_needs_a_zone_up_to_version_1_36() -> None:
     pod = whole(4, container(name="shared"))
-    refused = kubelet(policy=Policy.SINGLE_NUMA_NODE, pod_level_managers=True).admit("p", pod)
+
+    def admission(policy: Policy, version: KubeletVersion) -> Admission:
+        return kubelet(policy=policy, pod_level_managers=True, version=version).admit("p", pod)
+
+    refused = admission(Policy.SINGLE_NUMA_NODE, KubeletVersion.V1_36)
     assert (refused.stage, refused.container) == ("memory", "shared")
     assert "failed to get the default NUMA affinity" in refused.message
-    assert kubelet(policy=Policy.RESTRICTED, pod_level_managers=True).admit("p", pod).admitted
+    assert admission(Policy.RESTRICTED, KubeletVersion.V1_36).admitted
+    assert admission(Policy.SINGLE_NUMA_NODE, KubeletVersion.V1_37).admitted

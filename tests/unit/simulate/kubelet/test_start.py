@@ -8,12 +8,14 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.simulate.kubelet import CannotStart, KubeletConfiguration, Machine, TooManyZones, VirtualKubelet
+from bayplan.simulate.kubelet.machine import OFFLINE_CPU
 from tests.helpers import GI, GPU
 from tests.unit.simulate.kubelet.nodes import HUGE, kubelet, machine
 
 TEN_ZONES = machine(10, cores=1, threads=1)
 SEVENTEEN_ZONES = machine(17, cores=1, threads=1)
 SIXTY_FOUR_ZONES = machine(64, cores=1, threads=1, gpus=([0], [63]))
+WITHOUT_CPU_8 = Machine(machine().zones, (*machine().cpus[:8], OFFLINE_CPU, *machine().cpus[9:]))
 FOUR_SOCKETS_IN_TWO_ZONES = Machine(
     machine().zones,
     tuple(type(cpu)(cpu.core, cpu.core // 2, cpu.zone, cpu.cache) for cpu in machine().cpus),
@@ -28,6 +30,7 @@ FOUR_SOCKETS_IN_TWO_ZONES = Machine(
         (machine(), {"max_numa_nodes": 4}, "max-allowable-numa-nodes is 4: must be at least 8"),
         (machine(), {"reserved_cpus": ()}, "policy static needs at least one reserved CPU"),
         (machine(), {"reserved_cpus": (3, 16)}, "reserved CPU 16 does not exist: the machine has 0-15"),
+        (WITHOUT_CPU_8, {"reserved_cpus": (3, 8)}, "reserved CPU 8 does not exist: the machine has 0-7,9-15"),
         (machine(), {"cpu": False, "options": ["full-pcpus-only"]}, "takes no options, but full-pcpus-only is set"),
         (
             machine(),

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED_CPUS
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.reports.topology_report import read_report
@@ -53,6 +54,21 @@ def test_cpus_share_cores_where_the_node_says_so() -> None:
     found = rebuilt(topology(*TWO_ZONES, attributes={**MANAGERS, "bayplan.io/threads-per-core": "2"}))
     assert [cpu.core for cpu in found.machine.cpus] == [*range(16), *range(16)]
     assert found.kubelet.reserved_cpus == {0, 16, 8, 24}
+
+
+def test_cpus_that_are_offline_are_neither_counted_nor_given_out() -> None:
+    listed = {
+        CPUS: '{"core": [0, -1, 2, 2], "socket": [0, -1, 1, 1], "zone": [0, -1, 1, 1], "cache": [0, -1, 1, 1]}',
+        FREE_CPUS: "2-3",
+        RESERVED_CPUS: "0",
+    }
+    amounts = {"memory": ("4Gi", "3Gi", "3Gi")}
+    zones = (zone(0, {**amounts, "cpu": ("1", "0", "0")}), zone(1, {**amounts, "cpu": ("2", "2", "2")}))
+    found = rebuilt(topology(*zones, attributes={**MANAGERS, **listed}))
+    kubelet = VirtualKubelet(found.machine, found.kubelet)
+    assert kubelet.allocatable["cpu"] == 2_000
+    admitted = kubelet.admit("default/p", effective_request(simple_pod({"cpu": 2, "memory": "1Gi"})))
+    assert [container.cpus for container in admitted.containers] == [(2, 3)]
 
 
 def test_a_list_of_cpus_and_devices_is_followed_to_the_letter() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from tests.helpers import GI
@@ -93,6 +94,11 @@ def test_the_keys_of_a_kubelet(tmp_path: Path) -> None:
     assert found.most_pods == 250
 
 
+@pytest.mark.parametrize("written", ["1.35", "v1.35.8", '"1.35"'])
+def test_the_version_of_a_kubelet(tmp_path: Path, written: str) -> None:
+    assert kubelet(tmp_path, f"version: {written}").settings.version is KubeletVersion.V1_35
+
+
 def test_memory_that_only_the_node_reserves_comes_from_the_lowest_zones(tmp_path: Path) -> None:
     found = kubelet(tmp_path, "kubeReserved: {memory: 10Gi}, systemReserved: {memory: 5Gi}")
     assert found.reserved_memory == {0: {"memory": 12 * GI}, 1: {"memory": 3 * GI}}
@@ -148,6 +154,10 @@ def test_memory_that_only_the_node_reserves_comes_from_the_lowest_zones(tmp_path
             "no kubelet would start: CPU Manager policy static needs at least one reserved CPU",
         ),
         ("memoryManagerPolicy: Static", "no kubelet would start: Memory Manager policy Static needs reserved memory"),
+        (
+            "version: 1.29",
+            'version: "1.29" is no kubelet that can be simulated: must be one of 1.34, 1.35, 1.36, 1.37',
+        ),
         ("featureGates: {Swap: true}", "featureGates.Swap: is unknown: must be one of PodLevelResourceManagers"),
     ],
 )

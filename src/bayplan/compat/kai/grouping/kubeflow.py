@@ -7,8 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bayplan.compat.kai.grouping.metadata import KaiCase, KaiGroup, KaiSubGroup, usual_group, wrong_pod
-from bayplan.compat.kai.grouping.segments import SEGMENT_SIZE, check_number, segment_constraint, worker_annotation
+from bayplan.compat.kai.grouping.metadata import (
+    SEGMENT_SIZE,
+    KaiCase,
+    KaiGroup,
+    KaiSubGroup,
+    check_number,
+    segment_constraint,
+    usual_group,
+    worker_annotation,
+    wrong_pod,
+)
 from bayplan.gangs.ranks.ranks import KUBEFLOW_INDEX
 from bayplan.grouping.questions import Question, every
 from bayplan.grouping.raw import (

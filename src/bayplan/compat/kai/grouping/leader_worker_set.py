@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 
 from bayplan.compat.kai.grouping.metadata import (
     NO_CONSTRAINT,
+    SEGMENT_SIZE,
     KaiCase,
     KaiConstraint,
     KaiGroup,
     KaiSubGroup,
+    check_number,
+    segment_constraint,
     usual_group,
     wrong_pod,
 )
-from bayplan.compat.kai.grouping.segments import SEGMENT_SIZE, check_number, segment_constraint
 from bayplan.gangs.ranks.ranks import WORKER_INDEX
 from bayplan.grouping.raw import (
     RawObject,

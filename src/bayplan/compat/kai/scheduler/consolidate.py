@@ -5,7 +5,7 @@ of this is a rehearsal that counts only if every pod has a place. KAI does not l
 job, then the first two, and so on, and keeps the moves that earlier pods needed. It asks running jobs one by one, the newest of the
 lowest priority first. Each time it goes through the nodes of that job and tries to move all jobs asked so far that have pods there.
 
-`consolidate` goes through all waiting jobs. In the books, helped and moved tasks stay pipelined: they wait for what the moved tasks
+`consolidate` goes through all waiting jobs. In the statement, helped and moved tasks stay pipelined: they wait for what the moved tasks
 still hold.
 
 KAI also skips some moves without trying them, when a rough count of free GPUs says they cannot help. That saves time and, in rare
@@ -18,11 +18,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from bayplan.compat.kai.scheduler.allocate import Session, place_job, tasks_to_place
-from bayplan.compat.kai.scheduler.books import Books
-from bayplan.compat.kai.scheduler.limits import not_ready
+from bayplan.compat.kai.scheduler.allocate import Session, not_ready, place_job, tasks_to_place
 from bayplan.compat.kai.scheduler.model import GPU, Job, Node, Status, Task
 from bayplan.compat.kai.scheduler.order import jobs_in_order, pod_sets_in_order, tasks_in_order
+from bayplan.compat.kai.scheduler.statement import Statement
 from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet
 
 # KAI's default is 16, and it counts one further.
@@ -31,22 +30,24 @@ MOST_JOBS_ASKED = 17
 
 def consolidate(session: Session) -> list[str]:
     """Help every job that waits and may itself be moved; names of those that were helped."""
-    waiting = [job for job in session.cluster.jobs if session.books.waiting(job, evicted=False) and job.preemptible]
-    return [job.name for job in jobs_in_order(waiting, session.books) if not not_ready(job) and _help(session, job)]
+    waiting = [job for job in session.cluster.jobs if session.statement.waiting(job, evicted=False) and job.preemptible]
+    return [job.name for job in jobs_in_order(waiting, session.statement) if not not_ready(job) and _help(session, job)]
 
 
 def _help(session: Session, job: Job) -> bool:
-    books = session.books
-    tasks = tasks_to_place(job, books, evicted=True)
-    if sum(task.requests.get(GPU, 0) for task in tasks) > sum(books.free_amount(node, GPU) for node in books.idle):
+    statement = session.statement
+    tasks = tasks_to_place(job, statement, evicted=True)
+    if sum(task.requests.get(GPU, 0) for task in tasks) > sum(
+        statement.free_amount(node, GPU) for node in statement.idle
+    ):
         return False
-    start = books.checkpoint()
+    start = statement.checkpoint()
     moved: list[Task] = []
     for count in range(1, len(tasks) + 1):
-        books.rollback(start)
+        statement.rollback(start)
         found = _move_someone(session, _first_tasks(job, tasks[:count]), moved)
         if found is None:
-            books.rollback(start)
+            statement.rollback(start)
             return False
         moved = found
     return bool(tasks)
@@ -54,54 +55,58 @@ def _help(session: Session, job: Job) -> bool:
 
 def _move_someone(session: Session, partial: Job, moved: Sequence[Task]) -> list[Task] | None:
     """Move those who were moved before and, if that does not suffice, more; who was moved in the end, or None."""
-    books = session.books
-    start = books.checkpoint()
+    statement = session.statement
+    start = statement.checkpoint()
     if moved:
         found = _rehearse(session, partial, moved, moved)
         if found is not None:
             return found
-        books.rollback(start)
+        statement.rollback(start)
     asked: list[_Asked] = []
     for asked_now in _ask_one_by_one(session, partial, moved):
         asked.append(asked_now)
-        for node in _nodes_of(asked_now.job, books):
-            here = {each.job.name for each in asked if any(books.places[task.name].node == node for task in each.tasks)}
+        for node in _nodes_of(asked_now.job, statement):
+            here = {
+                each.job.name for each in asked if any(statement.places[task.name].node == node for task in each.tasks)
+            }
             leaving = [task for each in asked if each.job.name in here for task in each.tasks]
             everyone = [*moved, *(task for each in asked for task in each.tasks)]
             found = _rehearse(session, partial, [*moved, *leaving], everyone)
             if found is not None:
                 return found
-            books.rollback(start)
+            statement.rollback(start)
     return None
 
 
 def _rehearse(session: Session, partial: Job, leaving: Sequence[Task], asked: Sequence[Task]) -> list[Task] | None:
     """Make these tasks leave and place all tasks; returns the moved tasks, or None if one of those asked has no place."""
-    books = session.books
+    statement = session.statement
     nodes = _nodes_in_play(session, partial, leaving)
     for task in leaving:
-        books.evict(task)
-    names = {books.job_of[task.name].name for task in leaving}
+        statement.evict(task)
+    names = {statement.job_of[task.name].name for task in leaving}
     others = [job for job in session.cluster.jobs if job.name in names]
-    for job in jobs_in_order([partial, *others], books):
+    for job in jobs_in_order([partial, *others], statement):
         why = place_job(session, job, nodes, pretend=True)
         if why and job is partial:
             return None
-    if any(books.status(task) is Status.RELEASING for task in asked):
+    if any(statement.status(task) is Status.RELEASING for task in asked):
         return None
-    return [task for task in leaving if books.status(task) is Status.PIPELINED]
+    return [task for task in leaving if statement.status(task) is Status.PIPELINED]
 
 
 def _nodes_in_play(session: Session, partial: Job, leaving: Sequence[Task]) -> list[Node]:
     """Nodes with a free GPU (all nodes, if a pod of the job needs none) and those that a task leaves."""
-    books = session.books
-    if any(not task.requests.get(GPU, 0) for task in books.job_of[partial.tasks[0].name].tasks):
+    statement = session.statement
+    if any(not task.requests.get(GPU, 0) for task in statement.job_of[partial.tasks[0].name].tasks):
         return list(session.cluster.nodes)
-    left = {books.places[task.name].node for task in leaving}
+    left = {statement.places[task.name].node for task in leaving}
     return [
         node
         for node in session.cluster.nodes
-        if node.name in left or books.idle[node.name].get(GPU, 0) > 0 or books.releasing[node.name].get(GPU, 0) > 0
+        if node.name in left
+        or statement.idle[node.name].get(GPU, 0) > 0
+        or statement.releasing[node.name].get(GPU, 0) > 0
     ]
 
 
@@ -115,39 +120,45 @@ class _Asked:
 
 def _ask_one_by_one(session: Session, partial: Job, moved: Sequence[Task]) -> Iterator[_Asked]:
     """Running jobs in the reverse of KAI's order; of one with pods to spare first these, one at a time."""
-    books = session.books
-    movable = [job for job in session.cluster.jobs if job.name != partial.name and _movable(job, books)]
-    line = jobs_in_order(movable, books)[::-1][:MOST_JOBS_ASKED]
+    statement = session.statement
+    movable = [job for job in session.cluster.jobs if job.name != partial.name and _movable(job, statement)]
+    line = jobs_in_order(movable, statement)[::-1][:MOST_JOBS_ASKED]
     already = {task.name for task in moved}
     while line:
         job = line.pop(0)
-        tasks = _tasks_to_move(job, books)
+        tasks = _tasks_to_move(job, statement)
         asked_before = any(task.name in already for task in tasks)
         settled = already if asked_before else {task.name for task in tasks}
         rest = replace(job, tasks=tuple(task for task in job.tasks if task.name not in settled))
-        if _running(rest, books):
-            line = jobs_in_order([rest, *line], books)[::-1]
+        if _running(rest, statement):
+            line = jobs_in_order([rest, *line], statement)[::-1]
         if not asked_before:
-            yield _Asked(books.job_of[job.tasks[0].name], tuple(tasks))
+            yield _Asked(statement.job_of[job.tasks[0].name], tuple(tasks))
 
 
-def _movable(job: Job, books: Books) -> bool:
-    running = _running(job, books)
-    return job.preemptible and bool(running) and all(books.places[task.name].node in books.idle for task in running)
+def _movable(job: Job, statement: Statement) -> bool:
+    running = _running(job, statement)
+    return (
+        job.preemptible
+        and bool(running)
+        and all(statement.places[task.name].node in statement.idle for task in running)
+    )
 
 
-def _running(job: Job, books: Books) -> list[Task]:
+def _running(job: Job, statement: Statement) -> list[Task]:
     """Tasks that hold something on a node and are not already being moved."""
     known = {pod_set.name for pod_set in job.tree.all_pod_sets()}
     return [
-        task for task in job.tasks if books.status(task) in (Status.RUNNING, Status.BINDING) and task.pod_set in known
+        task
+        for task in job.tasks
+        if statement.status(task) in (Status.RUNNING, Status.BINDING) and task.pod_set in known
     ]
 
 
-def _tasks_to_move(job: Job, books: Books) -> list[Task]:
+def _tasks_to_move(job: Job, statement: Statement) -> list[Task]:
     """One task of the pod set furthest above its minimum; if none is above, all that run."""
-    running = tasks_in_order(_running(job, books))[::-1]
-    pod_sets = pod_sets_in_order(list(job.tree.all_pod_sets()), job, books)[::-1]
+    running = tasks_in_order(_running(job, statement))[::-1]
+    pod_sets = pod_sets_in_order(list(job.tree.all_pod_sets()), job, statement)[::-1]
     of_pod_set = {each.name: [task for task in running if task.pod_set == each.name] for each in pod_sets}
     for each in pod_sets:
         if len(of_pod_set[each.name]) > each.min_available:
@@ -155,8 +166,8 @@ def _tasks_to_move(job: Job, books: Books) -> list[Task]:
     return [task for each in pod_sets for task in of_pod_set[each.name]]
 
 
-def _nodes_of(job: Job, books: Books) -> list[str]:
-    return sorted({books.places[task.name].node for task in job.tasks} - {""})
+def _nodes_of(job: Job, statement: Statement) -> list[str]:
+    return sorted({statement.places[task.name].node for task in job.tasks} - {""})
 
 
 def _first_tasks(job: Job, tasks: Sequence[Task]) -> Job:

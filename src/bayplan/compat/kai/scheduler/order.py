@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bayplan.compat.kai.scheduler.books import Books
 from bayplan.compat.kai.scheduler.model import CPU, GPU, Job, Node, NodeOrder, Task
+from bayplan.compat.kai.scheduler.statement import Statement
 from bayplan.kube.wire.podgroup_v2alpha2 import PodSet
 
 FITS_NOW_SCORE = 100.0
@@ -16,26 +16,26 @@ CPU_ONLY_SCORE = 10.0
 DENSITY_SCORE = 9.0
 
 
-def jobs_in_order(jobs: Sequence[Job], books: Books) -> list[Job]:
+def jobs_in_order(jobs: Sequence[Job], statement: Statement) -> list[Job]:
     """Higher priority first; then jobs below their minimum, those at it, those above; then the older one."""
-    return sorted(jobs, key=lambda job: (-job.priority, _elastic_rank(job, books), books.age[job.name]))
+    return sorted(jobs, key=lambda job: (-job.priority, _elastic_rank(job, statement), statement.age[job.name]))
 
 
-def _elastic_rank(job: Job, books: Books) -> int:
+def _elastic_rank(job: Job, statement: Statement) -> int:
     active = wanted = 0
     for pod_set in job.tree.all_pod_sets():
-        here = sum(1 for _ in books.active(job, pod_set.name))
+        here = sum(1 for _ in statement.active(job, pod_set.name))
         if here < pod_set.min_available:
             return 0
         active, wanted = active + here, wanted + pod_set.min_available
     return 1 if active == wanted else 2
 
 
-def pod_sets_in_order(pod_sets: Sequence[PodSet], job: Job, books: Books) -> list[PodSet]:
+def pod_sets_in_order(pod_sets: Sequence[PodSet], job: Job, statement: Statement) -> list[PodSet]:
     """Those below their minimum first, then the one that is furthest from a multiple of it; ties by name."""
 
     def key(pod_set: PodSet) -> tuple[bool, float, str]:
-        active = sum(1 for _ in books.active(job, pod_set.name))
+        active = sum(1 for _ in statement.active(job, pod_set.name))
         satisfied = active >= pod_set.min_available
         return satisfied, active / max(pod_set.min_available, 1) if satisfied else 0.0, pod_set.name
 
@@ -48,11 +48,15 @@ def tasks_in_order(tasks: Sequence[Task]) -> list[Task]:
 
 
 def nodes_in_order(
-    task: Task, nodes: Sequence[Node], books: Books, topology_scores: Mapping[str, float] | None, node_order: NodeOrder
+    task: Task,
+    nodes: Sequence[Node],
+    statement: Statement,
+    topology_scores: Mapping[str, float] | None,
+    node_order: NodeOrder,
 ) -> list[Node]:
     """Nodes by score, ties by name; with topology scores, nodes that have none are left out."""
     resource = GPU if task.requests.get(GPU, 0) > 0 else CPU
-    density = _density_scores(resource, nodes, books, node_order)
+    density = _density_scores(resource, nodes, statement, node_order)
     scored = []
     for node in nodes:
         if topology_scores is not None and node.name not in topology_scores:
@@ -60,15 +64,19 @@ def nodes_in_order(
         score = density[node.name] + (topology_scores or {}).get(node.name, 0.0)
         if resource == CPU and not node.allocatable.get(GPU, 0):
             score += CPU_ONLY_SCORE
-        if books.fits_now(task, node.name):
+        if statement.fits_now(task, node.name):
             score += FITS_NOW_SCORE
         scored.append((-score, node.name, node))
     return [node for _, _, node in sorted(scored, key=lambda entry: entry[:2])]
 
 
-def _density_scores(resource: str, nodes: Sequence[Node], books: Books, node_order: NodeOrder) -> dict[str, float]:
+def _density_scores(
+    resource: str, nodes: Sequence[Node], statement: Statement, node_order: NodeOrder
+) -> dict[str, float]:
     """Packing: 9 for the fullest of these nodes, 0 for the emptiest. Spreading: the free share of each."""
-    free = {node.name: books.free_amount(node.name, resource) for node in nodes if node.allocatable.get(resource, 0)}
+    free = {
+        node.name: statement.free_amount(node.name, resource) for node in nodes if node.allocatable.get(resource, 0)
+    }
     scores = dict.fromkeys((node.name for node in nodes), 0.0)
     if node_order is NodeOrder.SPREAD:
         return scores | {node.name: free[node.name] / node.allocatable[resource] for node in nodes if node.name in free}

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from bayplan.compat.kai.scheduler.allocate import Why, allocate, open_session
-from bayplan.compat.kai.scheduler.books import after_a_round
 from bayplan.compat.kai.scheduler.consolidate import consolidate
-from bayplan.compat.kai.scheduler.model import ACTIVE, Cluster, Job, Status
+from bayplan.compat.kai.scheduler.model import ACTIVE, Cluster, Job, Status, Task, total
+from bayplan.compat.kai.scheduler.statement import Statement, add
 
 
 class Action(Enum):
@@ -46,12 +46,12 @@ def run_round(cluster: Cluster, actions: Sequence[Action] = tuple(Action)) -> Ro
     if Action.CONSOLIDATE in actions:
         for helped in consolidate(session):
             refused.pop(helped, None)
-    places = session.books.places
+    places = session.statement.places
     return RoundResult(
         {name: place.status for name, place in places.items()},
         {name: place.node for name, place in places.items() if place.status in ACTIVE},
         refused,
-        after_a_round(session.cluster, session.books),
+        next_cluster(session.cluster, session.statement),
     )
 
 
@@ -68,3 +68,25 @@ def _mistaken_for_others(jobs: Sequence[Job]) -> dict[str, Why]:
         if twice is not None:
             refused[job.name] = (f"there are {pod_names[twice]} pods called {twice}",)
     return refused
+
+
+def next_cluster(cluster: Cluster, statement: Statement) -> Cluster:
+    """The cluster as the next round finds it: bound tasks run; leaving tasks are gone and wait again, as do promised ones.
+
+    The owner of an evicted pod recreates it, so it is the same task, pending.
+    """
+    idle = {node.name: total([node.idle, node.releasing]) for node in cluster.nodes}
+    jobs = tuple(replace(job, tasks=tuple(_settled(task, statement) for task in job.tasks)) for job in cluster.jobs)
+    for held, sign in ((cluster.jobs, 1), (jobs, -1)):
+        for task in (task for job in held for task in job.tasks):
+            if task.status in (Status.BINDING, Status.RUNNING) and task.node in idle:
+                add(idle[task.node], task.requests, sign)
+    nodes = tuple(replace(node, idle=idle[node.name], releasing={}) for node in cluster.nodes)
+    return replace(cluster, jobs=jobs, nodes=nodes)
+
+
+def _settled(task: Task, statement: Statement) -> Task:
+    place = statement.places[task.name]
+    if place.status in (Status.BINDING, Status.RUNNING):
+        return replace(task, status=Status.RUNNING, node=place.node)
+    return replace(task, status=Status.PENDING, node="")

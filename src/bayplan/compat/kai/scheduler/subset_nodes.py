@@ -21,13 +21,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.compat.kai.scheduler.capacity import Capacity, FreeOf, fill, fullest_first
 from bayplan.compat.kai.scheduler.model import CPU, GPU, Node, Task
 from bayplan.compat.kai.scheduler.tree import (
     ROOT,
+    Capacity,
     Domain,
+    FreeOf,
     Orders,
     TopologyTree,
+    fill,
+    fullest_first,
     in_topology,
     level_domains,
     lowest_common_domain,

@@ -15,11 +15,9 @@ import numpy as np
 
 from bayplan.compat.kueue.tas.counting import LevelCounts, Room, cut, roll_up
 from bayplan.compat.kueue.tas.optimal_set import Greedy, greedy, tightest_set
-from bayplan.compat.kueue.tas.order import ranked
 from bayplan.compat.kueue.tas.request import Plan, Slicing
-from bayplan.compat.kueue.tas.sharing import Shares, descend
-from bayplan.compat.kueue.tas.snapshot import Counts
-from bayplan.compat.kueue.tas.tree import Indices, Tree
+from bayplan.compat.kueue.tas.sharing import Shares, descend, ranked
+from bayplan.compat.kueue.tas.snapshot import Counts, Indices, Tree
 from bayplan.engine.numa.rows import Mask
 
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from bayplan.compat.kueue.tas.model import Amounts
 from bayplan.compat.kueue.tas.request import Slicing
-from bayplan.compat.kueue.tas.snapshot import Counts, Snapshot
-from bayplan.compat.kueue.tas.tree import Tree
+from bayplan.compat.kueue.tas.snapshot import Counts, Snapshot, Tree
 from bayplan.engine.numa.rows import Mask
 
 MOST_PODS = 2**31 - 1  # Kueue counts in 32 bits; a resource of which nothing is wanted limits to this

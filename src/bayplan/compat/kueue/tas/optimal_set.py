@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.compat.kueue.tas.counting import LevelCounts
-from bayplan.compat.kueue.tas.order import ranked
 from bayplan.compat.kueue.tas.request import Policy
-from bayplan.compat.kueue.tas.snapshot import Counts
-from bayplan.compat.kueue.tas.tree import Indices
+from bayplan.compat.kueue.tas.sharing import ranked
+from bayplan.compat.kueue.tas.snapshot import Counts, Indices
 from bayplan.engine.numa.rows import Mask
 
 Trace = NDArray[np.int32]

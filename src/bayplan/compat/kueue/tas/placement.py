@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bayplan.compat.kueue.tas.elastic import place_elastic
 from bayplan.compat.kueue.tas.model import AssignmentResult, PodSet, RunningWorkload, Settings
-from bayplan.compat.kueue.tas.replacement import replace_node
-from bayplan.compat.kueue.tas.result import Placed, placed_group
+from bayplan.compat.kueue.tas.running import Placed, place_elastic, placed_group, replace_node
 from bayplan.compat.kueue.tas.search import search
 from bayplan.compat.kueue.tas.snapshot import Snapshot
 

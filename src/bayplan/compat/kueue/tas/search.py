@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayplan.compat.kueue.tas.balanced import place_balanced
-from bayplan.compat.kueue.tas.choice import choose
+from bayplan.compat.kueue.tas.choice import Context, choose
 from bayplan.compat.kueue.tas.counting import count_leaves, roll_up
 from bayplan.compat.kueue.tas.hosts import Screen, screen
 from bayplan.compat.kueue.tas.model import PodSet, Settings
-from bayplan.compat.kueue.tas.reasons import Context
 from bayplan.compat.kueue.tas.request import plan_of
 from bayplan.compat.kueue.tas.sharing import Shares, descend, hand_out, slices_of
-from bayplan.compat.kueue.tas.snapshot import Counts, Snapshot
-from bayplan.compat.kueue.tas.tree import Indices
+from bayplan.compat.kueue.tas.snapshot import Counts, Indices, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

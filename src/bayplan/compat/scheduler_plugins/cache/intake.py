@@ -11,9 +11,8 @@ from bayplan.cluster.reports.intake import DISCARD_RESERVED, NO_FOREIGN_PODS, OV
 from bayplan.cluster.reports.topology_report import read_report
 from bayplan.cluster.state import ClusterState
 from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, TopologyCache
-from bayplan.compat.scheduler_plugins.cache.known_pods import is_foreign
 from bayplan.compat.scheduler_plugins.cache.over_reserve import ONLY_EXCLUSIVE, OverReserve
-from bayplan.compat.scheduler_plugins.cache.views import resource_names
+from bayplan.compat.scheduler_plugins.cache.views import is_foreign, resource_names
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology

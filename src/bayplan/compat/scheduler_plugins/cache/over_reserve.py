@@ -18,9 +18,16 @@ from collections.abc import Iterable
 from bayplan.cluster.pods.request import Amounts, effective_request
 from bayplan.cluster.reports.fingerprint import METHOD_EXCLUSIVE, Check, check, published_in
 from bayplan.cluster.reports.reported_settings import upstream_settings_of
-from bayplan.compat.scheduler_plugins.cache.caches import Reports
-from bayplan.compat.scheduler_plugins.cache.known_pods import DEDICATED, KnownPod, pods_by_node
-from bayplan.compat.scheduler_plugins.cache.views import Desynced, View, less, resource_names
+from bayplan.compat.scheduler_plugins.cache.caches import Reports, TopologyCache
+from bayplan.compat.scheduler_plugins.cache.views import (
+    DEDICATED,
+    Desynced,
+    KnownPod,
+    View,
+    less,
+    pods_by_node,
+    resource_names,
+)
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
@@ -28,7 +35,7 @@ AUTODETECT = "Autodetect"
 ONLY_EXCLUSIVE = "OnlyExclusiveResources"
 
 
-class OverReserve:
+class OverReserve(TopologyCache):
     """Copies of all reports that there were at the start, and what was reserved since."""
 
     def __init__(
@@ -39,7 +46,7 @@ class OverReserve:
         informer_mode: str = DEDICATED,
         preemption_mode: str = "Disabled",
     ) -> None:
-        self._reports = reports
+        super().__init__(reports)
         self._resync_method = resync_method
         self._informer_mode = informer_mode
         self._preemption_mode = preemption_mode
@@ -78,9 +85,6 @@ class OverReserve:
         if forgotten is not None:
             self._sums[node].subtract(forgotten)
         self._reduced.pop(node, None)
-
-    def post_bind(self, node: str, pod: Pod) -> None:
-        """Changes nothing: a bound pod stays reserved until the copy is replaced."""
 
     def filter_rejected(self, node: str) -> None:
         """The node is dirty."""

@@ -12,13 +12,12 @@ from functools import lru_cache
 from bayplan.cluster.pods.request import CPU, PodRequest, Role
 from bayplan.cluster.reports.inventory import OFFLINE, CpuLayout
 from bayplan.cluster.state import ClusterState
-from bayplan.compat.volcano.numa.cpu_picker import take_cpus
-from bayplan.compat.volcano.numa.cpus import NodeCpus
-from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine
+from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine, take_cpus
 from bayplan.compat.volcano.numa.predicate import (
     STATIC,
     Evaluation,
     GateResult,
+    NodeCpus,
     NodePolicies,
     Rejection,
     evaluate,

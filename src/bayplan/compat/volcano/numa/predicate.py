@@ -7,15 +7,113 @@ the *node's* policy that decides, for one main container after the other, each s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
+from itertools import product
 
-from bayplan.compat.volcano.numa.cpus import NodeCpus, allocate, cpu_hints, whole_cpus
-from bayplan.compat.volcano.numa.machine import NO_CPUS, Cpus
-from bayplan.compat.volcano.numa.policy import judge
-from bayplan.engine.kubelet.merge import Hint
+from bayplan.compat.volcano.numa.machine import NO_CPUS, Cpus, Machine, take_cpus
+from bayplan.engine.kubelet.masks import mask_of, subsets, sums_over, zones_in
+from bayplan.engine.kubelet.merge import IMPOSSIBLE, NO_PREFERENCE, Hint, ProviderHints
 from bayplan.kube.wire.volcano_annotations import NO_POLICIES
+
+BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE = "best-effort", "restricted", "single-numa-node"
+ALIGNING_POLICIES = (BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE)
+"""Any other text is a policy that aligns nothing, also one that nobody knows."""
+
+
+def judge(policy: str, numa_ids: Sequence[int], providers: Iterable[ProviderHints]) -> tuple[Hint, bool]:
+    """The merged hint under a node's policy, and whether the policy admits it."""
+    if policy not in ALIGNING_POLICIES:
+        return Hint(None, preferred=False), True
+    lists = _one_list_per_resource(providers)
+    if policy == SINGLE_NUMA_NODE:
+        lists = [
+            [hint for hint in hints if hint.preferred and (hint.mask is None or hint.mask.bit_count() == 1)]
+            for hints in lists
+        ]
+    merged = _merged(mask_of(numa_ids), lists)
+    return merged, merged.preferred or policy == BEST_EFFORT
+
+
+def _one_list_per_resource(providers: Iterable[ProviderHints]) -> list[Sequence[Hint]]:
+    lists: list[Sequence[Hint]] = []
+    for provider in providers:
+        if not provider:
+            lists.append((NO_PREFERENCE,))
+        lists += [(NO_PREFERENCE,) if hints is None else hints or (IMPOSSIBLE,) for hints in (provider or {}).values()]
+    return lists
+
+
+def _merged(everywhere: int, lists: Sequence[Sequence[Hint]]) -> Hint:
+    best = Hint(everywhere, preferred=False)
+    for combination in product(*lists):
+        mask = everywhere
+        for hint in combination:
+            mask &= everywhere if hint.mask is None else hint.mask
+        merged = Hint(mask, preferred=all(hint.preferred for hint in combination))
+        if mask and _order(merged) < _order(best):
+            best = merged
+    return best
+
+
+def _order(hint: Hint) -> tuple[bool, int, int]:
+    """Preferred first, then narrow, then the lowest zones."""
+    mask = hint.mask or 0
+    return not hint.preferred, mask.bit_count(), mask
+
+
+@dataclass(frozen=True)
+class NodeCpus:
+    """The CPUs of one node, and how much of them is kept for the system, in milli-CPUs; None if nothing is said about that."""
+
+    machine: Machine
+    reserved_milli: int | None = None
+
+    @cached_property
+    def reserved(self) -> Cpus:
+        """The CPUs that Volcano believes the kubelet to reserve: as many as the amount, rounded up."""
+        return take_cpus(self.machine, self.machine.cpus, -(-(self.reserved_milli or 0) // 1000)) or NO_CPUS
+
+
+def whole_cpus(milli: int | None) -> int:
+    """How many CPUs a container would own; 0 if it asks for none or for a fraction."""
+    return milli // 1000 if milli and milli % 1000 == 0 else 0
+
+
+def cpu_hints(node: NodeCpus, free: Cpus, count: int) -> list[Hint] | None:
+    """Sets of NUMA nodes that have `count` CPUs free, small sets first; None if there is nothing to align.
+
+    Preferred are those of the size that would do if nothing were in use.
+    """
+    if not count:
+        return None
+    numa_ids, numa_of = node.machine.numa_ids, node.machine.numa_of
+    masks = subsets(numa_ids).masks
+    there = sums_over(masks, Counter(map(numa_of, node.machine.cpus)))
+    usable = sums_over(masks, Counter(map(numa_of, free - node.reserved)))
+    smallest = min((mask.bit_count() for mask in masks if there[mask] >= count), default=len(numa_ids))
+    return [Hint(mask, preferred=mask.bit_count() == smallest) for mask in masks if usable[mask] >= count]
+
+
+def allocate(node: NodeCpus, free: Cpus, count: int, hint: Hint) -> Cpus:
+    """The CPUs of a container on the hint that was chosen, then from anywhere; nothing at all if they cannot be had.
+
+    That nothing is no refusal: a best-effort node that is starved admits the pod and takes no CPU for it.
+    """
+    usable = free - node.reserved
+    taken: Cpus = NO_CPUS
+    if hint.mask is not None:
+        aligned = usable & node.machine.in_numa(zones_in(hint.mask))
+        found = take_cpus(node.machine, aligned, min(count, len(aligned)))
+        if found is None:
+            return NO_CPUS
+        taken = found
+    rest = take_cpus(node.machine, usable - taken, count - len(taken))
+    return NO_CPUS if rest is None else taken | rest
+
 
 STATIC = "static"
 CPU = "cpu"
@@ -120,3 +218,8 @@ def evaluate(node: NodeCpus, policy: str, free: Cpus, milli_cpus: Sequence[int |
             break
         left -= cpus
     return Evaluation(tuple(results))
+
+
+def numa_nodes_needed(machine: Machine, cpus: Cpus) -> int:
+    """On how many NUMA nodes a pod's CPUs lie; none if it got none, also where it should have got some."""
+    return len({machine.numa_of(cpu) for cpu in cpus})

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.capacity_rows import capacity_rows
 from bayplan.engine.gangs.exact.solver import Answer, Program, SolverStatus
-from bayplan.engine.gangs.groups.groups import WHOLE_GANG, groups_of
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, capacity_rows, groups_of
 from bayplan.engine.gangs.groups.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, preferred_domains, within
 

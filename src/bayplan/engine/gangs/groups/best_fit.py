@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.capacity_rows import capacity_rows
 from bayplan.engine.gangs.groups.carrying_out import Domains, carried_out
-from bayplan.engine.gangs.groups.groups import WHOLE_GANG, DomainGroup, groups_of
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, DomainGroup, capacity_rows, groups_of
 from bayplan.engine.gangs.groups.nodes import Fill, Filling, Nodes
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd
 
-from bayplan.engine.gangs.problem import WHOLE_TREE, Problem
+import numpy as np
+
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem
 
 # Stands for the group around all groups, which may use the whole tree.
 WHOLE_GANG = -1
@@ -93,3 +96,42 @@ def groups_of(problem: Problem) -> Groups:
             around = number
         bound_by.append(around)
     return Groups(problem, tuple(groups), tuple(bound_by))
+
+
+# Rows for more sizes of one resource, or for more shapes, cost more than they tell: then the largest sizes have one.
+MOST_SIZES = 8
+MOST_SHAPES = 8
+
+
+@dataclass(frozen=True)
+class CapacityRows:
+    """What one pod of each shape counts in each row, `per_pod[shape, row]`, and what each node has, `per_node[row, position]`."""
+
+    per_pod: Counts
+    per_node: Counts
+
+    def of(self, pods: Pods) -> Counts:
+        """What so many pods by shape count."""
+        rows: Counts = np.array(list(pods.values()), dtype=np.int64) @ self.per_pod[np.array(list(pods), dtype=np.intp)]
+        return rows
+
+
+def capacity_rows(problem: Problem, *, every_shape: bool = False) -> CapacityRows:
+    """The rows of a problem; the last ones are about single shapes, `every_shape` if that is asked for."""
+    shapes = list(problem.shapes)
+    pods: list[Counts] = []
+    nodes: list[Counts] = []
+    for resource in range(problem.free.shape[0]):
+        amounts = problem.amounts[:, resource].astype(np.int64)
+        used = sorted({int(amount) for amount in amounts[shapes] if amount > 0})
+        if not used:
+            continue
+        free = np.maximum(problem.free[resource], 0.0)
+        for size in dict.fromkeys((gcd(*used), *used[-MOST_SIZES:])):
+            pods.append(amounts // size)
+            nodes.append((free // size).astype(np.int64))
+    if every_shape or len(shapes) <= MOST_SHAPES:
+        for shape in shapes:
+            pods.append(np.arange(len(problem.slots)) == shape)
+            nodes.append(problem.slots[shape])
+    return CapacityRows(np.stack(pods, axis=1).astype(np.int64), np.stack(nodes))

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from bayplan.compat.kai.scheduler.capacity import are_alike, fill, fill_ratio, fullest_first, pods_that_fit
 from bayplan.compat.kai.scheduler.model import CPU, GPU, PODS, Amounts, Task
-from bayplan.compat.kai.scheduler.tree import build_tree
+from bayplan.compat.kai.scheduler.tree import are_alike, build_tree, fill, fill_ratio, fullest_first, pods_that_fit
 from tests.unit.compat.kai.scheduler.small_clusters import TOPOLOGY, nodes, tasks
 
 NIC = "example.com/nic"

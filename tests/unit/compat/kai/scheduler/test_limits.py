@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bayplan.compat.kai.scheduler.books import Books
-from bayplan.compat.kai.scheduler.limits import not_ready, over_quota
+from bayplan.compat.kai.scheduler.allocate import not_ready, over_quota
 from bayplan.compat.kai.scheduler.model import Job, Queue
+from bayplan.compat.kai.scheduler.statement import Statement
 from tests.unit.compat.kai.scheduler.small_clusters import cluster, job, tasks
 
 TEAM = Queue("team", parent="lab", deserved_gpus=2, max_gpus=6)
@@ -44,7 +44,7 @@ def test_a_queue_lets_in_what_it_has_room_for(
     old = replace(job("old", None, *running, on="n0"), queue="team")
     new = replace(job("new", None, *waiting, priority=priority), queue="team")
     now = replace(cluster("z/r: 8 8", old, new), queues=(TEAM, LAB))
-    assert over_quota(new, new.tasks, now, Books(now)) == problem
+    assert over_quota(new, new.tasks, now, Statement(now)) == problem
 
 
 def test_the_queue_above_counts_all_queues_below_it() -> None:
@@ -52,14 +52,15 @@ def test_the_queue_above_counts_all_queues_below_it() -> None:
     new = replace(job("new", None, 3), queue="team")
     now = replace(cluster("z/r: 8 8", old, new), queues=(TEAM, LAB, Queue("other", parent="lab")))
     assert (
-        over_quota(new, new.tasks, now, Books(now)) == "queue lab holds 6 GPUs and 3 more would exceed its limit of 8"
+        over_quota(new, new.tasks, now, Statement(now))
+        == "queue lab holds 6 GPUs and 3 more would exceed its limit of 8"
     )
 
 
 def test_a_queue_that_does_not_exist() -> None:
     new = replace(job("new", None, 3), queue="lost")
     now = replace(cluster("z/r: 8", new), queues=(TEAM,))
-    assert over_quota(new, new.tasks, now, Books(now)) == "queue 'lost' of job new does not exist"
+    assert over_quota(new, new.tasks, now, Statement(now)) == "queue 'lost' of job new does not exist"
 
 
 def test_queues_whose_parents_go_in_a_circle_are_counted_once() -> None:
@@ -67,4 +68,6 @@ def test_queues_whose_parents_go_in_a_circle_are_counted_once() -> None:
     now = replace(
         cluster("z/r: 8", new), queues=(Queue("a", parent="b", max_gpus=3), Queue("b", parent="a", max_gpus=2))
     )
-    assert over_quota(new, new.tasks, now, Books(now)) == "queue b holds 0 GPUs and 3 more would exceed its limit of 2"
+    assert (
+        over_quota(new, new.tasks, now, Statement(now)) == "queue b holds 0 GPUs and 3 more would exceed its limit of 2"
+    )

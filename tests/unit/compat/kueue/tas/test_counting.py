@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.compat.kueue.tas.counting import LevelCounts, count_leaves, roll_up
 from bayplan.compat.kueue.tas.request import Slicing
-from bayplan.compat.kueue.tas.tree import tree_of
+from bayplan.compat.kueue.tas.snapshot import tree_of
 from tests.unit.compat.kueue.tas.builders import racks
 
 PATHS = [("b1", "r1", "x1"), ("b1", "r1", "x2"), ("b1", "r2", "x3"), ("b2", "r1", "x4")]

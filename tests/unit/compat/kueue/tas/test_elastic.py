@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.compat.kueue.tas import Assignment, SliceLayer
-from bayplan.compat.kueue.tas.elastic import truncated
+from bayplan.compat.kueue.tas.running import truncated
 from tests.unit.compat.kueue.tas.builders import HOST, placed, pods, racks
 
 CLUSTER = racks({"b1/r1/x1": 2, "b1/r1/x2": 4, "b1/r1/x3": 6})

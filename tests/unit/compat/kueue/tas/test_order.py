@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bayplan.compat.kueue.tas.counting import LevelCounts, Room
-from bayplan.compat.kueue.tas.order import leader_first, ranked, tightest
 from bayplan.compat.kueue.tas.request import Policy
+from bayplan.compat.kueue.tas.sharing import leader_first, ranked, tightest
 
 # domain:            0  1  2  3  4
 ALONE = Room(np.array([9, 8, 9, 3, 8]), np.array([2, 2, 3, 1, 2]))

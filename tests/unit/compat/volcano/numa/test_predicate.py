@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.compat.volcano.numa.cpu_picker import take_cpus
-from bayplan.compat.volcano.numa.cpus import NodeCpus, cpu_hints
-from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine
-from bayplan.compat.volcano.numa.policy import judge
-from bayplan.compat.volcano.numa.predicate import GateResult, NodePolicies, Rejection, evaluate, gate
-from bayplan.compat.volcano.numa.score import numa_nodes_needed, scores, weight_in
+from bayplan.compat.volcano.numa.machine import NO_CPUS, CpuPlace, Cpus, Machine, take_cpus
+from bayplan.compat.volcano.numa.predicate import (
+    GateResult,
+    NodeCpus,
+    NodePolicies,
+    Rejection,
+    cpu_hints,
+    evaluate,
+    gate,
+    judge,
+    numa_nodes_needed,
+)
 from bayplan.engine.kubelet.merge import Hint
 
 # Two sockets of two cores with two threads each, numbered side by side.
@@ -130,24 +136,3 @@ class TestEvaluation:
         found = evaluate(NodeCpus(FORTY, 1000), "single-numa-node", cpus((10, 19), (30, 39)), [16000])
         assert found.admitted
         assert numa_nodes_needed(FORTY, found.cpus) == 1
-
-
-class TestScore:
-    @pytest.mark.parametrize(
-        "needed, weight, expected",
-        [
-            pytest.param({"a": 1, "b": 2, "c": 4}, 10, {"a": 750, "b": 500, "c": 0}, id="the example"),
-            pytest.param({"a": 1, "b": 3}, 10, {"a": 670, "b": 0}, id="rounded down before it is subtracted"),
-            pytest.param({"a": 0, "b": 0}, 3, {"a": 300, "b": 300}, id="nobody needs any"),
-            pytest.param({"a": 1, "b": 2}, -1, {"a": -50, "b": 0}, id="a negative weight"),
-            pytest.param({}, 1, {}, id="nobody"),
-        ],
-    )
-    def test_scores(self, needed: dict[str, int], weight: int, expected: dict[str, int]) -> None:
-        assert scores(needed, weight) == expected
-
-    @pytest.mark.parametrize(
-        "given, weight", [({}, 1), ({"weight": 7}, 7), ({"weight": "7"}, 1), ({"weight": True}, 1)]
-    )
-    def test_only_a_whole_number_is_a_weight(self, given: dict[str, object], weight: int) -> None:
-        assert weight_in(given) == weight

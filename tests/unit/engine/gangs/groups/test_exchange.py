@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.groups.exchange import in_order_of_ranks
+from bayplan.engine.gangs.groups.equal_groups import in_order_of_ranks
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Spots, Status
 from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import RACK, equal_pods, gang, group, racks

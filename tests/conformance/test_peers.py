@@ -1,0 +1,53 @@
+"""Other systems' own code, recorded and live: cases that `tests/peers` draws, replayed from recordings everywhere, and fresh ones where the peers are built.
+
+`make record` writes the recordings; `make peers` builds the peers. How many fresh cases there are is a matter of seconds here; `python -m tests.peers` asks for as many as one likes.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.peers.asking import Asked
+from tests.peers.catalogue import Peer, all_peers
+from tests.peers.families import families_of
+from tests.peers.family import Family, Tally, cases_of, judge
+from tests.peers.recording import SAME_CASES, recorded_name
+
+if TYPE_CHECKING:
+    from tests.conformance.conftest import Conformance
+
+FRESH = {"node": 40, "node-as-seen": 30, "pod-level": 20, "pod-level-as-seen": 20}
+USUAL_FRESH = 250
+EVERY = [(peer, family) for peer in all_peers() for family in families_of(peer)]
+
+
+@pytest.mark.fixture_files("peers/*", chunks=2)
+def test_recorded_peers(conformance: Conformance) -> None:
+    name = conformance.file.removeprefix("peers/")
+    for peer, family in EVERY:
+        if family.name not in SAME_CASES and recorded_name(peer, family) == name:
+            conformance.check_each(family.problem)
+
+
+@pytest.mark.parametrize("peer, family", EVERY, ids=[f"{peer}-{family.name}" for peer, family in EVERY])
+def test_fresh_cases(peer: Peer, family: Family) -> None:
+    if not all(each.is_built for each in _needed(peer, family)):
+        pytest.skip("peers are not built: run `make peers`")
+    tally, seed = Tally(), SystemRandom().randrange(2**32)
+    mended = next((Asked(each) for each in _needed(peer, family)[1:]), None)
+    with Asked(peer) as asked:
+        for _, case in islice(cases_of(family, peer.version, seed), FRESH.get(family.name, USUAL_FRESH)):
+            judge(family, asked, case, tally, mended)
+    if mended is not None:
+        mended.close()
+    assert [(case["id"], problem) for case, problem in tally.differing] == []
+
+
+def _needed(peer: Peer, family: Family) -> list[Peer]:
+    """The peer, and the version that has mended what it does otherwise."""
+    mended = [] if family.mended_in in (None, peer.version) else [Peer(peer.name, str(family.mended_in))]
+    return [peer, *mended]

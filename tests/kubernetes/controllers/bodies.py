@@ -1,0 +1,93 @@
+"""Workloads for these tests, written in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.kubernetes.workloads import RACK
+
+Json = dict[str, Any]
+REQUIRED = "kai.scheduler/topology-required-placement"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+TOPOLOGY = "kai.scheduler/topology"
+IN_ONE_RACK = {TOPOLOGY: "network", REQUIRED: RACK}
+RUNS_FOR = "bayplan.io/runs-for"
+
+
+def resources(cpu: int | str, **others: str | int) -> Json:
+    """Equal requests and limits: a Guaranteed container."""
+    amounts = {"cpu": str(cpu), "memory": "256Mi", **others}
+    return {"requests": amounts, "limits": amounts}
+
+
+def template(
+    cpu: int | str = 2,
+    *,
+    runs_for: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    init_cpu: str = "",
+    scheduler: str = "bayplan",
+    **spec: Any,
+) -> Json:
+    """A pod template of one Guaranteed container; further fields of the spec by their wire names."""
+    notes = {**(annotations or {}), **({RUNS_FOR: runs_for} if runs_for else {})}
+    init = {"name": "wait", "image": "example.com/none", "resources": resources(init_cpu)}
+    return {
+        "metadata": {"labels": dict(labels or {}), "annotations": notes},
+        "spec": {
+            "schedulerName": scheduler,
+            "containers": [{"name": "main", "image": "example.com/none", "resources": resources(cpu)}],
+            **({"initContainers": [init]} if init_cpu else {}),
+            **spec,
+        },
+    }
+
+
+def deployment(name: str, replicas: int, cpu: int | str = 2, **spec: Any) -> Json:
+    """A Deployment."""
+    labels = {"app": name}
+    body = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template(cpu, labels=labels)}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {**body, **spec}}
+
+
+def stateful_set(
+    name: str, replicas: int, cpu: int | str = 2, annotations: Mapping[str, str] | None = None, **spec: Any
+) -> Json:
+    """A StatefulSet without claims."""
+    labels = {"app": name}
+    body = {
+        "replicas": replicas,
+        "serviceName": name,
+        "selector": {"matchLabels": labels},
+        "template": template(cpu, labels=labels),
+    }
+    metadata = {"name": name, "annotations": dict(annotations or {})}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {**body, **spec}}
+
+
+def job_spec(pods: int, pod_template: Json, **spec: Any) -> Json:
+    """The spec of an Indexed Job whose pods all run at once."""
+    pod_template["spec"].setdefault("restartPolicy", "Never")
+    body = {"completionMode": "Indexed", "completions": pods, "parallelism": pods, "template": pod_template}
+    return {**body, **spec}
+
+
+def job(
+    name: str,
+    pods: int,
+    cpu: int | str = 2,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    runs_for: str = "",
+    init_cpu: str = "",
+    pod: Mapping[str, Any] | None = None,
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """An Indexed Job in one rack, unless other annotations are given."""
+    notes = dict(IN_ONE_RACK if annotations is None else annotations)
+    made = template(cpu, runs_for=runs_for, init_cpu=init_cpu, **(pod or {}))
+    metadata = {"name": name, "annotations": notes, "labels": dict(labels or {})}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job_spec(pods, made, **spec)}
