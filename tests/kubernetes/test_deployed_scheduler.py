@@ -14,7 +14,7 @@ import pytest
 
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.deployed import NAMESPACE, Deployed, deployed
+from tests.kubernetes.deployed import NAMESPACE, Deployed, arguments_of, deployed, scheduler_arguments
 from tests.kubernetes.played_controllers import create_workload, owned_by, play_controller
 from tests.kubernetes.running_scheduler import RunningScheduler, running_pod_grouper, running_scheduler
 from tests.kubernetes.virtual_nodes import VirtualNodes, virtual_nodes

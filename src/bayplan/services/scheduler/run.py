@@ -37,15 +37,13 @@ from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import HoldsLease, LeaseKeeper, lease_keeper, run_while_leading
-from bayplan.services.edges.loop_turns import LoopMonitor
 from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.edges.process import run_until_signal
+from bayplan.services.edges.process import LoopMonitor, run_until_signal, tune_gc
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.metrics import GrouperMetrics
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.garbage import tune_gc
 from bayplan.services.scheduler.grouped_elsewhere import GroupedElsewhere
 from bayplan.services.scheduler.service import SchedulerService
 
@@ -61,6 +59,12 @@ STANDINGS = {
     TOPOLOGY_INVALID: "invalid",
     TOPOLOGY_UNCLEAR: "invalid",
     TOPOLOGY_STALE: "stale",
+}
+QUEUES = {
+    "active": UnitState.ACTIVE,
+    "backoff": UnitState.BACKOFF,
+    "unschedulable": UnitState.PARKED,
+    "gated": UnitState.GATED,
 }
 
 
@@ -120,13 +124,13 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
             metrics=metrics,
             aside=SideThread(),
         )
-        metrics.follow_requests(client.counts)
-        metrics.follow_outbox("events", events.outbox)
-        metrics.follow_outbox("conditions", conditions.outbox)
-        metrics.follow_outbox("gang_statuses", gangs.outbox)
-        metrics.follow_costs(dispatcher.queue.tenants.spent)
+        metrics.expose_requests(client.counts)
+        metrics.expose_outbox("events", events.outbox)
+        metrics.expose_outbox("conditions", conditions.outbox)
+        metrics.expose_outbox("gang_statuses", gangs.outbox)
+        metrics.expose_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _look_around(metrics, service))
-        metrics.before_scrape.append(lambda: metrics.longest_turn(turns.longest(time.monotonic())))
+        metrics.before_scrape.append(lambda: metrics.longest_turn.set(turns.longest(time.monotonic())))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
@@ -168,7 +172,7 @@ async def _follow_and_lead(
     election = configuration.services.leader_election
 
     def on_change(*, leads: bool) -> None:
-        metrics.leading(election.name, leads=leads)
+        metrics.leading.labels(election.name).set(leads)
         if not leads:
             service.step_down()
 
@@ -178,7 +182,7 @@ async def _follow_and_lead(
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 
-    metrics.leading(election.name, leads=False)
+    metrics.leading.labels(election.name).set(False)
     await run_until_signal(
         service.follow(),
         run_while_leading(
@@ -208,27 +212,22 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     dispatcher = service.dispatcher
     state = dispatcher.state
     counts = dispatcher.queue.counts()
-    metrics.pending(
-        {
-            "active": counts[UnitState.ACTIVE],
-            "backoff": counts[UnitState.BACKOFF],
-            "unschedulable": counts[UnitState.PARKED],
-            "gated": counts[UnitState.GATED],
-        }
-    )
-    metrics.namespaces_in_debt(dispatcher.queue.tenants.number_in_debt(service.now))
+    for queue, unit_state in QUEUES.items():
+        metrics.pending.labels(queue).set(counts[unit_state])
+    metrics.namespaces_in_debt.set(dispatcher.queue.tenants.number_in_debt(service.now))
     rows = list(state.rows.values())
     standings = Counter(STANDINGS[int(number)] for number in state.columns.topology[rows])
-    metrics.nodes(standings)
+    metrics.cluster.nodes(standings)
     now = service.now
     made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
-    metrics.report_ages(max(now - moment, 0.0) for moment in made)
+    metrics.cluster.report_ages(max(now - moment, 0.0) for moment in made)
     broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
     # Pods that wait are looked at when it is their turn.
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
-    metrics.failing_watches(service.watches.failing(service.now))
+    for watch, seconds in service.watches.failing(service.now).items():
+        metrics.cluster.failing_watches.labels(watch).set(seconds)
     for entry in service.intake.entries:
-        metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])
-    metrics.unreadable_versions(
+        metrics.cluster.broken_objects.labels(str(entry.resource)).set(broken[str(entry.resource)])
+    metrics.cluster.unreadable_versions(
         (str(resource), version) for resource, versions in service.intake.unreadable.items() for version in versions
     )

@@ -32,12 +32,12 @@ from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
+from bayplan.services.edges.process import freeze_gc
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.garbage import freeze_gc
 from bayplan.services.scheduler.intake import Entry, Intake, News
 from bayplan.services.scheduler.releasing import Released, Releaser
 
@@ -100,7 +100,7 @@ class SchedulerService:
         self._clock = clock or steady_clock()
         self._something_happened = asyncio.Event()
         self._binder = Binder(client, still_wanted=self._still_wanted, on_rest=self._something_happened.set)
-        self._releaser = Releaser(client, events, on_deleted=metrics.gang_pod_released)
+        self._releaser = Releaser(client, events, on_deleted=metrics.binds.released.inc)
         self._listed = asyncio.Event()
         self._followers = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
@@ -144,7 +144,7 @@ class SchedulerService:
 
         def on_trouble(text: str) -> None:
             self.watches.failed(name, self.now)
-            self._metrics.watch_restarted(name)
+            self._metrics.cluster.watch_restarts.labels(name).inc()
             logger.warning("watch in trouble", extra={"resource": name, "problem": text})
 
         news = follow(
@@ -288,10 +288,10 @@ class SchedulerService:
             if action is None:
                 return False
             took = time.perf_counter() - began
-            self._metrics.decided(took)
+            self._metrics.attempts.decision_seconds.observe(took)
             undecided = isinstance(action, Unschedulable) and action.undecided
             if isinstance(action, Bind | Unschedulable) and action.unit.startswith(GANG) and not undecided:
-                self._metrics.gang_attempt("scheduled" if isinstance(action, Bind) else "unschedulable", took)
+                self._metrics.attempts.gang("scheduled" if isinstance(action, Bind) else "unschedulable", took)
             self._carry_out(action, began)
             if time.perf_counter() > end:
                 return True
@@ -319,7 +319,7 @@ class SchedulerService:
                 self.announcer.refused(action, self.now)
                 result: AttemptResult = "error" if action.invalid else "unschedulable"
                 for pod in () if action.undecided else action.pods:
-                    self._metrics.attempt(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
+                    self._metrics.attempts.pod(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
             case Complete():
                 self.announcer.complete(action)
             case Release():
@@ -376,9 +376,11 @@ class SchedulerService:
             if position % BINDS_A_TURN == 0:
                 await asyncio.sleep(0)
             bound = outcome.ending is Ending.BOUND
-            self._metrics.attempt("scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds)
+            self._metrics.attempts.pod(
+                "scheduled" if bound else "error", assignment.pod.spec.scheduler_name or "", seconds
+            )
             if bound:
-                self._metrics.pod_bound(attempts, self.now - first_seen)
+                self._metrics.attempts.pod_bound(attempts, self.now - first_seen)
         for position, outcome in failed.items():
             pod = action.assignments[position].pod
             if outcome.ending is not Ending.GONE:
@@ -426,7 +428,7 @@ class SchedulerService:
             outcome = BindResult(Ending.BUG, f"internal error: {type(error).__name__}: {error} (please report)")
             self._binder.end_turn(turn)
             together.end(pod, outcome.message)
-        self._metrics.bind(outcome.ending.value, time.perf_counter() - began)
+        self._metrics.binds.bind(outcome.ending.value, time.perf_counter() - began)
         logger.debug("bind", extra={"pod": pod_key(pod), "node": assignment.node, "outcome": outcome.ending.value})
         if outcome.ending is Ending.BOUND:
             self.announcer.events.scheduled(assignment.pod, assignment.node, assignment.decision.remark)

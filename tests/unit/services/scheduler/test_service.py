@@ -19,7 +19,7 @@ from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.edges.metrics import AttemptMetrics, SchedulerMetrics
 from bayplan.services.scheduler import service as module
 from bayplan.services.scheduler.gang_writes import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
@@ -135,8 +135,8 @@ def test_a_gang_that_cannot_even_be_queued_keeps_nobody_else_waiting(
 
 def test_a_gang_that_waits_for_its_pods_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[str] = []
-    monkeypatch.setattr(SchedulerMetrics, "attempt", lambda _, result, *__: attempts.append(result))
-    monkeypatch.setattr(SchedulerMetrics, "gang_attempt", lambda _, result, *__: attempts.append(f"gang {result}"))
+    monkeypatch.setattr(AttemptMetrics, "pod", lambda _, result, *__: attempts.append(result))
+    monkeypatch.setattr(AttemptMetrics, "gang", lambda _, result, *__: attempts.append(f"gang {result}"))
     pods = [waiting_pod("alone"), waiting_pod("member", gang="train")]
     assert placed_in_spite_of(lambda service, patch: None, monkeypatch, *pods) == ["alone"]
     assert attempts == ["scheduled"]
