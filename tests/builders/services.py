@@ -11,9 +11,17 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.meta_v1 import Status
+from bayplan.services.edges.conditions import ConditionWriter
+from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.service import SchedulerService
 from tests.helpers import Json
 
 Result = TypeVar("Result")
@@ -93,6 +101,19 @@ class RecordingClient:
 
     def as_client(self) -> KubeClient:
         return cast("KubeClient", self)
+
+
+def scheduler_service(
+    client: KubeClient,
+    dispatcher: Dispatcher,
+    events: EventRecorder,
+    conditions: ConditionWriter,
+    gangs: GangStatusWriter,
+    **options: Any,
+) -> SchedulerService:
+    """A scheduler without a pod grouper, health endpoints and leader election."""
+    announcer = Announcer(dispatcher, events, conditions, gangs)
+    return SchedulerService(client, dispatcher, Intake(dispatcher), announcer, metrics=SchedulerMetrics(), **options)
 
 
 def pod_named(name: str, *, uid: str = "", version: str = "1") -> Pod:

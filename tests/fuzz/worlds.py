@@ -32,7 +32,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.closed_loop import any_kubelet, any_pod
@@ -168,9 +168,9 @@ class World:
         with self._findings.step("announce"):
             asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, SideThread(threaded=False)))
         with self._findings.step("count"):
-            self._announcer.count(self.dispatcher.gangs.to_count(), self._now)
+            self._announcer.gangs.count(self.dispatcher.gangs.to_count(), self._now)
         with self._findings.step("problems"):
-            self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+            self._announcer.remarks.report(self.intake.problems, self.dispatcher.state.problems)
         return bound
 
     def _take(self, random: Random, action: Bind, bound: dict[str, Json]) -> None:

@@ -22,6 +22,8 @@ Check = Callable[[], str | None]
 # Seconds without progress after which a list or watch makes the service unready, and a restart worthwhile.
 NOT_READY_AFTER = 30.0
 RESTART_AFTER = 300.0
+# Seconds without a completed iteration after which a restart may help.
+STUCK_AFTER = 60.0
 
 EXAMPLE_ADDRESS = "127.0.0.1:10361"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -61,6 +63,34 @@ class WatchHealth:
         latest = max(self._worked_at.values(), default=float("-inf"))
         since = self._failing_since
         return _failures({each: now - at for each, at in since.items() if now - at >= RESTART_AFTER and latest > at})
+
+
+class IterationHealth:
+    """When the main loop last completed an iteration; unknown while another replica leads."""
+
+    def __init__(self) -> None:
+        self._succeeded_at: float | None = None
+        self._failing = False
+
+    def succeeded(self, now: float) -> None:
+        """An iteration completed, or leading began."""
+        self._succeeded_at, self._failing = now, False
+
+    def failed(self) -> None:
+        """An iteration raised an exception."""
+        self._failing = True
+
+    def stopped(self) -> None:
+        """This replica no longer leads."""
+        self._succeeded_at, self._failing = None, False
+
+    def why_stuck(self, now: float) -> str | None:
+        """Why a restart may help, or None. Safe to call from any thread."""
+        since = self._succeeded_at
+        if since is None or now - since < STUCK_AFTER:
+            return None
+        why = "every iteration fails, see the log" if self._failing else "one decision does not end"
+        return f"no decision for {now - since:.0f} s: {why}"
 
 
 def _failures(seconds: Mapping[str, float]) -> str | None:

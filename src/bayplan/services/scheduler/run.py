@@ -42,10 +42,12 @@ from bayplan.services.edges.process import LoopMonitor, run_until_signal, tune_g
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
-from bayplan.services.pod_grouper.metrics import GrouperMetrics
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.grouped_elsewhere import GroupedElsewhere
-from bayplan.services.scheduler.service import SchedulerService
+from bayplan.services.pod_grouper.reporting import GrouperMetrics
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
+from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.service import SchedulerService, steady_clock
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
         expects_group=expects_elsewhere if cache is None else cache.expects_group,
-        why_gang_waits=(lambda _: "") if cache is None else cache.why_gang_waits,
+        why_gang_waits=(lambda _: "") if cache is None else cache.wanted.why_gang_waits,
         stopwatch=time.perf_counter,
     )
     identity = unique_identity()
@@ -115,14 +117,25 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
+        clock, intake = steady_clock(), Intake(dispatcher)
+        announcer = Announcer(
+            dispatcher,
+            events,
+            conditions,
+            gangs,
+            where_asked=(lambda *_: "") if cache is None else cache.wanted.where_asked,
+            unlike_template=intake.workloads.unlike_template,
+        )
+        elsewhere = GroupedElsewhere(configuration.profiles, expects_elsewhere, announcer, clock)
         service = SchedulerService(
             client,
             dispatcher,
-            events=events,
-            conditions=conditions,
-            gangs=gangs,
+            intake,
+            announcer,
             metrics=metrics,
-            aside=SideThread(),
+            clock=clock,
+            side_thread=SideThread(),
+            listener=elsewhere.take if cache is None else cache.take,
         )
         metrics.expose_requests(client.counts)
         metrics.expose_outbox("events", events.outbox)
@@ -136,11 +149,11 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
                 options.health_address,
                 live={
                     "turns": service.why_stuck,
-                    "watches": lambda: service.watches.why_restart(service.now),
+                    "watches": lambda: service.watcher.health.why_restart(service.now),
                 },
                 ready={
                     "lists": lambda: _not_listed(service),
-                    "watches-work": lambda: service.watches.why_not_ready(service.now),
+                    "watches-work": lambda: service.watcher.health.why_not_ready(service.now),
                     "api-versions": lambda: _not_readable(service),
                 },
                 metrics=metrics.text,
@@ -149,15 +162,11 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
-        if cache is None:
-            elsewhere = GroupedElsewhere(
-                configuration.profiles, expects_elsewhere, service.awaits_grouper, service.is_free
+        if cache is not None:
+            results = EmbeddedGrouperResults(service)
+            grouper = PodGrouper(
+                client, cache, events=events, metrics=GrouperMetrics(metrics.registry), results=results
             )
-            service.also_tell = elsewhere.take
-        else:
-            grouper = PodGrouper(client, cache, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
-            service.also_tell = cache.take
-            service.announcer.where_asked = grouper.where_asked
         await _follow_and_lead(service, grouper, configuration, for_lease, identity, metrics)
 
 
@@ -198,12 +207,12 @@ async def _follow_and_lead(
 
 
 def _not_listed(service: SchedulerService) -> str | None:
-    waiting = list(service.intake.not_listed_yet())
+    waiting = list(service.watcher.intake.not_listed_yet())
     return f"waiting for {', '.join(waiting)}" if waiting else None
 
 
 def _not_readable(service: SchedulerService) -> str | None:
-    unreadable = service.intake.unreadable.items()
+    unreadable = service.watcher.intake.unreadable.items()
     return "; ".join(cannot_read(resource, versions) for resource, versions in unreadable) or None
 
 
@@ -221,13 +230,15 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     now = service.now
     made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
     metrics.cluster.report_ages(max(now - moment, 0.0) for moment in made)
-    broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
+    broken = Counter(where.partition(" ")[0] for where in service.watcher.intake.problems)
     # Pods that wait are looked at when it is their turn.
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
-    for watch, seconds in service.watches.failing(service.now).items():
+    for watch, seconds in service.watcher.health.failing(service.now).items():
         metrics.cluster.failing_watches.labels(watch).set(seconds)
-    for entry in service.intake.entries:
+    for entry in service.watcher.intake.entries:
         metrics.cluster.broken_objects.labels(str(entry.resource)).set(broken[str(entry.resource)])
     metrics.cluster.unreadable_versions(
-        (str(resource), version) for resource, versions in service.intake.unreadable.items() for version in versions
+        (str(resource), version)
+        for resource, versions in service.watcher.intake.unreadable.items()
+        for version in versions
     )

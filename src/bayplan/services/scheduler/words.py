@@ -37,7 +37,7 @@ class Sentences:
         return _cut(self._of_pod(refusal))
 
     @staticmethod
-    def must_look(refusal: Unschedulable) -> bool:
+    def must_search(refusal: Unschedulable) -> bool:
         """Whether the reasons have to be found first, which may take long."""
         return not refusal.reason and refusal.gang is None
 

@@ -25,7 +25,7 @@ from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
-from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from bayplan.services.pod_grouper.reporting import GrouperMetrics
 from tests.builders.services import api_error, now
 from tests.helpers import Json
 
@@ -218,7 +218,7 @@ def grouper_at_work(
         cache,
         events=cast("EventRecorder", heard),
         metrics=GrouperMetrics(registry or CollectorRegistry()),
-        hears=heard,
+        results=heard,
         marks_alone=marks_alone,
         clock=now,
     )

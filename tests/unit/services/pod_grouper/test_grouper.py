@@ -211,17 +211,17 @@ async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
     with grouper_at_work(cluster) as cache:
         await asyncio.sleep(1)
         made = cluster.groups[GROUP]
-        assert cache.why_gang_waits(made) == ""
+        assert cache.wanted.why_gang_waits(made) == ""
         changed = msgspec.structs.replace(made, spec=PodGroupSpec(size=3, minimum=1, preferred="example.com/rack"))
         cluster.put_group(changed)
-        assert "is not what its owner means" in cache.why_gang_waits(changed)
+        assert "does not match its owner" in cache.wanted.why_gang_waits(changed)
         await asyncio.sleep(1)
         assert cluster.groups[GROUP].spec == made.spec
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
         # Whose it is does not change where it goes.
         without_owner = msgspec.structs.replace(made.metadata, owner_references=None)
         cluster.put_group(msgspec.structs.replace(made, metadata=without_owner))
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
 
 
 @story
@@ -230,9 +230,9 @@ async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
     with grouper_at_work(cluster, heard) as cache:
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
         await asyncio.sleep(1)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
 
 
@@ -244,7 +244,7 @@ async def test_a_gang_whose_owner_cannot_be_read_any_more_is_placed_as_its_group
     del cluster.owners[JOB]
     with grouper_at_work(cluster, heard) as cache:
         await asyncio.sleep(1)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
     assert set(cluster.labelled().values()) == {GROUP}
 
@@ -276,7 +276,7 @@ async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> Non
         cluster.put_group(PodGroup(metadata=taken_over, spec=PodGroupSpec(size=2)))
         cluster.written.clear()
         await asyncio.sleep(60)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert (cluster.written, cluster.groups[GROUP].spec.size) == ([], 2)
 
 
@@ -350,7 +350,9 @@ async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_men
     with grouper_at_work(cluster, heard):
         await asyncio.sleep(60)
         assert heard.events == [f"Job train InvalidGroup: {sentence}"]
-        assert {line.partition(": ")[2] for line in heard.held} == {f"the pod grouper cannot tell its gang: {sentence}"}
+        assert {line.partition(": ")[2] for line in heard.held} == {
+            f"the pod grouper cannot determine its gang: {sentence}"
+        }
         assert (heard.alone, cluster.written) == ([], [])
         cluster.put_owner(job())
         await asyncio.sleep(12)
@@ -388,7 +390,7 @@ async def test_an_owner_that_may_not_be_read_is_said_once_and_its_pods_stand_alo
     cluster.trouble = forbidden
     with grouper_at_work(cluster, heard):
         await asyncio.sleep(30)
-    text = "owners above Pod ml/train-0 are left out of account: reading jobs (batch/v1) is forbidden"
+    text = "owners above Pod ml/train-0 are ignored: reading jobs (batch/v1) is forbidden"
     assert (heard.events, heard.alone) == ([f"Pod train-0 OwnerUnreadable: {text}"], ["train-0"])
 
 
@@ -503,5 +505,5 @@ async def test_what_is_wrong_with_a_workload_is_an_event_on_it_and_the_pods_wait
     field = "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount"
     told = f"Workload ml/plan: {field}: 4 is more than the pods of Job ml/train; there are 3"
     assert heard.events == [f"Workload plan InvalidGroup: {told}"]
-    assert heard.held[0] == f"train-0: the pod grouper cannot tell its gang: {told}"
+    assert heard.held[0] == f"train-0: the pod grouper cannot determine its gang: {told}"
     assert cluster.written == []

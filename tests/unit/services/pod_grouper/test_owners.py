@@ -10,8 +10,7 @@ import pytest
 from bayplan.grouping.questions import Question
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
-from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, OwnerFetcher
+from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher
 from tests.builders.services import api_error, in_virtual_time, now
 from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous
@@ -176,6 +175,6 @@ def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
 async def test_api_versions_that_owners_made_up_are_not_remembered_for_ever() -> None:
     async with ScriptedServer() as server, server.client() as client:
         discovery = Discovery(client, lambda: 0.0)
-        for number in range(MOST_ABSENT + 100):
+        for number in range(MAX_ABSENT + 100):
             assert await discovery.place(f"tenant-{number}.example.com/v1", "Thing") is None
-        assert len(discovery._versions) == MOST_ABSENT
+        assert len(discovery._versions) == MAX_ABSENT

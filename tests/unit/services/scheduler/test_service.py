@@ -17,13 +17,14 @@ from bayplan.kube.client.decoding import Listed
 from bayplan.kube.resources import NODES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.profile import default_profile
+from bayplan.services.edges import health
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import AttemptMetrics, SchedulerMetrics
-from bayplan.services.scheduler import service as module
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.edges.metrics import AttemptMetrics
+from bayplan.services.scheduler import watching
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
-from tests.builders.services import RecordingClient, in_virtual_time, now
+from tests.builders.services import RecordingClient, in_virtual_time, now, scheduler_service
 
 Prepare = Callable[[SchedulerService, pytest.MonkeyPatch], None]
 
@@ -58,13 +59,13 @@ def placed_in_spite_of(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods:
 
     async def story() -> list[str]:
         client = BindingClient()
-        service = SchedulerService(
-            client.as_client(),
+        api = client.as_client()
+        service = scheduler_service(
+            api,
             Dispatcher({"bayplan": default_profile()}),
-            events=EventRecorder(client.as_client(), instance="test"),
-            conditions=ConditionWriter(client.as_client()),
-            gangs=GangStatusWriter(client.as_client()),
-            metrics=SchedulerMetrics(),
+            EventRecorder(api, instance="test"),
+            ConditionWriter(api),
+            GangStatusWriter(api),
             clock=now,
         )
         prepare(service, monkeypatch)
@@ -76,7 +77,7 @@ def placed_in_spite_of(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods:
         assert [each for each in ended if not isinstance(each, asyncio.CancelledError)] == []
         return sorted(client.bound)
 
-    monkeypatch.setattr(module, "follow", lists)
+    monkeypatch.setattr(watching, "follow", lists)
     return in_virtual_time(story())
 
 
@@ -102,13 +103,13 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
 @pytest.mark.parametrize(
     "bug, told",
     [
-        (fails_once(lambda service: service, "also_tell"), "somebody else cannot take news over"),
-        (fails_once(lambda service: service.dispatcher, "wake"), "a turn failed, the next one follows"),
-        (fails_once(lambda service: service.dispatcher.gangs, "to_tell"), "a turn failed, the next one follows"),
-        (fails_once(lambda service: service.announcer, "explain_for"), "a turn failed, the next one follows"),
-        (fails_once(lambda service: service.announcer, "placed"), "a turn failed, the next one follows"),
+        (fails_once(lambda service: service.watcher, "_listener"), "pod grouper failed to process watch event"),
+        (fails_once(lambda service: service.dispatcher, "wake"), "scheduling iteration failed, retrying"),
+        (fails_once(lambda service: service.dispatcher.gangs, "to_tell"), "scheduling iteration failed, retrying"),
+        (fails_once(lambda service: service.announcer, "explain_for"), "scheduling iteration failed, retrying"),
+        (fails_once(lambda service: service.announcer, "placed"), "scheduling iteration failed, retrying"),
     ],
-    ids=["also tell", "wake", "gangs", "explain", "placed"],
+    ids=["listener", "wake", "gangs", "explain", "placed"],
 )
 def test_one_that_does_not_come_again_costs_a_moment(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Prepare, told: str
@@ -129,7 +130,7 @@ def test_a_gang_that_cannot_even_be_queued_keeps_nobody_else_waiting(
 
     assert placed_in_spite_of(prepare, monkeypatch, waiting_pod("member", gang="gang"), waiting_pod("a")) == ["a"]
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "a turn failed, the next one follows"
+        "scheduling iteration failed, retrying"
     ]
 
 
@@ -157,7 +158,7 @@ def seen_on(
 
 
 def always_fails(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_TIME_WITHOUT_A_TURN", 5.0)
+    monkeypatch.setattr(health, "STUCK_AFTER", 5.0)
 
     def wake(_: float) -> None:
         raise RuntimeError("a bug")
@@ -165,7 +166,9 @@ def always_fails(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(service.dispatcher, "wake", wake)
 
 
-@pytest.mark.parametrize("seconds, stuck", [(2.0, None), (8.0, "no decision for 8 s: every turn fails, see the log")])
+@pytest.mark.parametrize(
+    "seconds, stuck", [(2.0, None), (8.0, "no decision for 8 s: every iteration fails, see the log")]
+)
 def test_whoever_may_restart_us_is_told_when_every_turn_fails(
     monkeypatch: pytest.MonkeyPatch, seconds: float, stuck: str | None
 ) -> None:
@@ -184,7 +187,7 @@ def test_with_v_the_log_says_who_went_where(monkeypatch: pytest.MonkeyPatch, cap
     with caplog.at_level("DEBUG", logger="bayplan.services.scheduler"):
         placed_in_spite_of(lambda *_: None, monkeypatch, waiting_pod("a"), waiting_pod("large", cpu="1000"))
     said = [(each.message, getattr(each, "pod", getattr(each, "unit", ""))) for each in caplog.records]
-    assert {("decided", "ml/a"), ("bind", "ml/a"), ("no place", "ml/large")} <= set(said)
+    assert {("binding pod", "ml/a"), ("bind ended", "ml/a"), ("unschedulable", "ml/large")} <= set(said)
     assert [each for each in caplog.records if "no node has enough cpu free" in getattr(each, "why", "")]
 
 

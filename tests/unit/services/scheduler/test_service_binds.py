@@ -20,11 +20,10 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.scheduler import service as module
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler import unit_binder as module
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
-from tests.builders.services import api_error, in_virtual_time, now
+from tests.builders.services import api_error, in_virtual_time, now, scheduler_service
 from tests.unit.dispatch.test_dispatcher import dispatcher, on_node, pod, pod_group
 from tests.unit.services.scheduler.test_announcer import Heard
 
@@ -56,15 +55,9 @@ class Listening(Heard):
 
 
 def service_of(decides: Dispatcher, client: Refusing, heard: Listening) -> SchedulerService:
-    made = SchedulerService(
-        cast("KubeClient", client),
-        decides,
-        events=cast("EventRecorder", heard),
-        conditions=cast("ConditionWriter", heard),
-        gangs=cast("GangStatusWriter", heard),
-        metrics=SchedulerMetrics(),
-        clock=now,
-    )
+    events, conditions = cast("EventRecorder", heard), cast("ConditionWriter", heard)
+    gangs = cast("GangStatusWriter", heard)
+    made = scheduler_service(cast("KubeClient", client), decides, events, conditions, gangs, clock=now)
     made.leading = True
     return made
 
@@ -85,7 +78,7 @@ def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_
     async def story() -> None:
         service = service_of(decides, client, heard)
         gang_of(decides, "a", "b")
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(1.5)
 
     in_virtual_time(story())
@@ -105,26 +98,24 @@ def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> 
 
     async def story() -> None:
         gang_of(decides, "a", "b")
-        await service_of(decides, client, heard)._decide_for(1.0)
+        await service_of(decides, client, heard).decide_for(1.0)
         await asyncio.sleep(1.01)
 
     in_virtual_time(story())
-    assert [line for line in heard.lines if line.startswith("event")] == [
-        "event b: binding failed and is tried again: no"
-    ]
+    assert [line for line in heard.lines if line.startswith("event")] == ["event b: binding failed, retrying: no"]
 
 
 def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_IN_FLIGHT", 1)
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
     decides, client = dispatcher("n1", "n2"), Refusing({"a": api_error(500)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
         decides.set_pod(pod("b", 5), 0)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(1.01)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(0.01)
         assert client.sent == ["a", "b"]
 
@@ -138,7 +129,7 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
 
     def annotations_of(assignment: Assignment, _: ClusterState) -> dict[str, str]:
         if assignment.pod.metadata.name == "b":
-            raise ValueError("nobody thought of this")
+            raise ValueError("unforeseen of this")
         return {}
 
     monkeypatch.setattr(module, "annotations_of", annotations_of)
@@ -146,31 +137,31 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
     async def story() -> None:
         service = service_of(decides, Refusing(), heard)
         gang_of(decides, "a", "b")
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(30)
-        assert not service._in_flight
+        assert not service._binder.in_flight
 
     in_virtual_time(story())
     assert list(decides.state.pods) == ["ml/a"]
-    assert [record.message for record in caplog.records] == ["a bug of ours in a bind"]
-    assert any("binding of pod b failed: internal error: ValueError: nobody thought" in line for line in heard.lines)
+    assert [record.message for record in caplog.records] == ["bind failed on an internal error"]
+    assert any("binding of pod b failed: internal error: ValueError: unforeseen" in line for line in heard.lines)
 
 
 def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_again() -> None:
     class Garbled(Refusing):
         async def get(self, resource: object, name: str, namespace: str) -> Pod:
-            raise msgspec.ValidationError("nobody thought of this")
+            raise msgspec.ValidationError("unforeseen of this")
 
     decides, client = dispatcher("n1"), Garbled({"a": api_error(403)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
         assert not decides.state.pods
         client.refused.clear()
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
 
     in_virtual_time(story())
@@ -186,7 +177,7 @@ def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a"), 0)
         await asyncio.sleep(4)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
         return service._metrics.text().decode()
 
