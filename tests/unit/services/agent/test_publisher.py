@@ -240,10 +240,10 @@ def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
     "trouble, cause, words",
     [
         (Unreachable("connection refused"), "unreachable", "the API server does not answer: connection refused"),
-        (api_error(403, "Forbidden"), "forbidden", "the agent may not write reports"),
+        (api_error(403, "Forbidden"), "forbidden", "the agent is not allowed to write reports"),
         (api_error(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
-        (api_error(401, "Unauthorized"), "unauthorized", "does not know this agent"),
-        (api_error(422, "Invalid"), "refused", "does not take the report"),
+        (api_error(401, "Unauthorized"), "unauthorized", "rejects this agent's credentials"),
+        (api_error(422, "Invalid"), "refused", "rejects the report"),
         (api_error(500, "InternalError"), "error", "cannot write the report"),
     ],
 )
@@ -369,7 +369,7 @@ def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(capl
     told = Told(story, heartbeat=0)
     assert told.reasons == ["first", "again", "again", "again"]
     assert told.troubles.counts["report", "changed"] == 3
-    assert caplog.text.count("somebody else changed the report (nfd-topology-updater): it is written again") == 1
+    assert caplog.text.count("another client changed the report (nfd-topology-updater): writing it again") == 1
     assert caplog.text.count("works again") == 1
 
 
@@ -398,7 +398,7 @@ def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
 ) -> None:
     """It takes connections and says nothing: found out with the next write, or in the next round if there is nothing to write."""
     caplog.set_level(logging.INFO)
-    silence = "the API server does not answer: nothing came within"
+    silence = "the API server does not answer: no answer within"
 
     async def story(publisher: Publisher, server: Server) -> None:
         watching = asyncio.create_task(publisher.watch_over(interval))
@@ -438,4 +438,4 @@ def test_what_helps_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> Non
         await asyncio.sleep(10)
 
     Told(story)
-    assert "the agent may not write reports (deploy/agent/numatopology-role.yaml)" in caplog.text
+    assert "the agent is not allowed to write reports (deploy/agent/numatopology-role.yaml)" in caplog.text

@@ -78,21 +78,6 @@ class PodPattern:
     name: str
 
 
-def in_some_zone(zones: Iterable[int]) -> bool:
-    """True if it is known where a thing is. Device plugins that do not know may say -1 instead of leaving zones out."""
-    return any(zone >= 0 for zone in zones)
-
-
-def holds_exclusively(pod: PodResources) -> bool:
-    """True if a pod holds CPUs, or memory or devices that are in a zone."""
-    return any(
-        container.cpus
-        or any(in_some_zone(block.zones) for block in container.memory)
-        or any(group.ids and in_some_zone(group.zones) for group in container.devices)
-        for container in pod.containers
-    )
-
-
 def matches_any(pod: PodName, patterns: Iterable[PodPattern]) -> bool:
     """True if one of the patterns is about this pod."""
     namespace, name = pod

@@ -10,12 +10,10 @@ from bayplan.services.agent.forms.placement_encoding import (
     EncodedPlacement,
     Metadata,
     PlacementError,
-    decode_placement,
-    decode_vector,
     encode_placement,
     encode_vector,
-    read_metadata,
 )
+from tests.conformance.node_agents.placement import decode_placement, decode_vector, read_metadata
 
 A, B, C = (("ns", "pod", name) for name in "abc")
 

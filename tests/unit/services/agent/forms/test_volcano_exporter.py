@@ -9,13 +9,12 @@ import pytest
 
 from bayplan.kube.quantity import parse
 from bayplan.kube.wire.numatopology_v1alpha1 import CpuInfo, Numatopology
-from bayplan.services.agent.forms.volcano_exporter import (
+from bayplan.services.agent.forms.volcano_exporter import cpus_in_list, policies_of
+from tests.conformance.node_agents.volcano import (
     CannotExport,
     as_volcano_reads,
     by_numa,
-    cpus_in_list,
     cpus_in_text,
-    policies_of,
     reserved_amounts,
     reserved_cpu,
 )

@@ -9,11 +9,11 @@ from bayplan.services.agent.sources.pod_resources import (
     DeviceGroup,
     MemoryBlock,
     PodPattern,
-    holds_exclusively,
     matches_any,
     shared_pool_of,
     without_cpus,
 )
+from tests.conformance.node_agents.rte import holds_exclusively
 from tests.unit.services.agent.nodes import container, pod
 
 
