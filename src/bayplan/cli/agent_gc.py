@@ -93,13 +93,13 @@ def agent_gc(
 
 async def _once(access: Access, stale_after: float, page: int) -> None:
     from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
-    from bayplan.services.agent.gc import Collector, NotServed, what_is_wrong
+    from bayplan.services.agent.gc import Collector, NotServed, explain
 
     try:
         async with KubeClient(access, connections=2) as client:
             done = await Collector(client, stale_after=stale_after, page=page).round()
     except (ApiError, Unreachable, NotServed) as error:
-        _, sentence = what_is_wrong(error)
+        _, sentence = explain(error)
         raise click.ClickException(sentence) from None
     told = {"deleted": done.deleted, "marked as stale": done.marked, "fresh again": done.unmarked}
     for what, names in told.items():

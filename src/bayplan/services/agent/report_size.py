@@ -1,8 +1,7 @@
-"""Keeps a report far below the API server's size limit: a node with tens of thousands of devices cannot list them all.
+"""Keep a report far below the API server's size limit: a node may have tens of thousands of devices.
 
-Input: a document. Output: the same document, or one without the lists that people and schedulers need least: amounts in zones, policies and
-the fingerprint of pods always stay. An attribute of the report names what is missing, so that it is not mistaken for nothing, and so does a sentence for
-the log. An API server takes 3 MiB in a request, and etcd 1.5 MiB in an object; the rest is left for other writers.
+Large reports lose the least important lists. Amounts, policies and the fingerprint always stay, and an attribute names
+what is missing. The API server accepts requests of 3 MiB and etcd objects of 1.5 MiB; other writers need some of it.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import msgspec
 from bayplan.cluster.reports import inventory
 from bayplan.services.agent.report import Document, attribute_list, without_attributes
 
-MOST_BYTES = 512 << 10
+MAX_BYTES = 512 << 10
 LEFT_OUT = "bayplan.io/left-out"
-# What goes first is worth least: devices are still known by their number in each zone, pods by their fingerprint.
+# Least important first: zones still count devices, and the fingerprint covers pods.
 DETAILS = {inventory.DEVICES: "devices by name", inventory.PODS: "what each pod holds"}
 
 
-def fitting(document: Document, most: int = MOST_BYTES) -> tuple[Document, tuple[str, ...]]:
-    """The document cut to the size limit, as far as omitting details allows, and the sentences about it."""
+def fitting(document: Document, most: int = MAX_BYTES) -> tuple[Document, tuple[str, ...]]:
+    """The document within the size limit, if omitting details suffices, and a message about them."""
     left_out: list[str] = []
     fits = document
     for name in DETAILS:
@@ -32,4 +31,4 @@ def fitting(document: Document, most: int = MOST_BYTES) -> tuple[Document, tuple
     if not left_out:
         return document, ()
     details = " and ".join(DETAILS[name] for name in left_out)
-    return fits, (f"the report would have more than {most >> 10} KiB: {details} are left out, amounts are not",)
+    return fits, (f"the report would have more than {most >> 10} KiB: {details} are omitted",)

@@ -179,7 +179,7 @@ def test_a_zone_that_does_not_exist_is_told_once_and_left_aside() -> None:
     bogus = Allocatable(devices=(DeviceGroup(GPU, ("x",), (0, 7)), DeviceGroup(GPU, ("y",), (7,))))
     found = account(Evidence(TWO_ZONES, allocatable=bogus))
     assert available(found, GPU) == {0: 1}
-    assert found.problems == ("device vendor.com/gpu: NUMA node 7 does not exist (there are 0-1): left aside",)
+    assert found.problems == ("device vendor.com/gpu: NUMA node 7 does not exist (there are 0-1): ignored",)
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ def test_lists_of_what_is_left_out_are_for_one_node_or_for_all(node: str, exclud
 
 def test_a_cpu_that_is_not_online_is_told_and_left_aside() -> None:
     found = account(evidence(pod("a", container(1, 99))))
-    assert (available(found, "cpu"), found.problems) == ({0: 6, 1: 7}, ("pods: CPU 99 is not online: left aside",))
+    assert (available(found, "cpu"), found.problems) == ({0: 6, 1: 7}, ("pods: CPU 99 is not online: ignored",))

@@ -161,7 +161,7 @@ async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
         assert await watched.look() is None
     (warning,) = warnings(caplog)
     assert warning == (
-        "the kubelet has a CPU Manager with policy static and lists no CPUs that it could hand out: "
+        "the kubelet has a CPU Manager with policy static and lists no allocatable CPUs: "
         "it is starting, or was not restarted since its configuration changed"
     )
     assert watched.troubles.counts == {("podresources", "starting"): 3}
@@ -202,7 +202,7 @@ async def test_a_kubelet_that_never_stops_is_taken_at_its_newest_word(node: Virt
 
     node.server.after_answer = busy
     assert await Watched(settings(node)).look() is not None
-    assert node.server.asked.count("List") == scanner_module.QUESTIONS
+    assert node.server.asked.count("List") == scanner_module.MAX_REQUESTS
 
 
 @asynchronous
@@ -215,7 +215,7 @@ async def test_bogus_zones_of_a_device_plugin_are_left_aside(
         report = await watched.look()
         assert report is not None
         assert {zone: amounts.get(NIC) for zone, amounts in columns_of(report).items()} == {0: None, 1: 1}
-    assert warnings(caplog) == [f"device {NIC}: NUMA node 7 does not exist (there are 0-1): left aside"]
+    assert warnings(caplog) == [f"device {NIC}: NUMA node 7 does not exist (there are 0-1): ignored"]
     node.devices.pop(NIC)
     await watched.look()
     assert watched.troubles.numbers()["input"] == 0
@@ -480,7 +480,7 @@ async def test_without_a_socket_nobody_guesses_what_an_unreadable_state_file_sai
     for _ in range(2):
         assert await watched.look() is None
     (warning,) = warnings(caplog)
-    assert warning.startswith(f"no podresources socket is given, and nobody tells who holds {held}: ")
+    assert warning.startswith(f"no podresources socket is given, and it is unknown which pods hold {held}: ")
     assert (str(node.state_folder) in warning, file in warning) == (True, True)
     state_file.write_bytes(text)
     assert await watched.look() is not None
@@ -505,7 +505,7 @@ async def test_memory_notes_of_another_machine_are_left_aside(
     assert report is not None
     assert columns_of(report) == free_of(node.kubelet)
     (warning,) = warnings(caplog)
-    assert warning.startswith("memory_manager_state: NUMA node 5 does not exist (there are 0-1); left aside")
+    assert warning.startswith("memory_manager_state: NUMA node 5 does not exist (there are 0-1); ignored")
 
 
 # -- settings --------------------------------------------------------------------------------------------------------

@@ -127,9 +127,9 @@ async def test_one_failure_does_not_keep_the_others_from_being_deleted() -> None
         (
             refusal(403, "Forbidden"),
             "forbidden",
-            "the collector may not read nodes or reports (deploy/agent/gc-role.yaml)",
+            "the collector is not allowed to read nodes or reports (deploy/agent/gc-role.yaml)",
         ),
-        (refusal(400, "BadRequest"), "error", "the API server does not tell nodes or reports: "),
+        (refusal(400, "BadRequest"), "error", "the API server does not list nodes or reports: "),
         (drops(), "unreachable", "the API server does not answer: "),
     ],
     ids=["kind missing", "forbidden", "error", "away"],

@@ -263,7 +263,7 @@ def test_trouble_is_said_once_outlived_and_over(
     warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert words in warnings[0]
-    assert caplog.records[-1].getMessage() == "works again"
+    assert caplog.records[-1].getMessage() == "recovered"
     assert told.server.amounts == [9]
     # Pauses grow: some 15 attempts in ten minutes, not hundreds.
     assert 5 < told.troubles.counts["api", cause] < 30
@@ -370,7 +370,7 @@ def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(capl
     assert told.reasons == ["first", "again", "again", "again"]
     assert told.troubles.counts["report", "changed"] == 3
     assert caplog.text.count("another client changed the report (nfd-topology-updater): writing it again") == 1
-    assert caplog.text.count("works again") == 1
+    assert caplog.text.count("recovered") == 1
 
 
 def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a_strangers() -> None:
@@ -415,7 +415,7 @@ def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
     told = Told(story, heartbeat=heartbeat)
     assert told.server.amounts[-1] == free
     assert not told.troubles.current
-    assert (caplog.text.count(silence), caplog.text.count("works again")) == (1, 1)
+    assert (caplog.text.count(silence), caplog.text.count("recovered")) == (1, 1)
 
 
 def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:

@@ -14,7 +14,7 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.report import ReportFormat, topology_document
-from bayplan.services.agent.report_size import LEFT_OUT, MOST_BYTES, fitting
+from bayplan.services.agent.report_size import LEFT_OUT, MAX_BYTES, fitting
 from bayplan.services.agent.sources.kubelet_config import KubeletSetup
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup
 from tests.unit.services.agent.nodes import TWO_ZONES, container, pod
@@ -54,8 +54,8 @@ def test_a_report_of_ordinary_size_stays_as_it_is() -> None:
 def test_tens_of_thousands_of_devices_are_told_by_number() -> None:
     whole = document(many(NIC, 40_000, 1))
     written, (said,) = fitting(whole)
-    assert size(whole) > MOST_BYTES > size(written)
-    assert said == "the report would have more than 512 KiB: devices by name are left out, amounts are not"
+    assert size(whole) > MAX_BYTES > size(written)
+    assert said == "the report would have more than 512 KiB: devices by name are omitted"
     report = read_back(written)
     assert report.problems == []
     assert report.zones[1].resources[NIC].available == 40_000

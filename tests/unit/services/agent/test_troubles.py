@@ -37,7 +37,7 @@ def test_what_comes_back_after_it_was_over_is_said_again(caplog: pytest.LogCaptu
     troubles.note("api", *REFUSED)
     troubles.over("api")
     troubles.note("api", *REFUSED)
-    assert [each.getMessage() for each in caplog.records] == [REFUSED[1], "works again", REFUSED[1]]
+    assert [each.getMessage() for each in caplog.records] == [REFUSED[1], "recovered", REFUSED[1]]
 
 
 def test_of_many_things_each_is_said_once_and_once_more_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -48,7 +48,7 @@ def test_of_many_things_each_is_said_once_and_once_more_when_it_is_over(caplog: 
     assert [each.getMessage() for each in caplog.records] == [
         "a is odd",
         "b is odd",
-        "not so any more: a is odd",
-        "not so any more: b is odd",
+        "resolved: a is odd",
+        "resolved: b is odd",
     ]
     assert troubles.numbers() == {"input": 0}

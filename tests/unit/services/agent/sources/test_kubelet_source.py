@@ -137,7 +137,7 @@ async def test_configz_that_says_no() -> None:
         with pytest.raises(NoConfiguration, match="403 Forbidden: Forbidden"):
             await kubelet_source._configz(f"{server.url}/configz", {})
         server.answers("GET", "/configz", says_text("<html>"))
-        with pytest.raises(NoConfiguration, match="this is not what configz answers"):
+        with pytest.raises(NoConfiguration, match="this is not an answer of configz"):
             await kubelet_source._configz(f"{server.url}/configz", {})
 
 

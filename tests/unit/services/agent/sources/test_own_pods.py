@@ -18,7 +18,7 @@ from tests.scripted_api_server import Answer, ScriptedServer, asynchronous, drop
 
 PODS = "/api/v1/pods"
 QUICK = WatchSettings(absent_retry=0.01, first_backoff=0.01)
-NOT_KNOWN = "pods of this node are not known, the report is made without: GET /api/v1/pods: 403 Forbidden: no"
+NOT_KNOWN = "pods of this node are unknown, reporting without them: GET /api/v1/pods: 403 Forbidden: no"
 
 
 def pod(name: str, phase: str, uid: str = "") -> Json:
@@ -122,7 +122,7 @@ async def test_without_the_right_one_line_is_said_and_nothing_is_wrong(caplog: p
             await following.news.wait()
             assert following.pods.known() is None
     assert not following.troubles.current
-    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["pods may not be read"]
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["reading pods is forbidden"]
 
 
 @asynchronous

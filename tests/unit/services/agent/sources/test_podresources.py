@@ -150,7 +150,7 @@ async def test_it_is_not_a_socket(tmp_path: Path) -> None:
 @asynchronous
 async def test_nobody_listens_any_more(node: VirtualNode) -> None:
     node.server.stop(leave_socket=True)
-    with pytest.raises(KubeletSilent, match=r"List: nobody answers: Connection refused$") as silent:
+    with pytest.raises(KubeletSilent, match=r"List: no process answers: Connection refused$") as silent:
         await ask(node)
     assert silent.value.kind == "unavailable"
 
