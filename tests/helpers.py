@@ -46,13 +46,20 @@ def container(
 
 
 def pod(
-    *containers: Json, name: str = "pod", init: Sequence[Json] = (), status: Json | None = None, **spec: Any
+    *containers: Json,
+    name: str = "pod",
+    init: Sequence[Json] = (),
+    status: Json | None = None,
+    labels: Mapping[str, str] | None = None,
+    leaving: bool = False,
+    **spec: Any,
 ) -> Pod:
-    """A pod of these containers; further fields of the spec by their wire names."""
+    """A pod of these containers, deleted already if it is `leaving`; further fields of the spec by their wire names."""
     written = {"containers": list(containers), "initContainers": list(init), **spec}
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "default"}, "spec": written, "status": status or {}}, Pod
-    )
+    metadata: Json = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return msgspec.convert({"metadata": metadata, "spec": written, "status": status or {}}, Pod)
 
 
 def simple_pod(amounts: Amounts, name: str = "pod", **spec: Any) -> Pod:

@@ -287,4 +287,4 @@ def _admit(dispatcher: Dispatcher, agents: dict[str, NodeAgent], action: Bind, n
         if not admission.admitted:
             raise Disagreement(f"the kubelet of {each.node} refuses {key}: {admission}")
         dispatcher.set_pod(on_node(each.pod, each.node), now)
-        dispatcher.set_report(agent.topology(complete=True, at=now), now)
+        dispatcher.reports.topology(agent.topology(complete=True, at=now), now)

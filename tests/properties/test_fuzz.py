@@ -34,13 +34,13 @@ def test_what_long_runs_have_found_stays_fixed(seed: int, target: str, number: i
 def test_the_fuzzer_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decision that fails for some pods, and books that lose a pod."""
     from bayplan.cluster.state import ClusterState
-    from bayplan.dispatch import dispatcher
+    from bayplan.dispatch import pod_units
 
     def fails(*_: object, **__: object) -> None:
         raise IndexError("planted")
 
     with monkeypatch.context() as planted:
-        planted.setattr(dispatcher, "schedule_one", fails)
+        planted.setattr(pod_units, "schedule_one", fails)
         assert any("IndexError: planted" in each for each in fuzz(SEED, 300, ("world",)).told)
     with monkeypatch.context() as planted:
         planted.setattr(ClusterState, "remove_pod", lambda *_, **__: None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import UnitState
+from bayplan.dispatch.sub_queues import UnitState
 
 KINDS = st.sampled_from("abc")
 NUMBERS = st.integers(0, 7)

@@ -80,6 +80,8 @@ class ClusterState:
         self.freshness = Freshness()
         self.problems: list[ObjectRemark] = []
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
+        self.hypothetical: set[int] = set()
+        """Rows that a dry run shows without some of their pods (`cluster/dry_run.py`)."""
         self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
         # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
         self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
@@ -370,7 +372,11 @@ class ClusterState:
 
     def is_ahead_of_report(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""
-        return self.promises.is_ahead(row)
+        return row in self.hypothetical or self.promises.is_ahead(row)
+
+    def waits_for_report(self, row: int) -> bool:
+        """True if the next report of a node will come before anything else is decided by more than amounts there."""
+        return self.freshness.waits_for_reports and row not in self.hypothetical and self.promises.is_ahead(row)
 
     def keys_on(self, row: int) -> Collection[str]:
         """The pods on a node in no order, for those who ask often."""
@@ -396,19 +402,31 @@ class ClusterState:
         return row
 
     def _place(self, key: str, placed: PlacedPod) -> None:
-        columns = self.columns
+        self.book(key, placed)
+        self.promises.came(key)
+        self.usage_log.append(placed.row)
+
+    def _release(self, key: str) -> None:
+        placed = self.unbook(key)
+        row = placed.row
+        self.neighbours.remove(key)
+        self.usage_log.append(row)
+        self.freshness.gone(row, key)
+        self.promises.went(key, placed)
+
+    def book(self, key: str, placed: PlacedPod) -> None:
+        """Take what a pod holds of its node as a whole: amounts, a pod slot and ports. Zones, neighbours and the log are the caller's."""
         for resource, amount in placed.request.total.items():
-            columns.take(resource, placed.row, amount)
-        columns.take(PODS, placed.row, 1)
+            self.columns.take(resource, placed.row, amount)
+        self.columns.take(PODS, placed.row, 1)
         for port in placed.host_ports:
             users = self.port_users.setdefault((port.protocol, port.number), {})
             users.setdefault(placed.row, []).append(port)
         self.pods[key] = placed
         self._pods_on[placed.row].add(key)
-        self.promises.came(key)
-        self.usage_log.append(placed.row)
 
-    def _release(self, key: str) -> None:
+    def unbook(self, key: str) -> PlacedPod:
+        """Give back what `book` took."""
         placed = self.pods.pop(key)
         row = placed.row
         for resource, amount in placed.request.total.items():
@@ -420,10 +438,7 @@ class ClusterState:
             if not users[row]:
                 del users[row]
         self._pods_on[row].discard(key)
-        self.neighbours.remove(key)
-        self.usage_log.append(row)
-        self.freshness.gone(row, key)
-        self.promises.went(key, placed)
+        return placed
 
     def take_over(self, row: int, report: TopologyReport, at: float | None = None) -> None:
         """Write a report into the columns, unless it seems to be older than what they have."""

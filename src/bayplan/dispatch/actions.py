@@ -1,7 +1,4 @@
-"""What the dispatcher wants done: data, to be carried out by a caller with access to an API server.
-
-`dispatch/dispatcher.py` makes these, `services/scheduler/` turns them into binds, events, conditions and deletions.
-"""
+"""Actions: the dispatcher returns them, `services/scheduler/` turns them into binds, events and deletions."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from bayplan.gangs.model import GangDecision, Seat
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 
-# Before the key of a gang: how units that are gangs are called.
+# Prefix of the unit key of a gang.
 GANG = "gang "
 
 
@@ -30,17 +27,17 @@ class Assignment(Struct, frozen=True):
 
 
 class Bind(Struct, frozen=True):
-    """All pods of a unit have their places, which are assumed already."""
+    """Every pod of a unit has a place, which is already assumed."""
 
     unit: str
     assignments: tuple[Assignment, ...]
 
 
 class Unschedulable(Struct, frozen=True):
-    """A unit has no place now. `reason` where it is known in words; else `decision` or `gang` hold the data.
+    """A unit has no place now. `reason` says why, or `decision` or `gang` hold the data.
 
-    `beyond_need` if a gang has all that it needs, and these pods would only join it. `traceback` is for the log: a bug of ours
-    kept it from being decided about.
+    `beyond_need` means that the gang has all pods that it needs, and these would join it. `traceback` is set if a bug
+    prevented the decision.
     """
 
     unit: str
@@ -65,7 +62,7 @@ class Complete(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True):
-    """A gang that began and cannot be completed."""
+    """A partially bound gang cannot be completed: delete these pods."""
 
     gang: str
     pods: tuple[Pod, ...]

@@ -1,7 +1,7 @@
-"""Has anything grown that a parked gang could use? What each class's slots were, compared with what they are.
+"""Has anything grown that a parked gang could use?
 
-`look` gives a *sight* of the cluster as far as it matters to a gang. Two sights are equal as long as nothing became better in between: slots
-that became fewer change nothing. `dispatch/waking.py` keeps the sight of each parked gang and wakes it when a later one differs.
+`look` returns what matters to a gang as a *sight*. Two sights are equal unless something grew in between; fewer slots
+change nothing. `waking.py` keeps the sight of each parked gang and wakes the gang when a later one differs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from bayplan.gangs.scheduler import GangScheduler
 
 Sight = tuple[Hashable, ...]
 
-# A number for each observed growth. Numbers are never reused, so a forgotten watch does no harm.
+# A number for each observed growth, never reused.
 _growths = count()
 
 
 class GangWatch:
-    """The watches over everything that parked gangs of one profile could use; equal classes share theirs."""
+    """Watches what parked gangs of one profile could use; equal classes share a watch."""
 
     def __init__(self, scheduler: GangScheduler) -> None:
         self._scheduler = scheduler
@@ -38,7 +38,7 @@ class GangWatch:
         self._classes: WeakKeyDictionary[Gang, tuple[PodClass, ...]] = WeakKeyDictionary()
 
     def look(self, gang: Gang) -> Sight:
-        """What a gang could use now; equal to the last one if nothing became better for it."""
+        """What a gang could use now; equal to its last sight if nothing grew."""
         trees = self._scheduler.trees
         name = trees.name_for(gang)
         tree = trees.get(name)
@@ -70,10 +70,10 @@ class GangWatch:
         return known
 
     def forget_unseen(self) -> None:
-        """Drop watches that no parked gang used; call after all parked gangs have looked."""
+        """Drop watches that no parked gang uses; call after all parked gangs have looked."""
         moment = _moment(self._scheduler.state)
-        self._slots = {key: watch for key, watch in self._slots.items() if watch.looked_at == moment}
-        self._room = {key: watch for key, watch in self._room.items() if watch.looked_at == moment}
+        self._slots = {key: watch for key, watch in self._slots.items() if watch.seen_at == moment}
+        self._room = {key: watch for key, watch in self._room.items() if watch.seen_at == moment}
 
 
 def _moment(state: ClusterState) -> tuple[int, int]:
@@ -81,26 +81,26 @@ def _moment(state: ClusterState) -> tuple[int, int]:
 
 
 class _SlotWatch:
-    """The slots of one class in one tree at the last look, and the number of the last growth."""
+    """The slots of one class in one tree."""
 
     def __init__(self) -> None:
         self._growth = -1
         self._tree: Tree | None = None
         self._most = 0
         self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.looked_at = (-1, -1)
+        self.seen_at = (-1, -1)
 
     def look(self, scheduler: GangScheduler, pod: PodClass, tree: Tree, most: int) -> int:
-        """The number of the last growth; a node that comes or stands elsewhere in the tree has grown by all of its slots."""
+        """The number of the last growth; a node that is new or has moved in the tree grew by all its slots."""
         moment = _moment(scheduler.state)
-        if moment == self.looked_at and most <= self._most and tree is self._tree:
+        if moment == self.seen_at and most <= self._most and tree is self._tree:
             return self._growth
         counted_to, self._most = self._most, max(most, self._most)
         counts = scheduler.slots(pod, tree, self._most).astype(np.int32)
-        # Slots beyond what was counted last time are news to us, but not to the cluster.
+        # Slots beyond the last limit of counting may have existed before.
         if self._has_grown(tree, np.minimum(counts, np.int32(counted_to))):
             self._growth = next(_growths)
-        self._tree, self._counts, self.looked_at = tree, counts, moment
+        self._tree, self._counts, self.seen_at = tree, counts, moment
         return self._growth
 
     def _has_grown(self, tree: Tree, counts: NDArray[np.int32]) -> bool:
@@ -116,23 +116,23 @@ class _SlotWatch:
 
 
 class _RoomWatch:
-    """The free amounts of some resources, on nodes and in their zones, and the number of the last growth."""
+    """The free amounts of some resources, on nodes and in their zones."""
 
     def __init__(self, state: ClusterState, resources: tuple[str, ...]) -> None:
         self._state = state
         self._resources = resources
         self._growth = -1
-        self.looked_at = (-1, -1)
+        self.seen_at = (-1, -1)
         self._free: FloatColumn = np.zeros((0, 0))
         self._in_zones: FloatColumn = np.zeros((0, 0, 0))
 
     def look(self) -> int:
-        """The number of the last growth; more nodes or zones than before count as one."""
+        """The number of the last growth; a new node or zone counts as growth."""
         state, columns = self._state, self._state.columns
         indexes = columns.indexes(self._resources)
-        node_cursor, usage_cursor = self.looked_at
+        node_cursor, usage_cursor = self.seen_at
         nodes, usage = state.node_log.since(node_cursor), state.usage_log.since(usage_cursor)
-        self.looked_at = _moment(state)
+        self.seen_at = _moment(state)
         shape = (len(indexes), columns.zone_available.shape[1], columns.size)
         if nodes is None or usage is None or shape != self._in_zones.shape:
             self._free = columns.free[indexes, : columns.size]

@@ -1,7 +1,7 @@
-"""A priority queue whose members may leave or change position at any time: a heap with lazy deletion.
+"""A priority queue whose members can leave or move at any time: a heap with lazy deletion.
 
-A heap returns its first entry in logarithmic time but cannot find an entry in its middle. A member that leaves only loses its ticket, and its entry is
-dropped when it reaches the front. When most entries are such leftovers, the heap is rebuilt. `dispatch/queue.py` builds on it.
+A member that leaves loses its ticket; its heap entry is dropped at the front. When most entries are leftovers, the
+heap is rebuilt.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 
 Order = tuple[float, ...]
 
-# Small heaps are not worth tidying.
+# Heaps with fewer leftovers are not worth rebuilding.
 LEFTOVERS = 64
 
 _Member = TypeVar("_Member", bound=Hashable)
 
 
 class LazyHeap(Generic[_Member]):
-    """Members by the order that they were put with, lowest first; equal ones first come, first served."""
+    """Members in ascending order; members of equal order are first in, first out."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[Order, int, _Member]] = []
@@ -28,7 +28,7 @@ class LazyHeap(Generic[_Member]):
         self._next_ticket = count()
 
     def put(self, member: _Member, order: Order) -> None:
-        """Stand in line; who stood there already gives up that place."""
+        """Add a member, or move it if present."""
         ticket = next(self._next_ticket)
         self._tickets[member] = ticket
         heappush(self._heap, (order, ticket, member))

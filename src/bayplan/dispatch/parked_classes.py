@@ -1,8 +1,7 @@
-"""The requests of all parked pod classes in one table: a first check rules out hopeless classes all at once.
+"""The requests of all parked pod classes in one table, to rule out hopeless classes at once.
 
-Repairing the answer of a class costs 10 us, and thousands of classes may be parked. But a changed node cannot help a class that requests
-more than the node has left in total, and checking that is one comparison of arrays: 2,000 classes against one node take 50 us. Only the
-remaining classes have their answers repaired (`dispatch/waking.py`).
+Updating the answer of a class takes 10 us, and thousands of classes may be parked. A changed node cannot help a class
+that requests more than the node has free in total. Comparing 2,000 classes with one node takes 50 us.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from bayplan.cluster.columns.columns import FloatColumn
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Rows
 
-# With more rows than these, the largest amounts of all of them stand for them.
+# More rows than these are represented by their largest amounts.
 ROW_BY_ROW = 32
-# Every node satisfies a resource that a class does not request; an empty line requests more than any node has.
-NOT_ASKED, NOBODY = -np.inf, np.inf
+# Every node has enough of a resource that is not requested, and no node has enough for an unused line.
+NOT_ASKED, UNUSED = -np.inf, np.inf
 
 _Class = TypeVar("_Class", bound=Hashable)
 
 
 class ParkedClasses(Generic[_Class]):
-    """What each parked class asks of a node in sum; one row of the table each."""
+    """The total request of each parked class, one line of the table each."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        # What each of them asks for by name, and with which names of columns the table was made.
+        # Requests by resource name, to rebuild the table when the columns change.
         self._asked_by_name: dict[_Class, tuple[tuple[str, int], ...]] = {}
         self._names_version = state.columns.names_version
-        self._asked: FloatColumn = np.full((0, 0), NOBODY)
+        self._asked: FloatColumn = np.full((0, 0), UNUSED)
         self._classes: list[_Class | None] = []
         self._line_of: dict[_Class, int] = {}
         self._free_lines: list[int] = []
 
     def add(self, parked: _Class, asked: Iterable[tuple[str, int]]) -> None:
-        """A class is parked that asks for these amounts; it may be there already."""
+        """Add a parked class with these requests, unless present."""
         if parked in self._line_of:
             return
         columns = self._state.columns
@@ -56,18 +55,18 @@ class ParkedClasses(Generic[_Class]):
             self._asked[line, index] = max(self._asked[line, index], amount)
 
     def remove(self, parked: _Class) -> None:
-        """A class is parked no more."""
+        """Remove a class."""
         del self._asked_by_name[parked]
         line = self._line_of.pop(parked)
         self._classes[line] = None
-        self._asked[line] = NOBODY
+        self._asked[line] = UNUSED
         self._free_lines.append(line)
 
     def that_may_fit(self, rows: Rows) -> list[_Class]:
-        """The classes for which one of the rows has enough of everything in sum."""
+        """The classes for which one of the rows has enough of everything in total."""
         columns = self._state.columns
         if self._names_version != columns.names_version:
-            # Nodes have something that no node had, which may be what some ask for, or have something no longer.
+            # A resource appeared or disappeared, which some classes may request.
             self._names_version = columns.names_version
             for parked, asked in list(self._asked_by_name.items()):
                 self.remove(parked)
@@ -91,7 +90,7 @@ class ParkedClasses(Generic[_Class]):
         lines_before, resources_before = self._asked.shape
         if lines > lines_before or resources > resources_before:
             doubled = 2 * lines_before if lines > lines_before else lines_before
-            grown = np.full((max(lines, doubled), resources), NOBODY)
+            grown = np.full((max(lines, doubled), resources), UNUSED)
             grown[:lines_before, :resources_before] = self._asked
             grown[:lines_before, resources_before:] = NOT_ASKED
             self._asked = grown

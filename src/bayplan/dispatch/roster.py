@@ -1,8 +1,8 @@
-"""Who belongs to which gang: PodGroups and their members, as news about either arrives in any order.
+"""PodGroups and their members, in whatever order their watch events arrive.
 
-A pod that names a group, in whatever dialect, is decided about together with the others or not at all. The roster knows which gangs exist, who has
-arrived, and what a gang waits for before anybody looks for a place: its PodGroup, or its pods. It decides nothing. Gangs are
-known by a key: `namespace/name`, and the dialect in front of it where that is not bayplan's own.
+A pod that names a PodGroup of any dialect is decided together with the other members. The roster knows which gangs
+exist, which members have arrived, and what a gang still waits for. A gang's key is `namespace/name`, prefixed with its
+dialect unless that is bayplan's own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _PodsByGang:
             self._pods.setdefault(gang, {})[key] = pod
 
     def remove(self, key: str) -> str:
-        """The gang that the pod named."""
+        """Remove a pod, and return the gang that it named."""
         gang = self._gang_of.pop(key, "")
         if gang:
             del self._pods[gang][key]
@@ -54,51 +54,51 @@ class _PodsByGang:
 
 
 class GangRoster:
-    """PodGroups by key and members by gang; `topologies` tells the Topologies and HyperNodes that exist now."""
+    """PodGroups by key and members by gang; `topologies` returns the current Topologies and HyperNodes."""
 
     def __init__(self, topologies: Callable[[], Topologies] = Topologies) -> None:
         self.groups: dict[str, AnyPodGroup] = {}
         self._topologies = topologies
         self._members = _PodsByGang()
-        # What is wrong with PodGroups that are there but cannot be read.
+        # Why existing PodGroups cannot be read.
         self._unreadable: dict[str, str] = {}
         # Pods that name a gang and wait for another scheduler.
         self._strangers = _PodsByGang()
 
     def set_group(self, written: AnyPodGroup) -> str:
-        """A PodGroup came or changed; the gang's key."""
+        """Take in a new or changed PodGroup, and return the gang's key."""
         key = key_of(written)
         self.groups[key] = written
         self._unreadable.pop(key, None)
         return key
 
     def remove_group(self, key: str, unreadable: str = "") -> None:
-        """A PodGroup is gone; its members wait for it to return. One that is there, but cannot be read, is `unreadable` for a reason."""
+        """A PodGroup was deleted, or is `unreadable` for this reason; its members wait for it."""
         self.groups.pop(key, None)
         self._unreadable.pop(key, None)
         if unreadable:
             self._unreadable[key] = unreadable
 
     def set_member(self, pod: Pod) -> str:
-        """A pod came or changed; the key of its gang, empty if it is in none."""
+        """Take in a new or changed pod, and return the key of its gang; empty if it names none."""
         key, name = pod_key(pod), gang_named(pod)
         self._strangers.remove(key)
         self._members.put(key, name, pod)
         return name
 
     def set_stranger(self, pod: Pod) -> str:
-        """A pod that waits for another scheduler; the key of the gang that it names, which may wait for it in vain."""
+        """Take in a pod that waits for another scheduler, and return the key of the gang that it names."""
         key, name = pod_key(pod), gang_named(pod)
         self._members.remove(key)
         self._strangers.put(key, name, pod)
         return name
 
     def remove_member(self, key: str) -> str:
-        """A pod is gone; the key of the gang that it named."""
+        """Remove a pod, and return the key of the gang that it named."""
         return self._strangers.remove(key) or self._members.remove(key)
 
     def gang_of(self, key: str) -> str:
-        """The gang of a pod; empty if it stands alone."""
+        """The gang of a pod; empty if it names none."""
         return self._members.gang_of(key)
 
     def waiting(self, name: str) -> list[Pod]:
@@ -110,22 +110,27 @@ class GangRoster:
         return [pod for pod in self._members.of(name).values() if pod.spec.node_name]
 
     def size(self, name: str) -> int:
-        """How many members there are."""
+        """The number of members."""
         return len(self._members.of(name))
 
     def counts(self, name: str) -> MemberCounts:
-        """How many members are how far."""
+        """The number of members that exist, have a node, and run."""
         members = self._members.of(name).values()
         placed = [pod for pod in members if pod.spec.node_name]
         running = sum(pod.status is not None and pod.status.phase == "Running" for pod in placed)
         return MemberCounts(len(members), len(placed), running)
 
+    def group_uid(self, name: str) -> str:
+        """The uid of a gang's PodGroup; empty if there is none."""
+        written = self.groups.get(name)
+        return "" if written is None else written.metadata.uid
+
     def names(self) -> Iterator[str]:
-        """Gangs that have members."""
+        """Gangs with members."""
         yield from self._members.gangs()
 
     def gang(self, name: str) -> Gang | Incomplete:
-        """The gang as it stands now; raises `InvalidObject` if its PodGroup or a member says what cannot be."""
+        """The current gang. Raises `InvalidObject` if its PodGroup or a member is invalid."""
         dialect, written = dialect_of_gang(name), self.groups.get(name)
         if name in self._unreadable:
             raise InvalidObject(ObjectPath(f"PodGroup {shown(name)}"), self._unreadable[name])
@@ -136,7 +141,7 @@ class GangRoster:
 
 
 def naming_strangers(gang: Gang | Incomplete, strangers: Iterable[Pod]) -> Gang | Incomplete:
-    """A gang that waits for pods says which of them wait for another scheduler: those never come."""
+    """Add to the reason of an incomplete gang which of its pods wait for another scheduler."""
     named = [f'{pod_key(pod)} ("{pod.spec.scheduler_name}")' for pod in strangers]
     if not named or not isinstance(gang, Incomplete):
         return gang

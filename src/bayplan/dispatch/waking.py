@@ -1,22 +1,20 @@
-"""Whom do the news help? Parked units are woken by what can give them a place, and by nothing else.
+"""Which parked units could recent events unblock? Those are woken, and no others.
 
-A unit that finds no place says what it waits for: `ForRoom` (a pod whom no node takes), `ForNeighbours` (a pod whom other pods keep from
-the nodes that would take it), `ForGang`, or `ForItself` (only a change of its own helps). All that wait for the same are one wait_group of the
-queue (`dispatch/queue.py`). After a batch of news, `wake` finds the wait_groups that are helped:
+A unit that finds no place says what it waits for. Units that wait for the same thing are one wait group of the queue.
+After a batch of events, `wake` finds the groups that these can help:
 
-* ForRoom: has one of the changed nodes as much free in sum as the class asks for (`dispatch/parked_classes.py`)? Then its answer is
-  repaired from the change log, as for a decision: is there a node that would take it?
-* ForNeighbours: a node takes the class that did not before, any node changed, or pods came or went that it speaks of or that keep it away;
-  that is looked into only after something happened in one of their namespaces.
-* ForGang: a node has more slots for one of its classes than before, the tree is another one, or neighbours as above. Pods of several
-  classes share nodes, so for them any amount that grew counts.
+* ForRoom: no node takes the pod. A changed node must have enough free in total (`parked_classes.py`) and take it.
+* ForNeighbours: other pods keep the pod off the nodes that would take it. A node takes its class that did not before,
+  any node changed, or pods changed that its terms select or that keep it away.
+* ForGang: a node has more slots for one of its classes (`gang_watch.py`), the tree changed, or neighbours as above.
+* ForItself: only a change of the unit itself helps.
 
-What escapes this, the queue's flush tries after a while.
+The queue's flush retries everything else after a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,11 +34,16 @@ from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NOT_USABLE
 
-# The namespaces whose pods matter to a unit; None stands for all of them.
+# The namespaces whose pods matter to a unit; None means all.
 Namespaces = frozenset[str] | None
 NO_NAMESPACES: frozenset[str] = frozenset()
-# So few classes are not worth looking through for those that are gone.
+# Fewer classes are not worth searching for deleted ones.
 FEW = 64
+
+# Waking takes at most a fifth of the time, unless it is quick, and never pauses for long.
+REST_PER_SECOND_OF_WAKING = 4.0
+LONGEST_REST = 1.0
+QUICK = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,9 @@ class ForRoom:
 
 @dataclass(frozen=True, slots=True)
 class ForNeighbours:
-    """Pods in these namespaces keep a pod from every node that takes its class. Pods that are `alike` get the same answer.
+    """Pods in these namespaces keep a pod off every node that takes its class. Pods that are `alike` share an answer.
 
-    `pod` is one of them, as its neighbours see it; without it, every pod of those namespaces counts.
+    `pod` is one of them, as its neighbours see it. Without it, every pod of those namespaces counts.
     """
 
     profile: str
@@ -67,7 +70,7 @@ class ForNeighbours:
 
 @dataclass(frozen=True, slots=True)
 class ForGang:
-    """A gang as it was when it found no place."""
+    """No place for this gang."""
 
     profile: str
     gang: Gang
@@ -76,7 +79,7 @@ class ForGang:
 
 @dataclass(frozen=True, slots=True)
 class ForItself:
-    """Nothing that happens to the cluster helps this unit, only a change of its own."""
+    """Only a change of the unit itself helps."""
 
     key: str
 
@@ -85,24 +88,24 @@ Waits = ForRoom | ForNeighbours | ForGang | ForItself
 
 
 def namespaces_that_matter(state: ClusterState, namespace: str, labels: Labels, terms: PodTerms) -> Namespaces:
-    """Where pods are that can open a node to a pod by coming or going: those that it speaks of, and those that keep it away now."""
-    spoken_of = _spoken_of(terms)
+    """The namespaces of the pods that a pod's terms select, or that keep it off nodes now."""
+    selectors = _required_selectors(terms)
     of_namespace = state.neighbours.labels_of_namespace(namespace)
     kept_away = any(True for _ in state.neighbours.anti_affinity.against(namespace, of_namespace, labels))
-    if kept_away or any(pods.namespace_selector.requirements is not None for pods in spoken_of):
+    if kept_away or any(pods.namespace_selector.requirements is not None for pods in selectors):
         return None
-    return NO_NAMESPACES.union(*(pods.namespaces for pods in spoken_of))
+    return NO_NAMESPACES.union(*(pods.namespaces for pods in selectors))
 
 
-def _spoken_of(terms: PodTerms) -> list[PodSelector]:
-    """The pods that a pod makes demands about."""
+def _required_selectors(terms: PodTerms) -> list[PodSelector]:
+    """The selectors of a pod's required terms."""
     of_terms = [term.pods for term in (*terms.affinity, *terms.anti_affinity)]
     return of_terms + [rule.pods for rule in terms.spread if rule.required]
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How things stood when a unit was parked: what concerns it, and (for neighbours) those, and the nodes that would take its class."""
+    """What mattered to a unit when it was parked; for neighbours, also their versions and the usable nodes."""
 
     news: tuple[object, ...]
     neighbours: tuple[int, ...] = ()
@@ -110,46 +113,48 @@ class _Mark:
 
 
 class Waking:
-    """Knows how things stood when units were parked and what has become better since, for all profiles over one state."""
+    """Compares the cluster with its state when each unit was parked, for all profiles."""
 
     def __init__(self, state: ClusterState, schedulers: Mapping[str, GangScheduler]) -> None:
         self._state = state
         self._schedulers = schedulers
         self._watches = {name: GangWatch(scheduler) for name, scheduler in schedulers.items()}
-        # Of each namespace that is there, which change of all was its last.
+        # By namespace, the number of its last pod change.
         self._last_change: dict[str, int] = {}
         self._pod_changes_in_all = 0
         self._parked_pods: ParkedClasses[ForRoom] = ParkedClasses(state)
         self._marks: dict[ForNeighbours | ForGang, _Mark] = {}
         self._most_parked_pods = FEW
-        self._looked_at = (-1, -1)
+        self._seen = (-1, -1)
 
     def pods_changed(self, namespace: str) -> None:
-        """A pod of a namespace was bound, changed its labels, ended or was deleted; or the namespace's own labels changed."""
+        """A pod of a namespace was bound, relabelled or removed, or the namespace was relabelled."""
         self._pod_changes_in_all += 1
         self._last_change[namespace] = self._pod_changes_in_all
 
     def namespace_gone(self, namespace: str) -> None:
-        """A namespace was deleted: nothing more happens there, and clusters that test software have many of these."""
+        """A namespace was deleted. Test clusters create and delete many."""
         self._pod_changes_in_all += 1
         self._last_change.pop(namespace, None)
 
     def moment(self) -> tuple[int, ...]:
-        """Where the news stand. If that differs before and after an attempt, the attempt may have missed some."""
+        """A version of everything that can help parked units."""
         return self._state.node_log.end, self._state.usage_log.end, self._pod_changes_in_all
 
     def parked(self, waits_for: Waits) -> None:
-        """A unit was parked this moment: from now on, only what becomes better helps it. Whom this is not said of, only the flush wakes."""
+        """Note the state of the cluster for a unit that was just parked; without this, only the flush wakes it."""
         match waits_for:
             case ForRoom(profile, pod_class):
-                judged = any(isinstance(each, NodeResourcesFit) for each in self._schedulers[profile].profile.filters)
-                self._parked_pods.add(waits_for, asked_of_node(pod_class) if judged else ())
+                checks_fit = any(
+                    isinstance(each, NodeResourcesFit) for each in self._schedulers[profile].profile.filters
+                )
+                self._parked_pods.add(waits_for, asked_of_node(pod_class) if checks_fit else ())
             case ForNeighbours() | ForGang():
                 self._marks[waits_for] = self._mark(waits_for)
 
     def wake(self, queue: SchedulingQueue, now: float) -> int:
-        """Wake the units that events since the last call help, and return how many wait_groups of the queue they were."""
-        self._forget_the_gone(queue)
+        """Wake the units that events since the last call can help; returns the number of wait groups."""
+        self._forget_deleted(queue)
         helped = [*self._helped_pods(queue), *self._helped_by_mark()]
         for waits_for in helped:
             queue.wake(waits_for, now)
@@ -158,17 +163,17 @@ class Waking:
         return len(helped)
 
     def _helped_pods(self, queue: SchedulingQueue) -> list[ForRoom]:
-        """The classes that a node takes now. No node took them when they were parked, so only changed nodes matter."""
+        """The classes that a node takes now. Only changed nodes matter: no node took them when they were parked."""
         node_log, usage_log = self._state.node_log, self._state.usage_log
-        looked_at, self._looked_at = self._looked_at, (node_log.end, usage_log.end)
+        seen, self._seen = self._seen, (node_log.end, usage_log.end)
         if not len(self._parked_pods):
             return []
-        nodes, usage = node_log.since(looked_at[0]), usage_log.since(looked_at[1])
+        nodes, usage = node_log.since(seen[0]), usage_log.since(seen[1])
         everywhere = slice(0, self._state.columns.size)
         rows = everywhere if nodes is None or usage is None else np.union1d(nodes, usage)
         helped = []
         for each in self._parked_pods.that_may_fit(rows):
-            # Units that are gone must not cost anything: the answer for a pod with thousands of terms takes long.
+            # Checked first: the answer for a deleted pod with thousands of terms would take long.
             is_parked = queue.is_parked(each)
             if is_parked and not self._usable(each.profile, each.pod_class).any():
                 continue
@@ -178,7 +183,7 @@ class Waking:
         return helped
 
     def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
-        """Those whose situation has improved since they were parked."""
+        """The units whose situation has improved since they were parked."""
         helped = [waits_for for waits_for, then in self._marks.items() if self._may_be_better(waits_for, then)]
         for waits_for in helped:
             del self._marks[waits_for]
@@ -188,10 +193,10 @@ class Waking:
         try:
             return self._is_better(waits_for, then)
         except InvalidObject:
-            return True  # A pod has changed and says what cannot be: deciding about the unit tells it so.
+            return True  # The next decision reports the invalid pod.
 
-    def _forget_the_gone(self, queue: SchedulingQueue) -> None:
-        """Forget deleted units and those woken otherwise; for pods, which may be many, only when their number may have doubled."""
+    def _forget_deleted(self, queue: SchedulingQueue) -> None:
+        """Forget units that are no longer parked; for pods, only when their number may have doubled."""
         self._marks = {waits_for: mark for waits_for, mark in self._marks.items() if queue.is_parked(waits_for)}
         if len(self._parked_pods) > self._most_parked_pods:
             for each in list(self._parked_pods):
@@ -200,14 +205,14 @@ class Waking:
             self._most_parked_pods = max(2 * len(self._parked_pods), FEW)
 
     def _mark(self, waits_for: ForNeighbours | ForGang) -> _Mark:
-        """How things stand now."""
+        """What matters to a unit now."""
         if isinstance(waits_for, ForGang):
             return _Mark(self._gang_news(waits_for))
         usable = self._usable(waits_for.profile, waits_for.pod_class)
         return _Mark(self._neighbour_news(waits_for.namespaces), self._neighbours_of(waits_for), usable)
 
     def _is_better(self, waits_for: ForNeighbours | ForGang, then: _Mark) -> bool:
-        """True if something has become better than it was; what costs least to know is looked at first."""
+        """True if the situation of a unit has improved; cheap checks first."""
         if isinstance(waits_for, ForGang):
             return self._gang_news(waits_for) != then.news
         if self._neighbour_news(waits_for.namespaces) != then.news and (
@@ -221,7 +226,7 @@ class Waking:
         return self._watches[waits_for.profile].look(waits_for.gang), self._neighbour_news(waits_for.namespaces)
 
     def _neighbours_of(self, waits_for: ForNeighbours) -> tuple[int, ...]:
-        """Numbers of which one changes when a pod comes or goes that a pod speaks of, one goes that keeps it away, or a node changes."""
+        """Versions of the nodes, of the pods that a pod's terms select, and of those that keep it away."""
         pod, neighbours = waits_for.pod, self._state.neighbours
         if pod is None:
             return ()
@@ -229,21 +234,48 @@ class Waking:
         held = neighbours.anti_affinity.against(pod.namespace, of_namespace, pod.labels)
         return (
             self._state.node_log.end,
-            *(neighbours.tally((pods,)).version for pods in _spoken_of(pod.terms)),
+            *(neighbours.tally((pods,)).version for pods in _required_selectors(pod.terms)),
             *(each.on.version for each in held),
         )
 
     def _usable(self, profile: str, pod_class: PodClass) -> Mask:
-        """The nodes that would take a pod of a class now."""
+        """The nodes that take a pod of a class now."""
         scheduler = self._schedulers[profile]
         answer = scheduler.answers.for_class(pod_class, scheduler.profile)
         usable: Mask = answer.rank != NOT_USABLE
         return usable
 
     def _neighbour_news(self, namespaces: Namespaces) -> tuple[int, ...]:
-        """Numbers that change with the pods of some namespaces, and with nodes: they make the domains that pods are counted in."""
+        """Versions of the pods in some namespaces, and of the nodes, which make up the domains of terms."""
         if namespaces is not None and not namespaces:
             return ()
         if namespaces is None:
             return self._pod_changes_in_all, self._state.node_log.end
         return *(self._last_change.get(name, 0) for name in sorted(namespaces)), self._state.node_log.end
+
+
+class Waker:
+    """Runs `Waking.wake` after events, with pauses if it takes long because very many units are parked."""
+
+    def __init__(self, waking: Waking, queue: SchedulingQueue, stopwatch: Callable[[], float]) -> None:
+        self._waking = waking
+        self._queue = queue
+        self._stopwatch = stopwatch
+        self._seen: tuple[int, ...] = ()
+        self._paused_until = 0.0
+        self.took = 0.0
+
+    def wake(self, now: float) -> None:
+        """Wake the units that events since the last call can help, unless paused. `took` says how long that took."""
+        moment = self._waking.moment()
+        if moment != self._seen and now >= self._paused_until:
+            self._seen = moment
+            began = self._stopwatch()
+            self._waking.wake(self._queue, now)
+            self.took = self._stopwatch() - began
+            pause = min(self.took * REST_PER_SECOND_OF_WAKING, LONGEST_REST) if self.took > QUICK else 0.0
+            self._paused_until = now + pause
+
+    def next_time(self) -> float | None:
+        """When the pause ends, if there are unseen events."""
+        return None if self._waking.moment() == self._seen else self._paused_until

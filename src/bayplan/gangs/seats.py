@@ -142,8 +142,7 @@ class SeatTaker:
             return False
         for decision, _ in here:
             state.forget(decision.pod)
-        waits = state.freshness.waits_for_reports
-        if waits and state.is_ahead_of_report(row):
+        if state.waits_for_report(row):
             return False
         node = knowledge_of(state, row, topology.arguments.assumptions)
         members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for decision, each in here), (seat.pod, pod)]
@@ -156,7 +155,7 @@ class SeatTaker:
             placement = placement_of(state, node, admission, report)
             if placement.refusal is not None:
                 return False
-            if waits and number < len(members) and unsettled(request, admission):
+            if state.freshness.waits_for_reports and number < len(members) and unsettled(request, admission):
                 return False
             here.append(_decided(seat, row, placement, each, key))
             assume(state, *here[-1])

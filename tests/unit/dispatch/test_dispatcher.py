@@ -135,14 +135,14 @@ class TestPods:
         assert places(scheduler.decide(0)) == {"ml/b": "n1"}
         assert scheduler.decide(0) is None
         unjudged.clear()
-        scheduler.stands_alone("ml/a", 1)
+        scheduler.pods.stands_alone("ml/a", 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
 
     def test_a_pod_that_was_put_into_a_gang_meanwhile_waits_with_it(self) -> None:
         scheduler = dispatcher("n1", expects_group=lambda pod: not (pod.metadata.labels or {}))
         scheduler.set_pod(pod("a"), 0)
         scheduler.set_pod(pod("a", gang="train"), 1)
-        scheduler.stands_alone("ml/a", 1)
+        scheduler.pods.stands_alone("ml/a", 1)
         assert reason(scheduler.decide(1)) == "waits for PodGroup ml/train, which does not exist"
 
     def test_a_pod_that_found_no_place_is_tried_again_when_room_appears_and_not_before(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.partially_bound import MAY_NOT_FOR, all_are_here
+from bayplan.dispatch.partially_bound import FORBIDDEN_FOR, has_original_members
 from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodStatus
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from tests.unit.dispatch.test_dispatcher import (
@@ -192,7 +192,7 @@ class TestDoubt:
         ],
     )
     def test_all_whom_a_pod_group_speaks_of_must_be_there(self, spec: PodGroupSpec, number: int, here: bool) -> None:
-        assert all_are_here(spec, [on_node(pod(f"p{each}"), "n1") for each in range(number)]) == here
+        assert has_original_members(spec, [on_node(pod(f"p{each}"), "n1") for each in range(number)]) == here
 
 
 class TestRelease:
@@ -226,6 +226,6 @@ class TestRelease:
         scheduler, action = self.released()
         scheduler.gangs.released(action, (), 62, refused=True)
         assert isinstance(scheduler.decide(62), Unschedulable)
-        assert not isinstance(scheduler.decide(62 + MAY_NOT_FOR / 2), Release)
+        assert not isinstance(scheduler.decide(62 + FORBIDDEN_FOR / 2), Release)
         scheduler.state.remove_node("n1")
-        assert isinstance(scheduler.decide(62 + MAY_NOT_FOR + 1), Release), "rights may have been given"
+        assert isinstance(scheduler.decide(62 + FORBIDDEN_FOR + 1), Release), "rights may have been given"

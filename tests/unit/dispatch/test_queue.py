@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import UnitState
+from bayplan.dispatch.sub_queues import UnitState
 
 GPU = "room for a GPU pod"
 CPU = "room for a CPU pod"

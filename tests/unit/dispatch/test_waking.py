@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
-from bayplan.dispatch.unit import UnitState
+from bayplan.dispatch.sub_queues import UnitState
 from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waking
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group

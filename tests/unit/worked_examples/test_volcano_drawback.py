@@ -42,7 +42,7 @@ def decisions(pods: dict[str, Pod]) -> list[Assignment]:
     agent = NodeAgent("n1", two_zones())
     dispatcher = Dispatcher({"volcano": numa_aware_profile(alone=False)})
     dispatcher.state.set_node(agent.node)
-    dispatcher.set_report(agent.topology(complete=True), 0.0)
+    dispatcher.reports.topology(agent.topology(complete=True), 0.0)
     for pod in pods.values():
         dispatcher.set_pod(pod, 0.0)
     found: list[Assignment] = []

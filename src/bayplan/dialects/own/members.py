@@ -61,7 +61,7 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     return replace(frame, whole=whole, parallelism=parallelism)
 
 
-def who_is_left(written: PodGroup, pods: Iterable[Pod]) -> str:
+def members_left(written: PodGroup, pods: Iterable[Pod]) -> str:
     """`2 of 4`, or `2 of 4 in group workers`, where a gang has fewer pods than it needs; an empty text if it has enough."""
     return _missing(written.spec, _by_group(written.spec, counted(pods)))
 

@@ -80,7 +80,7 @@ def place_on(state: ClusterState, row: int, request: PodRequest, demand: Demand,
     counted = None if as_a_whole else place_by_amounts(state, row, demand, assumptions)
     if counted is not None or report is None or not report.usable:
         return counted or Placement()
-    if state.freshness.waits_for_reports and state.is_ahead_of_report(row):
+    if state.waits_for_report(row):
         return Placement(refusal=_WAITS_FOR_REPORT)
     placement = _replayed(state, row, request, assumptions, report)
     if placement.refusal is not None and placement.refusal.reason == TOO_MANY_ZONES:

@@ -24,6 +24,8 @@ Needs = Mapping[Cell, int]
 """How much must become free in each cell, only where something is missing."""
 Cost = tuple[int, int, int, int]
 """Violated budgets, highest priority, sum of priorities with the offset, number of victims: compared in this order."""
+NO_COST: Cost = (0, -PRIORITY_OFFSET, 0, 0)
+"""What it costs to evict nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class GangVictims:
-    """The members of a running gang: how many may go one by one, and who goes with any more of them."""
+    """The members of a running gang: how many may go one by one, and the pods that go with any more of them.
+
+    Not `whole` if some member must stay: then no more than the surplus can go.
+    """
 
     surplus: int
     members: tuple[Candidate, ...]
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,11 @@ class Victims:
         return min(pod.started for pod in self.pods if pod.priority == highest)
 
 
-def cost_of(victims: Iterable[Candidate], allowed: Mapping[str, int]) -> Cost:
+def cost_of(victims: Iterable[Candidate], allowed: Mapping[str, int], floor: int = -PRIORITY_OFFSET) -> Cost:
     """What a set of victims costs; `allowed` are the disruptions that each PodDisruptionBudget still allows.
 
-    Where several budgets cover a pod, the order in which pods are counted matters: the most important first, as upstream.
+    Where several budgets cover a pod, the order in which pods are counted matters: the most important first, as upstream. With a `floor`,
+    victims up to that priority count alike: others of that priority are evicted anyway.
     """
     pods = sorted(victims, key=lambda pod: (-pod.priority, pod.key))
     used: dict[str, int] = {}
@@ -78,7 +85,7 @@ def cost_of(victims: Iterable[Candidate], allowed: Mapping[str, int]) -> Cost:
             used[pdb] = used.get(pdb, 0) + 1
             violated |= used[pdb] > allowed.get(pdb, 0)
         violations += violated
-    highest = max((pod.priority for pod in pods), default=-PRIORITY_OFFSET)
+    highest = max((floor, *(pod.priority for pod in pods)))
     return violations, highest, sum(pod.priority + PRIORITY_OFFSET for pod in pods), len(pods)
 
 
@@ -90,9 +97,10 @@ def cheapest_victims(
     budget: Budget,
     gangs: Mapping[str, GangVictims] | None = None,
     at_most: Cost | None = None,
+    floor: int = -PRIORITY_OFFSET,
 ) -> Victims | None:
-    """The cheapest victims on one node; None if none suffice, or if all that do cost more than `at_most`."""
-    search = _Search(admits, allowed, gangs or {}, budget, at_most)
+    """The cheapest victims on one node; None if none suffice, or if all that do cost more than `at_most`. `floor` as in `cost_of`."""
+    search = _Search(admits, allowed, gangs or {}, budget, at_most, floor)
     for needs in alternatives:
         search.run(candidates, needs)
     if search.best is None:
@@ -108,6 +116,7 @@ class _Search:
     gangs: Mapping[str, GangVictims]
     budget: Budget
     at_most: Cost | None
+    floor: int
     best: tuple[Cost, tuple[Candidate, ...]] | None = None
     stopped: bool = False
     _answers: dict[frozenset[str], bool] = field(default_factory=dict)
@@ -116,7 +125,7 @@ class _Search:
         """Search one alternative. Only candidates that free something needed, and those that go with them, can be in a cheapest set."""
         useful = [each for each in candidates if any(each.frees.get(cell) for cell in needs)]
         covered = sum(1 for each in self._with_their_gangs(useful) if each.pdbs)
-        priorities = sorted({each.priority for each in self._with_their_gangs(useful)})
+        priorities = sorted({max(each.priority, self.floor) for each in self._with_their_gangs(useful)})
         for violations in range(covered + 1):
             for highest in priorities:
                 if self._is_too_dear((violations, highest)):
@@ -155,11 +164,13 @@ class _Search:
                 return False
         return True
 
-    def with_victim(self, chosen: Mapping[str, Candidate], candidate: Candidate) -> dict[str, Candidate]:
-        """One victim more, and the rest of its gang if that would be left below its minimum."""
+    def with_victim(self, chosen: Mapping[str, Candidate], candidate: Candidate) -> dict[str, Candidate] | None:
+        """One victim more, and the rest of its gang if that would be left below its minimum; None if the rest must stay."""
         larger = {**chosen, candidate.key: candidate}
         gang = self.gangs.get(candidate.gang)
         if gang is not None and sum(each.gang == candidate.gang for each in larger.values()) > gang.surplus:
+            if not gang.whole:
+                return None
             larger |= {each.key: each for each in gang.members}
         return larger
 
@@ -214,7 +225,7 @@ class _Branches:
             search.stopped = True
             return
         if chosen and all(amount <= 0 for amount in missing.values()) and search.admitted(chosen):
-            cost = cost_of(chosen.values(), search.allowed)
+            cost = cost_of(chosen.values(), search.allowed, search.floor)
             if search.can_be_best(cost):
                 search.best = cost, tuple(chosen.values())
             return  # a larger set costs more
@@ -230,6 +241,8 @@ class _Branches:
                 continue
             seen.add(kind)
             larger = search.with_victim(chosen, candidate)
+            if larger is None:
+                continue
             left = {
                 cell: amount - sum(larger[key].frees.get(cell, 0) for key in larger.keys() - chosen.keys())
                 for cell, amount in missing.items()
@@ -241,7 +254,7 @@ class _Branches:
 
     def _can_be_best(self, chosen: Mapping[str, Candidate], missing: Mapping[Cell, int], start: int) -> bool:
         """Whether a set that contains these, and others from a position on, can be the best."""
-        violations, highest, total, number = cost_of(chosen.values(), self.search.allowed)
+        violations, highest, total, number = cost_of(chosen.values(), self.search.allowed, self.search.floor)
         if violations > self.most[0] or highest > self.most[1]:
             return False
         more = weight = 0

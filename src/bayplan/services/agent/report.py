@@ -40,6 +40,11 @@ from bayplan.services.agent.sources.sysfs import Hardware
 from bayplan.services.agent.sources.sysfs_files import members
 
 KIND = "NodeResourceTopology"
+# Far below the 1.5 MiB that etcd accepts: a node may have tens of thousands of devices, and there are other writers.
+MAX_BYTES = 512 << 10
+LEFT_OUT = "bayplan.io/left-out"
+# Least important first: zones still count devices, and the fingerprint covers pods.
+DETAILS = {inventory.DEVICES: "devices by name", inventory.PODS: "what each pod holds"}
 METHOD_ALL = "all"
 # Threads per core of machines with equal cores.
 _EVEN_THREADS = (1, 2, 4, 8)
@@ -155,6 +160,23 @@ def without_attributes(document: Document, names: Collection[str]) -> Document:
     if "attributes" not in document:
         return document
     return {**document, "attributes": [each for each in document["attributes"] if each["name"] not in names]}
+
+
+def fitting(document: Document, most: int = MAX_BYTES) -> tuple[Document, tuple[str, ...]]:
+    """The document within the size limit, if omitting details suffices, and a message about them."""
+    left_out: list[str] = []
+    fits = document
+    for name in DETAILS:
+        if len(msgspec.json.encode(fits)) <= most:
+            break
+        if any(each["name"] == name for each in document.get("attributes", ())):
+            left_out.append(name)
+            fits = without_attributes(document, left_out)
+            fits["attributes"] += attribute_list({LEFT_OUT: ",".join(left_out)})
+    if not left_out:
+        return document, ()
+    details = " and ".join(DETAILS[name] for name in left_out)
+    return fits, (f"the report would have more than {most >> 10} KiB: {details} are omitted",)
 
 
 def zone_name(zone: int) -> str:

@@ -22,8 +22,7 @@ from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence, not_started
-from bayplan.services.agent.report import Document, FingerprintMethod, topology_document, without_attributes
-from bayplan.services.agent.report_size import fitting
+from bayplan.services.agent.report import Document, FingerprintMethod, fitting, topology_document, without_attributes
 from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
 from bayplan.services.agent.sources.kubelet_config import KubeletSetup, as_running
 from bayplan.services.agent.sources.kubelet_source import NoConfiguration, read_setup

@@ -67,7 +67,7 @@ def entries_of(
         Entry(PODS, dispatcher.set_pod, dispatcher.remove_pod, required=True, field_selector=ALIVE),
         Entry(
             NODE_RESOURCE_TOPOLOGIES,
-            dispatcher.set_report,
+            reports.topology,
             _timeless(reports.topology_gone),
             lambda node, _, now: reports.topology_unreadable(node, now),
         ),

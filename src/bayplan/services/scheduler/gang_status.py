@@ -79,7 +79,7 @@ class GangProgress:
             self._writer.no_pods(group)
         elif counts.members == counts.scheduled:
             missing = self._dispatcher.gangs.why_not_whole(gang)
-            left = self._dispatcher.gangs.who_is_left(gang)
+            left = self._dispatcher.gangs.members_left(gang)
             if missing:
                 self._writer.waits(group, missing, counts)
             else:

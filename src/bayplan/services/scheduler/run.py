@@ -25,7 +25,7 @@ from bayplan.cluster.columns.columns import (
 )
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.unit import UnitState
+from bayplan.dispatch.sub_queues import UnitState
 from bayplan.grouping.expecting import asks_for_group, awaits_look
 from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.access import Access

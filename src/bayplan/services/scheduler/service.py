@@ -181,7 +181,7 @@ class SchedulerService:
         if not self._holds_lease():
             return False
         dispatcher = self.dispatcher
-        if dispatcher.waking_takes > MAX_WAKING_IN_LOOP:
+        if dispatcher.waker.took > MAX_WAKING_IN_LOOP:
             await self._side_thread.run(partial(dispatcher.wake, self.now))
         else:
             dispatcher.wake(self.now)

@@ -12,7 +12,7 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Assignment, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.unit import Unit
+from bayplan.dispatch.sub_queues import Unit
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.metrics import SchedulerMetrics

@@ -13,8 +13,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.report import ReportFormat, topology_document
-from bayplan.services.agent.report_size import LEFT_OUT, MAX_BYTES, fitting
+from bayplan.services.agent.report import LEFT_OUT, MAX_BYTES, ReportFormat, fitting, topology_document
 from bayplan.services.agent.sources.kubelet_config import KubeletSetup
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup
 from tests.unit.services.agent.nodes import TWO_ZONES, container, pod

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.services.kubelets.writes import DeletePod, SetPodStatus
+from bayplan.services.kubelets.model import DeletePod, SetPodStatus
 from tests.unit.services.kubelets.small_fleets import bound, fleet, on_node, phases
 
 
@@ -126,7 +126,7 @@ def test_a_run_time_that_is_none_is_told_and_the_pod_runs_on() -> None:
     assert kubelets.next_moment is None
     (remark,) = kubelets.remarks
     assert remark.startswith('Pod default/a: annotation bayplan.io/runs-for: "soon" is no duration: must be like 90s')
-    assert remark.endswith("it runs until it is deleted")
+    assert remark.endswith("the pod runs until it is deleted")
 
 
 def test_a_timer_of_a_pod_that_has_left_wakes_nobody() -> None:

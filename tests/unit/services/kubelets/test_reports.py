@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cluster.reports.fingerprint import fingerprint_of
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.writes import PublishTopology
+from bayplan.services.kubelets.model import PublishTopology
 from tests.unit.services.kubelets.small_fleets import bound, fleet
 
 

@@ -11,8 +11,8 @@ import pytest
 from bayplan.kube.client.client import ApiError, Unreachable
 from bayplan.kube.wire.meta_v1 import Status
 from bayplan.services.kubelets import writer as writer_module
+from bayplan.services.kubelets.model import DeletePod, PublishTopology, SetPodStatus, Write
 from bayplan.services.kubelets.writer import StatusWriter
-from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write
 
 
 class FakeClient:

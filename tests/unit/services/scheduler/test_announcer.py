@@ -79,9 +79,9 @@ class Heard:
         self.lines.append(f"forget {uid}")
 
 
-def announcer(**options: Any) -> tuple[Announcer, Heard, Dispatcher]:
+def announcer(profile: Profile | None = None, **options: Any) -> tuple[Announcer, Heard, Dispatcher]:
     heard = Heard()
-    dispatcher = Dispatcher({"bayplan": default_profile()})
+    dispatcher = Dispatcher({"bayplan": profile or default_profile()})
     events, conditions = cast("EventRecorder", heard), cast("ConditionWriter", heard)
     made = Announcer(dispatcher, events, conditions, cast("GangStatusWriter", heard), **options)
     return made, heard, dispatcher
@@ -524,10 +524,9 @@ class TestProblemsWithObjects:
         ]
 
     def test_a_pod_is_told_that_its_profile_ignores_policies(self) -> None:
-        announces, heard, dispatcher = announcer()
-        usual = dispatcher.profiles["bayplan"]
+        usual = default_profile()
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
-        dispatcher.profiles = {"bayplan": Profile("bayplan", others, usual.scores)}
+        announces, heard, dispatcher = announcer(Profile("bayplan", others, usual.scores))
         dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
         announces.remarks.report({}, dispatcher.state.problems)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'

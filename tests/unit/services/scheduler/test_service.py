@@ -105,7 +105,10 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
     [
         (fails_once(lambda service: service.watcher, "_listener"), "pod grouper failed to process watch event"),
         (fails_once(lambda service: service.dispatcher, "wake"), "scheduling iteration failed, retrying"),
-        (fails_once(lambda service: service.dispatcher.gangs, "to_tell"), "scheduling iteration failed, retrying"),
+        (
+            fails_once(lambda service: service.dispatcher.gangs, "next_completion"),
+            "scheduling iteration failed, retrying",
+        ),
         (fails_once(lambda service: service.announcer, "explain_for"), "scheduling iteration failed, retrying"),
         (fails_once(lambda service: service.announcer, "placed"), "scheduling iteration failed, retrying"),
     ],

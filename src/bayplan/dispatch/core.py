@@ -1,0 +1,84 @@
+"""The parts that pod units and gang units share: cluster state, gangs, queue, waking, one scheduler per profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bayplan.cluster.reports.intake import LEDGER, ReportIntake, ReportSettings, intake_for
+from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.waking import Waits, Waking
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What every unit is decided with. The caller provides the `stopwatch`; no module of this room reads a clock."""
+
+    profiles: Mapping[str, Profile]
+    state: ClusterState
+    reports: ReportIntake
+    trees: Trees
+    answers: ClassAnswers
+    roster: GangRoster
+    queue: SchedulingQueue
+    schedulers: Mapping[str, GangScheduler]
+    waking: Waking
+    stopwatch: Callable[[], float]
+
+    def park(
+        self,
+        unit: str,
+        waits_for: Waits,
+        now: float,
+        *,
+        took: float = 0.0,
+        again_at: float | None = None,
+        eager: bool = False,
+        hit_limit: bool = False,
+    ) -> None:
+        """Park a unit that found no place until `waits_for` happens; other arguments as in `SchedulingQueue.failed`."""
+        self.queue.failed(
+            unit, now, waits_for=waits_for, took=took, again_at=again_at, eager=eager, hit_limit=hit_limit
+        )
+        self.waking.parked(waits_for)
+
+    def forget_assumed(self, pod: Pod) -> None:
+        """Give back what was assumed for a pod, unless a watch event has confirmed it."""
+        placed = self.state.pods.get(pod_key(pod))
+        if placed is not None and not placed.confirmed:
+            node = self.state.names[placed.row]
+            self.state.forget(pod_key(pod))
+            self.reports.unreserved(node, pod)
+
+
+def new_core(
+    profiles: Mapping[str, Profile], queue: SchedulingQueue, stopwatch: Callable[[], float] = lambda: 0.0
+) -> Core:
+    """The parts for an empty cluster. The first profile with a topology plugin sets how node reports are used."""
+    topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
+    state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
+    settings = topology.arguments.reports if topology is not None else ReportSettings()
+    state.freshness.waits_for_reports = settings.accounting == LEDGER
+    trees = Trees(state)
+    answers = ClassAnswers(state)
+    schedulers = {name: GangScheduler(state, trees, profile, answers) for name, profile in profiles.items()}
+    return Core(
+        profiles=profiles,
+        state=state,
+        reports=intake_for(state, settings, set(profiles)),
+        trees=trees,
+        answers=answers,
+        roster=GangRoster(lambda: trees.topologies),
+        queue=queue,
+        schedulers=schedulers,
+        waking=Waking(state, schedulers),
+        stopwatch=stopwatch,
+    )

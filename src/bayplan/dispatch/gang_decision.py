@@ -1,0 +1,172 @@
+"""One decision about one gang, from its members to an action. Read `decide` from top to bottom.
+
+Members that are still to come, gates and PodGroups can hold a gang back. Otherwise `gangs/cycle.py` places it. A gang
+without a place is parked, or released if it has been partially bound for too long (`partially_bound.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.members import has_begun
+from bayplan.dialects.own import pod_group as own
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
+from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.core import Core
+from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
+from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
+from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.cycle import assume_gang, schedule_gang
+from bayplan.gangs.model import Gang, waited_for
+from bayplan.gangs.relations import may_concern
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.split_gangs import split_problem
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+
+REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+
+
+@dataclass(frozen=True, slots=True)
+class GangDecider:
+    """Decides about gangs. `why_gang_waits` says why a gang is held back by its PodGroup, or nothing."""
+
+    core: Core
+    progress: PartiallyBound
+    why_gang_waits: Callable[[AnyPodGroup], str]
+
+    def decide(self, unit: str, now: float) -> Action | None:
+        """Decide about a gang that was popped from the queue; None if there is nothing to do."""
+        core, progress, name = self.core, self.progress, unit.removeprefix(GANG)
+        waiting, running = tuple(core.roster.waiting(name)), tuple(core.roster.running(name))
+        progress.restart_if_new(name, (*waiting, *running))
+        if any(pod_key(pod) in core.state.pods for pod in waiting) or progress.deletion_pending(name, running):
+            # Binds or deletions are in flight: their watch events will touch the gang again.
+            core.queue.done(unit)
+            return None
+        if progress.is_complete(name) and has_begun(running, was_complete=True) and self.is_news(name, now):
+            core.queue.done(unit)
+            return Complete(name)
+        written = core.roster.groups.get(name)
+        why = self.why_gang_waits(written) if waiting and written is not None else ""
+        if why:
+            return self._park_or_release(unit, running, now, Unschedulable(unit, waiting, why))
+        try:
+            gang = core.roster.gang(name)
+            if isinstance(gang, Incomplete):
+                return self._park_or_release(unit, running, now, Unschedulable(unit, waiting, gang.reason))
+            if _has_what_it_needs(gang):
+                recorded = progress.is_recorded(name, core.roster.group_uid(name))
+                split = "" if recorded else split_of(core, gang)
+                if split:
+                    # Another component placed the gang: release no pod for that, and let none join.
+                    core.park(unit, ForItself(unit), now)
+                    return Unschedulable(unit, waiting, split)
+                if self.is_news(name, now):
+                    core.queue.done(unit)
+                    return Complete(name)
+            if not gang.pods:
+                core.queue.done(unit)
+                return None
+            return self._place(unit, gang, running, now)
+        except InvalidObject as error:
+            return self._park_or_release(unit, running, now, Unschedulable(unit, waiting, str(error), invalid=True))
+
+    def is_news(self, name: str, now: float) -> bool:
+        """Note that a gang is complete; True if its PodGroup does not know yet."""
+        roster = self.core.roster
+        # Only bayplan's own PodGroups show completion. Other systems' gangs are reported once.
+        shows = dialect_of_gang(name) is own.DIALECT and name in roster.groups
+        return self.progress.completed(name, roster.group_uid(name), now, repeat=shows)
+
+    def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Action:
+        core = self.core
+        pods = {pod_key(pod): pod for pod in gang.pods}
+        waiting = tuple(pods.values())
+        beyond_need = _has_what_it_needs(gang)
+        held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
+        if held is not None:
+            why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
+            refusal = Unschedulable(unit, waiting, f"pod {pod_key(held)} {why}", beyond_need=beyond_need)
+            return self._park_or_release(unit, running, now, refusal)
+        began = core.stopwatch()
+        scheduler = core.schedulers[gang.pods[0].spec.scheduler_name or ""]
+        known = core.queue.get(unit)
+        # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
+        waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
+        decision = schedule_gang(scheduler, gang, waited or 0.0)
+        taken = assume_gang(scheduler, gang, decision) if decision.placed else None
+        if taken is not None:
+            for each in taken:
+                core.reports.reserved(each.node or "", pods[each.pod])
+            seats = zip(taken, decision.seats, strict=True)
+            return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
+        reason = REFUSED_AFTER_ALL if decision.placed else ""
+        refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
+        waits_for = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
+        took = core.stopwatch() - began
+        patience_ends = now + decision.patience_left if decision.waits else None
+        return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
+
+    def _park_or_release(
+        self,
+        unit: str,
+        running: tuple[Pod, ...],
+        now: float,
+        refusal: Unschedulable,
+        waits_for: Waits | None = None,
+        *,
+        took: float = 0.0,
+        again_at: float | None = None,
+    ) -> Action:
+        """Park a gang without a place; release it if it has been partially bound for too long."""
+        name = unit.removeprefix(GANG)
+        to_release = self.progress.to_release(name, running, now, in_doubt=not self._was_never_complete(name))
+        if to_release:
+            self.core.queue.done(unit)
+            return Release(name, to_release, refusal.reason or (refusal.gang.bound if refusal.gang else ""))
+        times = [time for time in (again_at, self.progress.release_at(name)) if time is not None]
+        self.core.park(
+            unit,
+            waits_for or ForItself(unit),
+            now,
+            took=took,
+            again_at=min(times, default=None),
+            # Late members of a started gang have no backoff: others must not take their room.
+            eager=bool(running),
+            hit_limit=refusal.gang is not None and refusal.gang.status is Status.LIMIT_REACHED,
+        )
+        return refusal
+
+    def _was_never_complete(self, name: str) -> bool:
+        """True only if it is certain that a gang was never complete."""
+        roster = self.core.roster
+        written, members = roster.groups.get(name), (*roster.waiting(name), *roster.running(name))
+        return isinstance(written, PodGroup) and has_original_members(written.spec, members)
+
+
+def split_of(core: Core, gang: Gang) -> str:
+    """How a gang's running pods are split over domains that it must not span; empty if they are not."""
+    tree = core.trees.get(core.trees.name_for(gang)) if gang.names_levels else None
+    return "" if tree is None else split_problem(gang, tree, core.state)
+
+
+def _has_what_it_needs(gang: Gang) -> bool:
+    """True if every pod that a gang needs has a node."""
+    return not any(group.least for group in gang.whole.every_group())
+
+
+def _namespaces(scheduler: GangScheduler, gang: Gang) -> Namespaces:
+    """The namespaces whose pods can keep a gang off nodes."""
+    found = NO_NAMESPACES
+    if may_concern(scheduler.state, gang, scheduler.profile):
+        for member in scheduler.members(gang):
+            of_member = namespaces_that_matter(scheduler.state, member.namespace, member.labels, member.terms)
+            if of_member is None:
+                return None
+            found |= of_member
+    return found

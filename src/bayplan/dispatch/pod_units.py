@@ -1,0 +1,140 @@
+"""Single pods as units of the queue: from a pod without a node to its decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from bayplan.cluster.pods.terms import namespace_of
+from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
+from bayplan.cluster.reports.topology_report import ObjectRemark
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.given_ranks import GivenRanks
+from bayplan.dialects.pod_words import word_problems
+from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
+from bayplan.dispatch.core import Core
+from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import NOT_USABLE
+from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.relations import incoming_pod
+
+
+class PodUnits:
+    """All pods without a node, members of gangs included; pods outside gangs are units of the queue.
+
+    `expects_group` tells whether a pod that names no gang can still be added to one. Such a pod is gated until
+    `stands_alone` says otherwise.
+    """
+
+    def __init__(self, core: Core, expects_group: Callable[[Pod], bool]) -> None:
+        self.waiting: dict[str, Pod] = {}
+        self._core = core
+        self._expects_group = expects_group
+        self._given_ranks = GivenRanks()
+
+    def set(self, key: str, pod: Pod, gang: str, now: float) -> bool:
+        """Take in a pod without a node, a member of `gang` if that is not empty; True if it needs a new decision."""
+        known = self.waiting.get(key)
+        self.waiting[key] = pod
+        is_assumed = key in self._core.state.pods
+        if is_assumed or (known is not None and _asks_the_same(known, pod)):
+            return False
+        for remark in (*self._remarks(pod), *self._given_ranks.came(key, gang, pod)):
+            self._core.state.note(remark)
+        if gang or pod.metadata.deletion_timestamp:
+            self._core.queue.remove(key)
+        else:
+            self._put(key, pod, now)
+        return True
+
+    def stands_alone(self, key: str, now: float) -> None:
+        """The pod grouper found that a pod belongs to no gang."""
+        pod = self.waiting.get(key)
+        if pod is not None and key not in self._core.state.pods and not self._core.roster.gang_of(key):
+            self._put(key, pod, now)
+
+    def _put(self, key: str, pod: Pod, now: float) -> None:
+        queue = self._core.queue
+        known = queue.get(key)
+        created = now if known is None else known.created
+        gated = bool(pod.spec.scheduling_gates) or self._expects_group(pod)
+        priority = pod.spec.priority or 0
+        queue.put(key, priority=priority, created=created, now=now, gated=gated, tenant=namespace_of(pod))
+
+    def remove(self, key: str) -> None:
+        """A pod no longer waits here: it has a node, another scheduler, or is gone."""
+        if self.waiting.pop(key, None) is not None:
+            self._core.queue.remove(key)
+
+    def withdraw_remarks(self, key: str) -> None:
+        """Withdraw all remarks about a pod that is gone."""
+        state = self._core.state
+        known = self.waiting.get(key) or state.bound.get(key)
+        remarks = self._remarks(known) if known is not None else []
+        for remark in (*remarks, *self._given_ranks.went(key)):
+            state.withdraw(remark)
+
+    def _remarks(self, pod: Pod) -> list[ObjectRemark]:
+        """Labels and annotations of a pod that have no effect."""
+        profile = self._core.profiles.get(pod.spec.scheduler_name or "")
+        ignored = ignored_annotations(pod, profile.name, profile.filter_names) if profile is not None else []
+        return [*(ignored or policy_problems(pod, self._core.state.classes.request_of)), *word_problems(pod)]
+
+    def still_waits(self, pod: Pod) -> bool:
+        """True if this very pod waits, not a successor of the same name with a decision of its own."""
+        known = self.waiting.get(pod_key(pod))
+        return known is not None and known.metadata.uid == pod.metadata.uid
+
+    def decide(self, key: str, now: float) -> Action | None:
+        """Decide about a pod that was popped from the queue; None if it needs no place any more."""
+        core, pod = self._core, self.waiting.get(key)
+        if pod is None or key in core.state.pods or pod.metadata.deletion_timestamp:
+            core.queue.done(key)
+            return None
+        profile = core.profiles[pod.spec.scheduler_name or ""]
+        try:
+            decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+        except InvalidObject as error:
+            core.park(key, ForItself(key), now)
+            return Unschedulable(key, (pod,), str(error), invalid=True)
+        if core.reports.counts_refusals:
+            for row in core.answers.rows_refused_for_zones(core.state.classes.of(pod), profile):
+                core.reports.refused(core.state.names[row])
+        if not decision.placed:
+            core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
+            return Unschedulable(key, (pod,), decision.held_back, decision)
+        assume(core.state, decision, pod)
+        core.reports.reserved(decision.node or "", pod)
+        return Bind(key, (Assignment(pod, decision),))
+
+
+def _waits_for(core: Core, pod: Pod, profile: Profile) -> Waits:
+    """Room, if no node takes the pod's class; otherwise the pods that keep it off the nodes that would."""
+    pod_class = core.state.classes.of(pod)
+    if not (core.answers.for_class(pod_class, profile).rank != NOT_USABLE).any():
+        return ForRoom(profile.name, pod_class)
+    metadata, spec = pod.metadata, pod.spec
+    alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
+    waits_for = ForNeighbours(profile.name, pod_class, msgspec.json.encode(alike).decode())
+    incoming = incoming_pod(core.state, pod, pod_class)
+    if incoming is None:
+        return waits_for
+    namespaces = namespaces_that_matter(core.state, incoming.namespace, incoming.labels, incoming.terms)
+    # If no pod is known to keep it away, any pod could.
+    return waits_for if namespaces == NO_NAMESPACES else replace(waits_for, namespaces=namespaces, pod=incoming)
+
+
+def _asks_the_same(known: Pod, pod: Pod) -> bool:
+    """True if nothing changed in a waiting pod that a decision depends on; conditions change often."""
+    before, after = known.metadata, pod.metadata
+    return (
+        known.spec == pod.spec
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.deletion_timestamp == after.deletion_timestamp
+    )

@@ -1,0 +1,125 @@
+"""Units, and the sub-queues they move between: active, backoff, resting, and one of parked units per wait group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bayplan.dispatch.lazy_heap import LazyHeap, Order
+from bayplan.dispatch.tenants import Tenants
+
+
+class UnitState(Enum):
+    """Where a unit is; values as in kube-scheduler's metric `scheduler_pending_pods{queue}` where it has them."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    PARKED = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in_flight"
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """A pod or a gang of `pods` pods that waits for a decision; `tenant` is the namespace that it is charged to.
+
+    `attempts` counts all decisions, `failures` those without a place, `troubles` other failures in a row. A rest must
+    elapse even if no other unit waits; a backoff need not. `changed` means that the unit was put while in flight.
+    """
+
+    key: str
+    priority: int
+    created: float
+    pods: int
+    first_seen: float
+    tenant: str = ""
+    place: UnitState = UnitState.ACTIVE
+    attempts: int = 0
+    failures: int = 0
+    troubles: int = 0
+    backoff_until: float = 0.0
+    rest_until: float = 0.0
+    changed: bool = False
+    wait_group: WaitGroup | None = field(default=None, repr=False)
+
+    @property
+    def order(self) -> Order:
+        """The highest priority first, then the oldest."""
+        return (-self.priority, self.created)
+
+
+@dataclass(slots=True, eq=False)
+class WaitGroup:
+    """Parked units that wait for the same thing. An open wait group has a scout, which tries for all of them."""
+
+    waits_for: Hashable
+    parked: LazyHeap[str] = field(default_factory=LazyHeap)
+    scout: str | None = None
+
+
+class SubQueues:
+    """All units by state. Units that are gated or in flight are in no sub-queue, but are counted."""
+
+    def __init__(self, units: dict[str, Unit]) -> None:
+        self._units = units
+        self.tenants = Tenants()
+        self._active: LazyHeap[str] = LazyHeap()
+        # By namespace, active units that had to let other namespaces go first.
+        self._passed: dict[str, LazyHeap[str]] = {}
+        self.backoff: LazyHeap[str] = LazyHeap()
+        self.resting: LazyHeap[str] = LazyHeap()
+        self.pods: Counter[UnitState] = Counter()
+
+    def add(self, unit: Unit, place: UnitState, now: float) -> None:
+        """Put a unit that is in no sub-queue into one."""
+        unit.place = place
+        self.pods[place] += unit.pods
+        if place is UnitState.ACTIVE:
+            self._active.put(unit.key, unit.order)
+        elif place is UnitState.BACKOFF and unit.rest_until > now:
+            self.resting.put(unit.key, (unit.rest_until,))
+        elif place is UnitState.BACKOFF:
+            self.backoff.put(unit.key, (unit.backoff_until, *unit.order))
+        elif place is UnitState.PARKED and unit.wait_group is not None:
+            unit.wait_group.parked.put(unit.key, unit.order)
+
+    def activate(self, unit: Unit, now: float) -> None:
+        """Make a unit active, or so when its rest and its backoff have ended."""
+        waits = max(unit.rest_until, unit.backoff_until) > now
+        self.add(unit, UnitState.BACKOFF if waits else UnitState.ACTIVE, now)
+
+    def remove(self, unit: Unit) -> UnitState:
+        """Take a unit out of its sub-queue, and return its state."""
+        self.pods[unit.place] -= unit.pods
+        if unit.place is UnitState.ACTIVE:
+            self._active.remove(unit.key)
+            passed = self._passed.get(unit.tenant)
+            if passed is not None:
+                passed.remove(unit.key)
+                if not passed:
+                    del self._passed[unit.tenant]
+        elif unit.place is UnitState.BACKOFF:
+            self.resting.remove(unit.key)
+            self.backoff.remove(unit.key)
+        elif unit.place is UnitState.PARKED and unit.wait_group is not None:
+            unit.wait_group.parked.remove(unit.key)
+        return unit.place
+
+    def next_active(self, at_limit: Collection[str], now: float) -> str | None:
+        """The first active unit; units of namespaces in debt come last, and those `at_limit` not at all."""
+        while (first := self._active.first()) is not None:
+            unit = self._units[first[1]]
+            if unit.tenant not in at_limit and not self.tenants.in_debt(unit.tenant, now):
+                break
+            self._active.remove(unit.key)
+            self._passed.setdefault(unit.tenant, LazyHeap()).put(unit.key, unit.order)
+        if not self._passed:
+            return None if first is None else first[1]
+        firsts = {tenant: heap.first() for tenant, heap in self._passed.items() if tenant not in at_limit}
+        others = [each for tenant, each in firsts.items() if each and not self.tenants.in_debt(tenant, now)]
+        if first is not None or others:
+            return min((first, *others) if first is not None else others)[1]
+        owing = [(self.tenants.debt(tenant, now), each) for tenant, each in firsts.items() if each]
+        return min(owing)[1][1] if owing else None

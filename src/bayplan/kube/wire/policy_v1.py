@@ -1,0 +1,28 @@
+"""PodDisruptionBudget (`policy/v1`): how many of some pods may be evicted now."""
+
+from __future__ import annotations
+
+from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, WireStruct
+
+API_VERSION = "policy/v1"
+
+
+class PodDisruptionBudgetSpec(WireStruct, frozen=True):
+    """The pods that a budget covers. An absent selector covers none, an empty one all pods of the namespace."""
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(WireStruct, frozen=True):
+    """What the disruption controller counted. `disrupted_pods` are evicted already, but not gone."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class PodDisruptionBudget(WireStruct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Metadata = Metadata()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus | None = None
