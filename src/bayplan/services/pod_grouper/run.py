@@ -62,7 +62,7 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     leading = leader_gauge(registry)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(access, qps=DEFAULT_QPS, burst=DEFAULT_BURST))
-        for_lease = await stack.enter_async_context(lease_keeper(access))
+        keeper = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
@@ -77,12 +77,12 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
-        await _follow_and_lead(client, for_lease, grouper, options, identity, leading)
+        await _follow_and_lead(client, keeper, grouper, options, identity, leading)
 
 
 async def _follow_and_lead(
     client: KubeClient,
-    for_lease: LeaseKeeper,
+    keeper: LeaseKeeper,
     grouper: PodGrouper,
     options: GrouperOptions,
     identity: str,
@@ -95,7 +95,7 @@ async def _follow_and_lead(
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
     await run_until_signal(
         *(_follow(client, each, grouper.cache) for each in grouper.cache.followed),
-        run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
+        run_while_leading(keeper, election, identity, grouper.work, on_change=on_change),
     )
 
 

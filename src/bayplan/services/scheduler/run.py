@@ -1,8 +1,8 @@
 """Start a scheduler and stop it gracefully: connection, lease, health, signals.
 
-    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, send what waits, release the lease
+    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, flush outboxes, release the lease
 
-A scheduler that loses its lease stops at once and exits with an error: its supervisor restarts it, and it comes back as a standby.
+A scheduler that loses its lease exits with an error at once; its supervisor restarts it as a standby.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from bayplan.services.scheduler.service import SchedulerService, steady_clock
 
 logger = logging.getLogger(__name__)
 
-BINDS_END_WITHIN = 10.0
-# Seconds until a thread that decides lets the event loop have its turn.
-SWITCH_AFTER = 0.0005
-STANDINGS = {
+SHUTDOWN_PATIENCE = 10.0
+# Seconds until the side thread yields to the event loop.
+SWITCH_INTERVAL = 0.0005
+REPORT_STATES = {
     NO_TOPOLOGY: "no report",
     TOPOLOGY_EXPECTED: "report expected",
     TOPOLOGY_USABLE: "usable",
@@ -72,26 +72,26 @@ QUEUES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to the configuration."""
+    """Options of the command line."""
 
     health_address: str
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
-    # How pods are put into gangs; None: another component does that, and owned pods wait for it unless there is none.
+    # None: another component groups pods, and owned pods wait for it unless `place_ungrouped`.
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
 
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
-    turns = LoopMonitor()
-    sys.setswitchinterval(SWITCH_AFTER)
-    with asyncio.Runner(loop_factory=turns.new_loop) as runner:
-        runner.run(_run(access, configuration, options, turns))
+    loop = LoopMonitor()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=loop.new_loop) as runner:
+        runner.run(_run(access, configuration, options, loop))
 
 
-async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopMonitor) -> None:
+async def _run(access: Access, configuration: Configuration, options: Options, loop: LoopMonitor) -> None:
     tune_gc()
     settings = configuration.services
     cache = None if options.grouping is None else GrouperCache(options.grouping, configuration.profiles)
@@ -111,7 +111,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         client = await stack.enter_async_context(
             KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
         )
-        for_lease = await stack.enter_async_context(lease_keeper(access))
+        keeper = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, instance=identity, rate=options.events_per_second)
         )
@@ -142,8 +142,8 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         metrics.expose_outbox("conditions", conditions.outbox)
         metrics.expose_outbox("gang_statuses", gangs.outbox)
         metrics.expose_costs(dispatcher.queue.tenants.spent)
-        metrics.before_scrape.append(lambda: _look_around(metrics, service))
-        metrics.before_scrape.append(lambda: metrics.longest_turn.set(turns.longest(time.monotonic())))
+        metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
+        metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
@@ -167,14 +167,14 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
             grouper = PodGrouper(
                 client, cache, events=events, metrics=GrouperMetrics(metrics.registry), results=results
             )
-        await _follow_and_lead(service, grouper, configuration, for_lease, identity, metrics)
+        await _follow_and_lead(service, grouper, configuration, keeper, identity, metrics)
 
 
 async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
     configuration: Configuration,
-    for_lease: LeaseKeeper,
+    keeper: LeaseKeeper,
     identity: str,
     metrics: SchedulerMetrics,
 ) -> None:
@@ -195,12 +195,12 @@ async def _follow_and_lead(
     await run_until_signal(
         service.follow(),
         run_while_leading(
-            for_lease,
+            keeper,
             election,
             identity,
             lead,
             on_change=on_change,
-            finish=lambda: service.finish(BINDS_END_WITHIN),
+            finish=lambda: service.finish(SHUTDOWN_PATIENCE),
             why_stuck=service.why_stuck,
         ),
     )
@@ -216,8 +216,8 @@ def _not_readable(service: SchedulerService) -> str | None:
     return "; ".join(cannot_read(resource, versions) for resource, versions in unreadable) or None
 
 
-def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
-    """Compute expensive values on each scrape."""
+def _refresh_metrics(metrics: SchedulerMetrics, service: SchedulerService) -> None:
+    """Set metrics that are computed on each scrape."""
     dispatcher = service.dispatcher
     state = dispatcher.state
     counts = dispatcher.queue.counts()
@@ -225,13 +225,13 @@ def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
         metrics.pending.labels(queue).set(counts[unit_state])
     metrics.namespaces_in_debt.set(dispatcher.queue.tenants.number_in_debt(service.now))
     rows = list(state.rows.values())
-    standings = Counter(STANDINGS[int(number)] for number in state.columns.topology[rows])
-    metrics.cluster.nodes(standings)
+    states = Counter(REPORT_STATES[int(number)] for number in state.columns.topology[rows])
+    metrics.cluster.nodes(states)
     now = service.now
     made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
     metrics.cluster.report_ages(max(now - moment, 0.0) for moment in made)
     broken = Counter(where.partition(" ")[0] for where in service.watcher.intake.problems)
-    # Pods that wait are looked at when it is their turn.
+    # Waiting pods are validated when they are decided.
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
     for watch, seconds in service.watcher.health.failing(service.now).items():
         metrics.cluster.failing_watches.labels(watch).set(seconds)

@@ -17,7 +17,7 @@ from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec
 from bayplan.services.scheduler.binder import (
     GIVEN_UP,
-    LONGEST_WAIT,
+    MAX_WAIT,
     NOT_WANTED,
     PATIENT_TRIES,
     USUAL_TRIES,
@@ -133,7 +133,7 @@ def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: in
     assert (len(client.sent), outcome) == (tries, BindResult(Ending.REFUSED, "no"))
 
 
-@pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, LONGEST_WAIT)])
+@pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, MAX_WAIT)])
 def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: float) -> None:
     later = api_error(429)
     later.retry_after = asked
@@ -150,7 +150,7 @@ def test_a_question_that_is_not_answered_is_told_once_and_one_that_is_forbidden_
 ) -> None:
     client = ScriptedClient([api_error(409)], [LOST, *answers])
     assert bind(client).ending is ending
-    assert [record.message for record in caplog.records] == ["asked again until it is answered"]
+    assert [record.message for record in caplog.records] == ["bind outcome unknown, polling pod"]
 
 
 def test_a_bind_that_is_no_longer_wanted_is_not_sent() -> None:

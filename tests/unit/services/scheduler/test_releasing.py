@@ -50,7 +50,7 @@ class Releasing:
 
 
 def made_room(*names: str) -> list[str]:
-    text = "gang ml/train cannot be completed, its pods make room: no room"
+    text = "gang ml/train cannot be completed, deleting its pods: no room"
     return [f"event Pod {name}, GangReleased: {text}" for name in names]
 
 
@@ -67,7 +67,7 @@ def test_one_that_has_left_before_is_nothing_to_talk_about(status: int, caplog: 
     assert gang.release() == Released((A, B, C))
     assert gang.heard.lines == made_room("a", "c")
     assert gang.counted == 2
-    assert [record.message for record in caplog.records] == ["released a gang"]
+    assert [record.message for record in caplog.records] == ["released gang"]
 
 
 @pytest.mark.parametrize("trouble", [api_error(503), api_error(429), Unreachable("nobody answers")])
@@ -78,7 +78,7 @@ def test_trouble_that_time_heals_is_waited_for_and_logged_once(
     assert gang.release() == Released((A, B, C))
     assert gang.client.deleted == ["a", "b", "c"]
     messages = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert messages == ["tried again until it is deleted", "released a gang"]
+    assert messages == ["failed to delete pod, retrying", "released gang"]
 
 
 def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
@@ -90,7 +90,7 @@ def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
     assert gang.heard.lines == [f"event Pod {name}, GangNotReleased: {text}" for name in "abc"]
     assert gang.client.deleted == []
     assert gang.counted == 0
-    assert [record.message for record in caplog.records] == ["a gang cannot be completed, but keeps its nodes"]
+    assert [record.message for record in caplog.records] == ["not allowed to release gang"]
 
 
 def test_who_loses_the_lease_deletes_nobody_more() -> None:

@@ -15,7 +15,7 @@ from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.words import (
-    LONGEST,
+    MAX_BYTES,
     Sentences,
     gang_sentence,
 )
@@ -49,7 +49,7 @@ class TestSentences:
 
     def test_room_that_appeared_meanwhile_is_no_contradiction(self) -> None:
         text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (pod("4"),)))
-        assert text == "a place has become free meanwhile; it is tried again"
+        assert text == "a place became free meanwhile; retrying"
 
     def test_a_pod_that_says_what_cannot_be_is_told_so(self) -> None:
         text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (pod("a lot"),)))
@@ -79,7 +79,7 @@ class TestSentences:
         sentences = Sentences(dispatcher)
         told = {kind: sentences.of(Unschedulable("ml/a", (pods[kind],))) for kind in (first, second)}
         assert "didn't match pod topology spread constraints" in told["spread"]
-        assert told["plain"] == "a place has become free meanwhile; it is tried again"
+        assert told["plain"] == "a place became free meanwhile; retrying"
 
     def test_a_gang_is_told_what_its_answer_rests_on(self) -> None:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
@@ -99,8 +99,8 @@ class TestSentences:
         assert text == "waits for a place in one rack"
 
     def test_no_sentence_is_longer_than_an_event_may_be_and_none_ends_in_half_a_letter(self) -> None:
-        text = Sentences(cluster_of(2)).of(Unschedulable("ml/a", (pod(),), "ä" * LONGEST))
-        assert len(text.encode()) <= LONGEST
+        text = Sentences(cluster_of(2)).of(Unschedulable("ml/a", (pod(),), "ä" * MAX_BYTES))
+        assert len(text.encode()) <= MAX_BYTES
         assert text.endswith("ä...")
 
 
