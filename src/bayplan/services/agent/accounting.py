@@ -1,6 +1,7 @@
 """Capacity, allocatable and available amounts of a node, zone by zone. No I/O.
 
-In comes `Evidence` (the machine, the kubelet's configuration, what pods hold); out goes a `NodeAccount` for `report.py`.
+In comes `Evidence` (the machine, the kubelet's configuration, what pods hold); out goes a `NodeAccount` for
+`report.py`.
 
 * Zones go by NUMA id; a zone without CPUs has memory and no `cpu`.
 * Only exclusive CPUs are used: an old kubelet lists the shared pool for containers without exclusive CPUs.

@@ -38,8 +38,8 @@ FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
 JITTER = 0.1  # of the heartbeat and of the checks
 START_SPREAD = 2.0  # seconds over which agents that start together write their first report
-# An API server compares an apply with the last one, in that one's version. v1alpha1 has no attributes, so the comparison
-# fails; a patch makes the server forget the last apply, and removes the fields that only v1alpha1 has.
+# An API server compares an apply with the last one, in that one's version. v1alpha1 has no attributes, so the
+# comparison fails; a patch makes the server forget the last apply, and removes the fields that only v1alpha1 has.
 NOT_IN_LAST_VERSION = "last applied version"
 NOTHING_APPLIED = {
     "metadata": {"managedFields": [{}], "annotations": {inventory.MADE_AT: None}},

@@ -1,8 +1,8 @@
 """Current problems of an agent: logged when they begin and end, and counted for Prometheus.
 
-A trouble has a *kind* (what fails: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is logged when
-it begins, and again with each new cause or message; repetitions and messages that differ only in numbers are counted.
-A kind with many troubles at once passes the whole list to `hold`.
+A trouble has a *kind* (what fails: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is logged
+when it begins, and again with each new cause or message; repetitions and messages that differ only in numbers are
+counted. A kind with many troubles at once passes the whole list to `hold`.
 """
 
 from __future__ import annotations

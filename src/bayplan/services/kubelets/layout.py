@@ -1,8 +1,8 @@
 """Build nodes from command-line options: machines, kubelet settings, topology.
 
-In come texts such as `pack:2 numa:2 core:16 pu:2 mem:64Gi`, `policy=single-numa-node,scope=pod` and `zone:2 rack:8`; out
-go the same `SimulatedNode`s as from a scenario. Invalid text raises `LayoutError` with the option, the word and what is
-allowed. docs/kubelets.md has the tables.
+In come texts such as `pack:2 numa:2 core:16 pu:2 mem:64Gi`, `policy=single-numa-node,scope=pod` and `zone:2 rack:8`;
+out go the same `SimulatedNode`s as from a scenario. Invalid text raises `LayoutError` with the option, the word and
+what is allowed. docs/kubelets.md has the tables.
 """
 
 from __future__ import annotations

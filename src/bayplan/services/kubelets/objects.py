@@ -1,7 +1,7 @@
 """Objects that a kubelet and a node agent write: Node, Lease, pod status, NodeResourceTopology.
 
-In come nodes and pods of `simulate/kubelet/` and a time; out go mappings to encode, without nulls, which custom resources
-reject.
+In come nodes and pods of `simulate/kubelet/` and a time; out go mappings to encode, without nulls, which custom
+resources reject.
 """
 
 from __future__ import annotations

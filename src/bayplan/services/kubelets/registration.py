@@ -88,7 +88,7 @@ class Registration:
         there = await self._client.get(NODES, node.name)
         if (there.metadata.labels or {}).get(OURS_LABEL) is None:
             raise NotOurs(
-                f"node {node.name} exists and is not virtual (it has no label {OURS_LABEL}): choose another --name-prefix"
+                f"node {node.name} exists without the label {OURS_LABEL} of virtual nodes: choose another --name-prefix"
             )
         await self._client.patch(NODES, node.name, {"metadata": {"labels": node_labels(node)}})
         status = {"status": node_status(self._agents[node.name], time.time())}

@@ -1,7 +1,8 @@
 """Decide when nodes report: some time after a change, and only with new content.
 
-In come changes on nodes (`changed`) and reports on the API server (`listed`, `gone`, `absent`); out go `PublishTopology`
-writes that are due. Changes in quick succession share a report. Nothing is made until the API server knows the kind.
+In come changes on nodes (`changed`) and reports on the API server (`listed`, `gone`, `absent`); out go
+`PublishTopology` writes that are due. Changes in quick succession share a report. Nothing is made until the API server
+knows the kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run virtual kubelets on a real API server.
 
-`run_kubelets` registers the nodes and follows the pods bound to them. The state machine (`fleet.py`) decides, `writer.py`
-sends its writes. When cancelled, it removes what it registered.
+`run_kubelets` registers the nodes and follows the pods bound to them. The state machine (`fleet.py`) decides,
+`writer.py` sends its writes. When cancelled, it removes what it registered.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ async def run_kubelets(
     """Run the nodes until cancelled.
 
     `ready` is set once all nodes are registered, existing pods are admitted again and first reports are written (if the
-    API server knows them). Raises `ApiError`, `Unreachable` or `NotOurs` if registering fails; later errors are retried.
+    API server knows them). Raises `ApiError`, `Unreachable` or `NotOurs` if registering fails; later errors are
+    retried.
     """
     service = _Service(client, settings, tell)
     try:

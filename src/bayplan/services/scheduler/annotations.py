@@ -76,8 +76,8 @@ def _may_be_elsewhere(
 def _hides_memory_groups(state: ClusterState, row: int, report: TopologyReport, own: str) -> bool:
     """Whether zones may be in a memory group that the report does not show.
 
-    A kubelet never assigns a single zone of a group. Reports without inventory have no groups; but if every pod's memory
-    is known to be in one zone, there are none.
+    A kubelet never assigns a single zone of a group. Reports without inventory have no groups; but if every pod's
+    memory is known to be in one zone, there are none.
     """
     settings = report.settings
     never = settings.policy is Policy.SINGLE_NUMA_NODE or settings.memory_static is False or len(report.zones) < 2

@@ -85,7 +85,8 @@ class _PendingRefusals:
 class Announcer:
     """Reports decisions on pods and PodGroups; `gangs` has the progress of gangs, `remarks` problems with objects.
 
-    `where_asked` names the annotation behind a field of a PodGroup, `unlike_template` how one differs from its template.
+    `where_asked` names the annotation behind a field of a PodGroup, `unlike_template` how one differs from its
+    template.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
 """Send binds: concurrently across nodes, in order on each node, with a certain outcome.
 
-* A kubelet admits pods in order of arrival, and each decision assumes the ones before. So binds to one node are sent one
-  after another. A refused bind keeps its turn on the node while it is retried, or the next pod would get its zones.
+* A kubelet admits pods in order of arrival, and each decision assumes the ones before. So binds to one node are sent
+  one after another. A refused bind keeps its turn on the node while it is retried, or the next pod would get its zones.
 * Without an answer the outcome is unknown, so the bind is sent again. The API server accepts it once and answers 409
-  from then on; the pod shows which bind won. Only certain outcomes are reported: assumed amounts must not be freed while
-  the pod may yet appear on the node.
+  from then on; the pod shows which bind won. Only certain outcomes are reported: assumed amounts must not be freed
+  while the pod may yet appear on the node.
 * Namespaces take turns for free slots, so that ten thousand binds of one delay another's by one.
 * Once a bind of a gang is refused permanently, its unsent binds are dropped (`UnitBinds`).
 """

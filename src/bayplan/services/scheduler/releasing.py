@@ -70,7 +70,7 @@ class Releaser:
         return Released(tuple(left))
 
     async def _delete(self, pod: Pod, holds_lease: Callable[[], bool]) -> bool | None:
-        """True if deleted, False if already gone, None if the lease is lost. Raises `ApiError` if refused permanently."""
+        """True if deleted, False if already gone, None if the lease is lost. Raises `ApiError` if refused."""
         metadata, backoff = pod.metadata, Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
         logged = False
         while holds_lease():

@@ -1,6 +1,6 @@
 """Start a scheduler and stop it gracefully: connection, lease, health, signals.
 
-    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, flush outboxes, release the lease
+    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, flush, release the lease
 
 A scheduler that loses its lease exits with an error at once; its supervisor restarts it as a standby.
 """

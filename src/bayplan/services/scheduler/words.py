@@ -1,7 +1,7 @@
 """Sentences about waiting units, for events and conditions.
 
-Explaining a "no" costs more than finding it, and a thousand waiting replicas share one reason. So texts are cached by pod
-class until something in the cluster changes.
+Explaining a "no" costs more than finding it, and a thousand waiting replicas share one reason. So texts are cached by
+pod class until something in the cluster changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The agent on a node that misbehaves: it goes on, says what is wrong once, publishes nothing untrue, and recovers by itself.
+"""The agent on a node that misbehaves: it goes on, says what is wrong once, publishes nothing untrue, and recovers by
+itself.
 
 The node is virtual, its socket and files are real; the publisher is a list.
 """

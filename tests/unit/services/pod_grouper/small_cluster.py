@@ -1,6 +1,8 @@
-"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the cache what changed.
+"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the cache what
+changed.
 
-`asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may raise. Time is virtual (`in_virtual_time`).
+`asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may
+raise. Time is virtual (`in_virtual_time`).
 """
 
 from __future__ import annotations

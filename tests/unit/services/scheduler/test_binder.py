@@ -119,7 +119,8 @@ def test_every_ending(answers: list[Exception | None], found: list[Pod | Excepti
         (409, False, 1),
         (403, False, 1),
         (422, False, 1),
-        # The others of a gang have their nodes: its place is kept, and it is tried again, unless time does not heal the refusal.
+        # The others of a gang have their nodes: its place is kept, and it is tried again, unless time does not heal the
+        # refusal.
         (500, True, PATIENT_TRIES),
         (429, True, PATIENT_TRIES),
         (409, True, PATIENT_TRIES),

@@ -1,6 +1,7 @@
 """A bug of ours in the middle of the scheduler: it is logged, and everybody else is placed all the same.
 
-The service runs in virtual time on news that the test gives it. A client that takes everything stands in for the API server.
+The service runs in virtual time on news that the test gives it. A client that takes everything stands in for the API
+server.
 """
 
 from __future__ import annotations

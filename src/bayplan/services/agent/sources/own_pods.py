@@ -1,8 +1,9 @@
 """Watch which pods of this node are alive and which have ended.
 
 Kubelets before v1.34 list ended pods, and state files do not say which UIDs are alive. Ended pods are remembered after
-their deletion, because the kubelet may list them a while longer. The permission to read pods is optional: its absence is
-a trouble only with `--watch-pods`, or if it is revoked. Then everything known is dropped, because it would become wrong.
+their deletion, because the kubelet may list them a while longer. The permission to read pods is optional: its absence
+is a trouble only with `--watch-pods`, or if it is revoked. Then everything known is dropped, because it would become
+wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What pods hold and what is allocatable, as plain data from the podresources API and the state files.
 
-`accounting.py` turns it into amounts per zone. Zones are the kubelet's NUMA ids, not yet checked against the machine; no
-zones means an unknown location.
+`accounting.py` turns it into amounts per zone. Zones are the kubelet's NUMA ids, not yet checked against the machine;
+no zones means an unknown location.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Client of the kubelet's podresources API (v1): gRPC over a unix socket.
 
-Out go the plain values of `pod_resources.py`, or a `KubeletSilent` that names socket and cause. Each scan opens a channel
-of its own (0.4 ms): a restarted kubelet listens on a new socket of the same name.
+Out go the plain values of `pod_resources.py`, or a `KubeletSilent` that names socket and cause. Each scan opens a
+channel of its own (0.4 ms): a restarted kubelet listens on a new socket of the same name.
 
     async with kubelet_at("/var/lib/kubelet/pod-resources/kubelet.sock") as kubelet:
         pods, allocatable = await kubelet.pods(), await kubelet.allocatable()

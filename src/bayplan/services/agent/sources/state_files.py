@@ -1,7 +1,8 @@
 """Parse the kubelet's state files: `cpu_manager_state`, `memory_manager_state` and `kubelet_internal_checkpoint`.
 
-The files know more than the podresources API (init containers, free memory per zone) and less (pods only by UID, devices
-also of ended pods). They complete its answers, or replace a missing socket. A malformed file raises `InvalidObject`.
+The files know more than the podresources API (init containers, free memory per zone) and less (pods only by UID,
+devices also of ended pods). They complete its answers, or replace a missing socket. A malformed file raises
+`InvalidObject`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read the machine from sysfs: zones, CPUs, cores, sockets, caches, distances, memory and huge pages.
 
-In comes /sys or a copy; out goes a `Hardware`. Zones go by NUMA **id**: ids have gaps. Zones without CPUs count, offline
-CPUs do not, and masks of old kernels are understood. Contradictions are listed as problems.
+In comes /sys or a copy; out goes a `Hardware`. Zones go by NUMA **id**: ids have gaps. Zones without CPUs count,
+offline CPUs do not, and masks of old kernels are understood. Contradictions are listed as problems.
 """
 
 from __future__ import annotations
