@@ -11,10 +11,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.meta_v1 import Status
+from bayplan.kube.client.decoding import Broken, Changes, Listed
+from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
+from bayplan.kube.wire.meta_v1 import Change, Status
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics
@@ -22,7 +25,7 @@ from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.service import SchedulerService
-from tests.helpers import Json
+from tests.helpers import Json, simple_pod
 
 Result = TypeVar("Result")
 
@@ -114,6 +117,45 @@ def scheduler_service(
     """A scheduler without a pod grouper, health endpoints and leader election."""
     announcer = Announcer(dispatcher, events, conditions, gangs)
     return SchedulerService(client, dispatcher, Intake(dispatcher), announcer, metrics=SchedulerMetrics(), **options)
+
+
+def watched_node(name: str, *, cpus: str = "8", version: str = "1") -> Node:
+    """A Node as a watch shows it."""
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
+    status = {"allocatable": {"cpu": cpus, "memory": "32Gi", "pods": "110"}}
+    return msgspec.convert({"metadata": metadata, "status": status}, Node)
+
+
+def watched_pod(
+    name: str, *, on: str | None = None, cpus: str = "1", gang: str = "", uid: str = "", version: str = "1", **more: Any
+) -> Pod:
+    """A Pod of namespace ml as a watch shows it; `gang` is its label, `more` has further metadata."""
+    labels = {"bayplan.io/pod-group": gang} if gang else {}
+    own = {"name": name, "namespace": "ml", "uid": uid or f"uid-{name}", "resourceVersion": version, "labels": labels}
+    container = {"name": "main", "resources": {"requests": {"cpu": cpus}}}
+    spec = {"schedulerName": "bayplan", "nodeName": on, "containers": [container]}
+    return msgspec.convert({"metadata": {**own, **more}, "spec": spec}, Pod)
+
+
+def listed(*items: Any, broken: tuple[Broken, ...] = ()) -> Listed[Any]:
+    return Listed(list(items), "100", list(broken))
+
+
+def added(*items: Any) -> Changes[Any]:
+    return Changes([Change("ADDED", item) for item in items], [])
+
+
+def modified(*items: Any) -> Changes[Any]:
+    return Changes([Change("MODIFIED", item) for item in items], [])
+
+
+def deleted(*items: Any) -> Changes[Any]:
+    return Changes([Change("DELETED", item) for item in items], [])
+
+
+def numa_pod(cpus: str = "4", name: str = "a", **spec: Any) -> Pod:
+    """A guaranteed pod of bayplan's with 1Gi of memory."""
+    return simple_pod({"cpu": cpus, "memory": "1Gi"}, name, schedulerName="bayplan", **spec)
 
 
 def pod_named(name: str, *, uid: str = "", version: str = "1") -> Pod:

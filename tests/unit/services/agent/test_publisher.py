@@ -147,7 +147,7 @@ def test_the_first_report_is_applied_with_the_node_as_its_owner() -> None:
     ]
 
 
-def test_a_report_that_says_nothing_new_is_not_written() -> None:
+def test_an_unchanged_report_is_not_written() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for second in range(100):
             publisher.offer(report(free=4, made_at=second))
@@ -156,7 +156,7 @@ def test_a_report_that_says_nothing_new_is_not_written() -> None:
     assert Told(story).reasons == ["first"]
 
 
-def test_what_is_new_is_written_at_most_once_a_second_and_the_newest_only() -> None:
+def test_only_the_newest_report_is_written_once_a_second() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for step in range(40):
             publisher.offer(report(free=step))
@@ -198,7 +198,7 @@ def test_heartbeat_0_is_none() -> None:
     assert Told(story, heartbeat=0).reasons == ["first"]
 
 
-def test_what_became_untrue_before_it_was_written_is_not_written() -> None:
+def test_a_report_that_is_outdated_before_its_write_is_dropped() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(1.5)
@@ -209,7 +209,7 @@ def test_what_became_untrue_before_it_was_written_is_not_written() -> None:
     assert Told(story).server.amounts == [4]
 
 
-def test_what_becomes_untrue_while_it_is_written_is_corrected() -> None:
+def test_a_report_that_changes_during_its_write_is_written_again() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(5)
@@ -222,7 +222,7 @@ def test_what_becomes_untrue_while_it_is_written_is_corrected() -> None:
     assert Told(story).server.amounts == [4, 3, 4]
 
 
-def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
+def test_after_a_write_with_unknown_outcome_the_report_is_written_again() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(5)
@@ -247,7 +247,7 @@ def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
         (api_error(500, "InternalError"), "error", "cannot write the report"),
     ],
 )
-def test_trouble_is_said_once_outlived_and_over(
+def test_a_trouble_is_logged_once_and_when_it_ends(
     trouble: Exception, cause: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
@@ -333,9 +333,7 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
     ],
     ids=["it is there", "deleted", "may not be read", "nobody answers"],
 )
-def test_a_report_that_somebody_deleted_is_missed_and_written_again(
-    trouble: Exception | None, reasons: list[str]
-) -> None:
+def test_a_deleted_report_is_written_again(trouble: Exception | None, reasons: list[str]) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         watching = asyncio.create_task(publisher.watch_over(60))
         publisher.offer(report(free=4))
@@ -352,7 +350,7 @@ def test_a_report_that_somebody_deleted_is_missed_and_written_again(
     assert owners == ["uid-1", "uid-2"][: len(reasons)]
 
 
-def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_changed_by_another_client_is_written_again(caplog: pytest.LogCaptureFixture) -> None:
     """Another agent on the same node, which is stopped in the end."""
 
     async def story(publisher: Publisher, server: Server) -> None:
@@ -418,7 +416,7 @@ def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
     assert (caplog.text.count(silence), caplog.text.count("recovered")) == (1, 1)
 
 
-def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:
+def test_in_doubt_the_next_report_is_written_even_if_unchanged() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for _ in range(3):
             publisher.offer(report(free=4))
@@ -431,7 +429,7 @@ def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> N
     assert Told(story).reasons == ["first", "again"]
 
 
-def test_what_helps_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_advice_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         server.trouble = api_error(403, "Forbidden")
         publisher.offer({**report(free=4), "apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology"})

@@ -50,7 +50,7 @@ def test_a_report_of_ordinary_size_stays_as_it_is() -> None:
     assert fitting(written) == (written, ())
 
 
-def test_tens_of_thousands_of_devices_are_told_by_number() -> None:
+def test_tens_of_thousands_of_devices_are_only_counted() -> None:
     whole = document(many(NIC, 40_000, 1))
     written, (said,) = fitting(whole)
     assert size(whole) > MAX_BYTES > size(written)
@@ -69,7 +69,7 @@ def test_tens_of_thousands_of_devices_are_told_by_number() -> None:
         ((inventory.DEVICES, inventory.PODS), "bayplan.io/devices,bayplan.io/pods"),
     ],
 )
-def test_devices_go_first_then_pods_and_the_report_says_so(over: tuple[str, ...], left_out: str) -> None:
+def test_devices_are_omitted_first_then_pods(over: tuple[str, ...], left_out: str) -> None:
     whole = document(many(NIC, 100, 1))
     of_details = sum(len(msgspec.json.encode(each)) for each in whole["attributes"] if each["name"] in over)
     written, _ = fitting(whole, size(whole) - of_details + (100 if over else 0))

@@ -24,7 +24,7 @@ from tests.helpers import Json
         ),
     ],
 )
-def test_what_is_left_out_on_node_n1(document: Json | None, resources: set[str], pods: tuple[PodPattern, ...]) -> None:
+def test_exclusions_on_node_n1(document: Json | None, resources: set[str], pods: tuple[PodPattern, ...]) -> None:
     assert exclusions_of(document, "agent.conf", "n1") == (frozenset(resources), pods)
 
 
@@ -36,7 +36,7 @@ def test_a_wrong_file_is_named_with_its_field() -> None:
 @pytest.mark.parametrize(
     "interval, heartbeat, timer", [(60, 300, 60), (0, 300, 300), (600, 300, 300), (60, 0, 60), (0, 0, 0)]
 )
-def test_a_heartbeat_needs_somebody_who_looks(interval: float, heartbeat: float, timer: float) -> None:
+def test_a_heartbeat_requires_scans(interval: float, heartbeat: float, timer: float) -> None:
     assert AgentSettings("n1", interval=interval, heartbeat=heartbeat).timer == timer
 
 

@@ -51,7 +51,7 @@ def test_without_a_word_kubelets_align_and_reserve_the_least_that_lets_them_star
     assert kubelet.reserved_memory == {0: {"memory": GI}}
 
 
-def test_words_about_kubelets_overrule_what_is_usual() -> None:
+def test_kubelet_options_override_defaults() -> None:
     text = "policy=restricted,scope=pod,cpuManagerPolicyOptions.full-pcpus-only=true,reservedSystemCPUs=0,8,4,12,maxPods=20"
     kubelet = kubelet_from_text(text, machine_of(TWO_ZONES))
     assert (kubelet.settings.policy, kubelet.settings.scope) == (Policy.RESTRICTED, Scope.POD)

@@ -53,7 +53,7 @@ def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_t
     assert cache.ready
 
 
-def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() -> None:
+def test_a_pod_is_examined_once_and_again_after_a_relevant_change() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
     assert (names(cache), names(cache)) == (["train-0"], [])
@@ -85,7 +85,7 @@ def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses
     ],
     ids=["made by a Job", "in a gang", "in a gang of Volcano's", "made by nobody", "made by a DaemonSet"],
 )
-def test_who_must_not_be_placed_before_somebody_has_looked(metadata: dict[str, object], expected: bool) -> None:
+def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expected: bool) -> None:
     pod = pod_of(job(), 0, **metadata)
     assert cache_with(pod).expects_group(pod) is expected
 

@@ -12,7 +12,7 @@ def due(looks: ExamineQueue, now: float) -> list[str]:
     return found
 
 
-def test_pods_are_looked_at_in_the_order_of_their_moments() -> None:
+def test_pods_are_examined_in_order_of_time() -> None:
     looks = ExamineQueue()
     for key, when in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
         looks.put(key, when)
@@ -21,7 +21,7 @@ def test_pods_are_looked_at_in_the_order_of_their_moments() -> None:
     assert (looks.next_time(), len(looks)) == (None, 0)
 
 
-def test_a_pod_has_one_look_at_the_soonest_of_its_moments() -> None:
+def test_a_pod_is_examined_once_at_its_earliest_time() -> None:
     looks = ExamineQueue()
     for when in (5.0, 2.0, 8.0):
         looks.put("a", when)

@@ -84,7 +84,7 @@ QUESTION = Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset
 LIST_OF_JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 
 
-def test_a_list_is_asked_for_once_for_all_who_want_it_and_again_after_a_moment() -> None:
+def test_a_list_is_shared_for_a_moment() -> None:
     cluster = SmallCluster()
     cluster.owners[LIST_OF_JOBS] = {"items": [job()]}
 
@@ -157,7 +157,7 @@ def test_answers_are_shared_on_their_way_and_kept_for_a_moment() -> None:
     in_virtual_time(told())
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_request_of_others() -> None:
     async def told() -> None:
         cluster = SmallCluster()
         cluster.put_owner(job())
@@ -172,7 +172,7 @@ def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
 
 
 @asynchronous
-async def test_api_versions_that_owners_made_up_are_not_remembered_for_ever() -> None:
+async def test_unknown_api_versions_are_forgotten() -> None:
     async with ScriptedServer() as server, server.client() as client:
         discovery = Discovery(client, lambda: 0.0)
         for number in range(MAX_ABSENT + 100):

@@ -95,7 +95,7 @@ def explain(announces: Announcer, now: float) -> None:
     asyncio.run(announces.explain_for(1.0, now, SideThread(threaded=False)))
 
 
-def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
+def test_a_refusal_is_reported_after_a_moment() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     assert announces.next_time == 100.0 + REFUSED_FOR
@@ -106,7 +106,7 @@ def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
     assert announces.next_time is None
 
 
-def test_a_pod_grouper_elsewhere_has_a_moment_before_its_pods_are_told() -> None:
+def test_an_external_pod_grouper_has_a_moment_before_pods_report() -> None:
     announces, heard, _ = announcer()
     for name in "ab":
         announces.not_grouped(refusal(f"ml/{name}", "waits for a pod grouper", name), 100.0)
@@ -120,7 +120,7 @@ def test_a_pod_grouper_elsewhere_has_a_moment_before_its_pods_are_told() -> None
     ]
 
 
-def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_longer_for_that() -> None:
+def test_only_the_latest_refusal_of_a_unit_is_reported_without_more_delay() -> None:
     announces, heard, _ = announcer()
     for number in range(5):
         announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * REFUSED_FOR / 10)
@@ -129,7 +129,7 @@ def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_long
     assert len(heard.lines) == 2
 
 
-def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
+def test_a_placed_unit_gets_no_report() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     announces.placed("ml/a", [pod_named("a")])
@@ -137,7 +137,7 @@ def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
     assert heard.lines == ["forget uid-a"]
 
 
-def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates() -> None:
+def test_a_gated_member_keeps_its_condition() -> None:
     announces, heard, _ = announcer()
     gated = pod_named("gated")
     spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="example.com/quota")])
@@ -150,7 +150,7 @@ def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates
     assert not any(line.startswith(("condition gated", "event gated")) for line in heard.lines)
 
 
-def test_one_that_no_longer_leads_tells_nothing() -> None:
+def test_a_replica_that_no_longer_leads_reports_nothing() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     announces.refused(refusal("gang ml/train", "waits for pods: 1 of 2", "b"), 100.0)
@@ -160,7 +160,7 @@ def test_one_that_no_longer_leads_tells_nothing() -> None:
     assert heard.lines == []
 
 
-def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
+def test_an_invalid_object_is_a_scheduler_error() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "invalid quantity", "a", invalid=True), 100.0)
     explain(announces, 100.0 + A_WHILE)
@@ -183,7 +183,7 @@ def no_room(*pods: str) -> Unschedulable:
     return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
 
 
-def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
+def test_a_gang_is_reported_on_its_pod_group_and_on_every_pod() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     announces.refused(no_room("a", "b"), 100.0)
@@ -199,7 +199,7 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     ]
 
 
-def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_once() -> None:
+def test_an_unknown_level_is_reported_once_on_the_owner() -> None:
     announces, heard, dispatcher = announcer()
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
@@ -214,7 +214,7 @@ def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_onc
     ]
 
 
-def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
+def test_the_report_on_the_owner_names_its_annotation() -> None:
     announces, heard, dispatcher = announcer(where_asked=lambda _, field, value: f"annotation for {field} {value}")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
@@ -254,7 +254,7 @@ def test_a_level_without_effect_is_remarked_once_on_the_owner_or_on_the_group(an
     assert [line for line in heard.lines if "NotSupported" in line] == [f"event {about}: {why}"]
 
 
-def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
+def test_all_members_of_a_large_gang_have_conditions_and_a_few_have_events() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
     announces.refused(no_room(*(f"p{number}" for number in range(50))), 100.0)
@@ -308,7 +308,7 @@ class TestGangsThatArriveSlowly:
             f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
         ]
 
-    def test_who_was_told_how_many_are_missing_is_told_no_less_while_nothing_changes(self) -> None:
+    def test_numbers_stay_in_conditions_while_nothing_changes(self) -> None:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
@@ -334,7 +334,7 @@ class TestGangsThatArriveSlowly:
         assert not [line for line in heard.lines if line.startswith("event")]
 
 
-def test_a_complete_gang_is_told_on_its_pod_group() -> None:
+def test_a_complete_gang_is_reported_on_its_pod_group() -> None:
     announces, heard, dispatcher = announcer()
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"minMember": 2}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
@@ -343,7 +343,7 @@ def test_a_complete_gang_is_told_on_its_pod_group() -> None:
     assert heard.lines == ["status train, complete: 0 of 0"]
 
 
-def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_stand() -> None:
+def test_a_gang_with_missing_pods_is_not_complete() -> None:
     """The pod had its node before it was in the gang, and came while the gang without pods was to be counted."""
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 4)
@@ -353,7 +353,7 @@ def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_
     assert heard.lines == ["status train, waits with 1 members: waits for pods: 1 of 4 have arrived"]
 
 
-def test_a_gang_that_everybody_has_left_has_nobody() -> None:
+def test_a_gang_that_all_pods_left_has_no_pods() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     dispatcher.set_pod(member_named("a"), 0.0)
@@ -397,14 +397,14 @@ class TestACompleteGang:
         ]
         assert announces.next_time is None
 
-    def test_whose_last_pod_has_gone_is_told_so(self) -> None:
+    def test_without_its_last_pod_has_no_pods(self) -> None:
         announces, heard, dispatcher = self.running("a")
         dispatcher.remove_pod("ml/a", 100.0)
         self.later(announces, dispatcher, 100.0)
         explain(announces, 100.0 + ARRIVING_FOR)
         assert heard.lines[1:] == ["status train, no pods"]
 
-    def test_in_which_a_replacement_waits_says_why(self) -> None:
+    def test_with_a_waiting_replacement_reports_the_reason(self) -> None:
         announces, heard, dispatcher = self.running("ab")
         dispatcher.remove_pod("ml/b", 100.0)
         self.later(announces, dispatcher, 100.0)
@@ -414,7 +414,7 @@ class TestACompleteGang:
         (told,) = [line for line in heard.lines[1:] if line.startswith("status")]
         assert told.startswith("status train, waits with 2 members: the gang has no place")
 
-    def test_is_counted_by_the_next_leader_where_another_one_leads_now(self) -> None:
+    def test_is_counted_by_the_next_leader(self) -> None:
         announces, _, dispatcher = self.running("a")
         dispatcher.remove_pod("ml/a", 100.0)
         self.later(announces, dispatcher, 100.0)
@@ -422,7 +422,7 @@ class TestACompleteGang:
         assert announces.next_time is None
 
 
-def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
+def test_unsupported_fields_of_a_pod_group_are_reported_once() -> None:
     announces, heard, dispatcher = announcer()
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"queue": "research"}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
@@ -432,7 +432,7 @@ def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
     assert heard.lines == [f"event PodGroup train, NotSupported: {told}"]
 
 
-def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_reports_on_pod_groups_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     announces, heard, dispatcher = announcer()
     for name in ("a", "b", "c", "c", "a"):
@@ -442,7 +442,7 @@ def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkey
     assert [line.split()[2] for line in heard.lines] == ["a,", "b,", "c,", "a,"]
 
 
-def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_waits_or_is_complete() -> None:
+def test_differences_from_the_template_are_reported_once() -> None:
     differs = ("schedulingPolicy: is basic, but ...",)
     announces, heard, dispatcher = announcer(unlike_template=lambda _: differs)
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
@@ -455,14 +455,14 @@ def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_wait
     assert [line for line in heard.lines if line.startswith("event")] == [told]
 
 
-def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
+def test_a_gang_without_a_pod_group_is_reported_on_its_pods() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["condition a, Unschedulable: waits for PodGroup ml/train, which does not exist"]
 
 
-def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_explanation_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     announces, heard, _ = announcer()
     announces.refused(Unschedulable("ml/a", (), ""), 100.0)  # nothing to explain it by
     announces.refused(refusal("ml/b", "no room", "b"), 100.0)
@@ -482,7 +482,7 @@ class TestProblemsWithObjects:
         told = [getattr(record, "problem", "") for record in caplog.records]
         assert told == ["wrong", "wrong, too", "wrong in another way"]
 
-    def test_what_is_wrong_with_a_report_is_told_on_its_node(self) -> None:
+    def test_an_invalid_report_is_an_event_on_its_node(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         at = ObjectPath("NodeResourceTopology n1").child("zones")
@@ -492,7 +492,7 @@ class TestProblemsWithObjects:
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
         ]
 
-    def test_so_is_that_it_cannot_be_read(self) -> None:
+    def test_an_unreadable_report_is_an_event_on_its_node(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         problems = {
@@ -511,7 +511,7 @@ class TestProblemsWithObjects:
         assert heard.lines == []
         assert len(caplog.records) == 1
 
-    def test_what_is_wrong_with_a_waiting_pod_is_told_on_it(self) -> None:
+    def test_problems_of_a_waiting_pod_are_events_on_it(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
         announces.remarks.report({}, dispatcher.state.problems)
@@ -523,7 +523,7 @@ class TestProblemsWithObjects:
             )
         ]
 
-    def test_a_pod_is_told_that_its_profile_ignores_policies(self) -> None:
+    def test_a_pod_reports_that_its_profile_ignores_policies(self) -> None:
         usual = default_profile()
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
         announces, heard, dispatcher = announcer(Profile("bayplan", others, usual.scores))
@@ -533,7 +533,7 @@ class TestProblemsWithObjects:
         said = '"restricted" has no effect: profile bayplan disables the plugin numa-aware'
         assert heard.lines == [f"event Pod pod, NotSupported: {where}: {said}"]
 
-    def test_another_pod_of_the_same_name_is_told_again(self) -> None:
+    def test_another_pod_of_the_same_name_gets_its_own_event(self) -> None:
         announces, heard, dispatcher = announcer()
         for _ in range(2):
             dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)

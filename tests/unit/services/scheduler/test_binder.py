@@ -135,7 +135,7 @@ def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: in
 
 
 @pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, MAX_WAIT)])
-def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: float) -> None:
+def test_retry_after_counts_within_limits(asked: float, waited: float) -> None:
     later = api_error(429)
     later.retry_after = asked
     client = ScriptedClient([later, None])
@@ -146,7 +146,7 @@ def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: 
 @pytest.mark.parametrize(
     "answers, ending", [([api_error(500), pod(node="n1")], Ending.BOUND), ([api_error(403)], Ending.REFUSED)]
 )
-def test_a_question_that_is_not_answered_is_told_once_and_one_that_is_forbidden_not_repeated(
+def test_polling_is_logged_once_and_ends_if_forbidden(
     answers: list[Pod | Exception], ending: Ending, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = ScriptedClient([api_error(409)], [LOST, *answers])
@@ -184,7 +184,7 @@ def test_binds_to_one_node_go_one_after_the_other_and_those_to_others_at_the_sam
     in_virtual_time(story())
 
 
-def test_who_comes_later_waits_for_one_in_trouble_on_the_same_node() -> None:
+def test_a_later_bind_waits_for_a_failing_one_on_its_node() -> None:
     async def story() -> None:
         client = ScriptedClient([LOST, None])
         binder = binder_of(client)
@@ -204,7 +204,7 @@ def test_no_more_than_so_many_at_once() -> None:
     in_virtual_time(story())
 
 
-def test_who_waits_for_the_next_try_keeps_nobody_from_binding_elsewhere() -> None:
+def test_a_bind_that_waits_for_a_retry_does_not_block_other_nodes() -> None:
     async def story() -> None:
         client = ScriptedClient([api_error(500), None])
         binder = binder_of(client, at_once=1)
@@ -245,7 +245,7 @@ def test_when_one_of_a_gang_is_refused_for_good_those_not_sent_yet_are_not_sent(
     assert [name for _, name, _ in client.sent] == ["a", "bad"]
 
 
-def test_one_that_waits_for_its_next_try_hears_at_once_that_its_gang_is_given_up() -> None:
+def test_a_waiting_retry_ends_when_its_gang_is_given_up() -> None:
     later = api_error(503)
     later.retry_after = 4.0
     client = RefusingOne([later], seconds=1.0, found=[pod()])
@@ -266,7 +266,7 @@ def test_one_that_may_be_bound_goes_on_until_that_is_certain_though_its_gang_is_
     assert [each.ending for each in outcomes] == [Ending.BOUND, Ending.REFUSED]
 
 
-def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() -> None:
+def test_the_first_and_the_final_refusal_of_a_gang_are_reported() -> None:
     heard: list[tuple[str, str]] = []
     client = ScriptedClient([api_error(500), api_error(500), api_error(403)], [pod()])
 
@@ -282,7 +282,7 @@ def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() 
     assert heard == [("first", "a"), ("end", "a")]
 
 
-def test_one_that_is_cancelled_while_it_waits_harms_nobody() -> None:
+def test_cancelling_a_waiting_bind_does_not_affect_others() -> None:
     async def story() -> None:
         client = ScriptedClient(seconds=1.0)
         binder = binder_of(client)

@@ -127,7 +127,7 @@ def test_a_gang_that_begins_anew_under_its_pod_group_is_complete_since_then() ->
     assert [started(body) for body in written(story)] == [["1970-01-01T00:00:00Z"], ["1970-01-01T00:00:10Z"]]
 
 
-def test_pods_beyond_need_that_wait_are_told_of_and_the_gang_is_no_less_complete() -> None:
+def test_extra_pods_that_wait_do_not_make_a_gang_incomplete() -> None:
     async def story(gangs: GangStatusWriter) -> None:
         gangs.still_complete(group(phase="Scheduled"), MemberCounts(3, 2, 2), "1 more wait: no room")
 
@@ -170,7 +170,7 @@ def test_one_pod_is_counted_as_one() -> None:
     assert body["status"]["message"] == "1 pod has a node, 1 runs"
 
 
-def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
+def test_a_pod_group_without_pods_gets_a_status_only_if_it_had_some() -> None:
     async def never(gangs: GangStatusWriter) -> None:
         gangs.no_pods(group())
 
@@ -183,7 +183,7 @@ def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
     assert shown(written(before_it_was_complete)) == [("Waiting", "1 0 0"), ("Waiting", "0 0 0")]
 
 
-def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_write_is_logged_and_repeated_with_the_next_change(caplog: pytest.LogCaptureFixture) -> None:
     answers = [api_error(404), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
 

@@ -35,7 +35,7 @@ LABEL = "bayplan.io/pod-group"
     ],
     ids=["a level", "Kueue's level", "a gang", "nothing", "no gang", "in a gang already", "made by nobody"],
 )
-def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool) -> None:
+def test_pods_that_ask_for_a_group(metadata: dict[str, object], expected: bool) -> None:
     assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
 
 
@@ -51,7 +51,7 @@ def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool)
     ],
     ids=["nothing said", "a level", "alone", "an unknown word", "in a gang already", "made by nobody"],
 )
-def test_who_waits_for_a_look(metadata: dict[str, object], expected: bool) -> None:
+def test_pods_that_wait_for_a_grouper(metadata: dict[str, object], expected: bool) -> None:
     assert awaits_look(pod_of(job(), 0, **metadata)) is expected
 
 
@@ -76,7 +76,7 @@ class Reports:
         return cast("Announcer", self)
 
 
-def test_pods_of_ours_that_wait_are_told() -> None:
+def test_our_waiting_pods_are_reported() -> None:
     reports = Reports()
     told = reports.waiting
     elsewhere = GroupedElsewhere(["bayplan"], asks_for_group, reports.as_announcer(), lambda: 0.0)
@@ -104,7 +104,7 @@ ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
     ],
     ids=["deleted", "grouped", "alone", "bound", "deleted while nobody watched"],
 )
-def test_what_was_to_be_said_about_one_that_waits_no_longer_is_dropped(news: News) -> None:
+def test_reports_on_pods_that_no_longer_wait_are_withdrawn(news: News) -> None:
     reports = Reports()
     elsewhere = GroupedElsewhere(["bayplan"], awaits_look, reports.as_announcer(), lambda: 0.0)
     elsewhere.take(PODS, Listed([ASKS], "1", []))

@@ -54,7 +54,7 @@ def made_room(*names: str) -> list[str]:
     return [f"event Pod {name}, GangReleased: {text}" for name in names]
 
 
-def test_pods_that_were_deleted_are_told_and_counted() -> None:
+def test_deleted_pods_are_reported_and_counted() -> None:
     gang = Releasing()
     assert gang.release() == Released((A, B, C))
     assert gang.heard.lines == made_room("a", "b", "c")
@@ -62,7 +62,7 @@ def test_pods_that_were_deleted_are_told_and_counted() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_one_that_has_left_before_is_nothing_to_talk_about(status: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_pods_that_are_already_gone_are_not_reported(status: int, caplog: pytest.LogCaptureFixture) -> None:
     gang = Releasing(b=[api_error(status)])
     assert gang.release() == Released((A, B, C))
     assert gang.heard.lines == made_room("a", "c")
@@ -71,9 +71,7 @@ def test_one_that_has_left_before_is_nothing_to_talk_about(status: int, caplog: 
 
 
 @pytest.mark.parametrize("trouble", [api_error(503), api_error(429), Unreachable("nobody answers")])
-def test_trouble_that_time_heals_is_waited_for_and_logged_once(
-    trouble: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_transient_errors_are_retried_and_logged_once(trouble: Exception, caplog: pytest.LogCaptureFixture) -> None:
     gang = Releasing(b=[trouble] * 5)
     assert gang.release() == Released((A, B, C))
     assert gang.client.deleted == ["a", "b", "c"]
@@ -81,7 +79,7 @@ def test_trouble_that_time_heals_is_waited_for_and_logged_once(
     assert messages == ["failed to delete pod, retrying", "released gang"]
 
 
-def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
+def test_without_permission_all_pods_keep_their_nodes_with_one_event(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gang = Releasing(a=[api_error(403)] * 2)
@@ -93,7 +91,7 @@ def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
     assert [record.message for record in caplog.records] == ["not allowed to release gang"]
 
 
-def test_who_loses_the_lease_deletes_nobody_more() -> None:
+def test_without_the_lease_no_more_pods_are_deleted() -> None:
     gang = Releasing()
     assert gang.release(lambda: len(gang.client.deleted) < 2) == Released((A, B))
     assert gang.client.deleted == ["a", "b"]

@@ -68,7 +68,7 @@ def gang_of(decides: Dispatcher, *names: str) -> None:
         decides.set_pod(pod(name, 5, gang="train"), 0)
 
 
-def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_other_binds_end() -> None:
+def test_a_permanent_refusal_is_reported_on_the_gang_at_once() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
         Refusing({"b": api_error(403)}),
@@ -89,7 +89,7 @@ def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_
     assert client.sent == ["a", "b"]
 
 
-def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> None:
+def test_the_first_refusal_of_a_retried_member_is_reported_at_once() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
         Refusing({"b": api_error(500)}),
@@ -105,7 +105,7 @@ def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> 
     assert [line for line in heard.lines if line.startswith("event")] == ["event b: binding failed, retrying: no"]
 
 
-def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binds_that_wait_for_a_retry_are_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
     decides, client = dispatcher("n1", "n2"), Refusing({"a": api_error(500)})
 
@@ -122,7 +122,7 @@ def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pyt
     in_virtual_time(story())
 
 
-def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
+def test_a_bug_in_a_bind_frees_the_room_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     decides, heard = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}), Listening()
@@ -147,7 +147,7 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
     assert any("binding of pod b failed: internal error: ValueError: unforeseen" in line for line in heard.lines)
 
 
-def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_again() -> None:
+def test_a_refused_pod_with_an_unreadable_answer_is_retried() -> None:
     class Garbled(Refusing):
         async def get(self, resource: object, name: str, namespace: str) -> Pod:
             raise msgspec.ValidationError("unforeseen of this")
@@ -169,7 +169,7 @@ def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_aga
     assert list(decides.state.pods) == ["ml/a"]
 
 
-def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the_answer() -> None:
+def test_waiting_time_is_known_if_the_watch_outruns_the_answer() -> None:
     decides = dispatcher("n1")
     client = Refusing(on_bind=lambda name, node: decides.set_pod(on_node(pod(name), node), now()))
 
@@ -186,7 +186,7 @@ def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the
     assert 'bayplan_binds_total{result="bound"} 1.0' in text
 
 
-def test_a_wall_clock_that_is_set_back_changes_nothing() -> None:
+def test_setting_the_wall_clock_back_changes_nothing() -> None:
     wall, passed = [1000.0], [5.0]
     clock = steady_clock(lambda: wall[0], lambda: passed[0])
     assert clock() == 1000.0

@@ -59,7 +59,7 @@ async def until(so: Callable[[], bool]) -> None:
 
 
 @asynchronous
-async def test_who_lives_and_who_has_ended() -> None:
+async def test_alive_and_ended_pods() -> None:
     async with ScriptedServer() as server:
         server.answers(
             "GET",
@@ -114,7 +114,7 @@ async def test_a_pod_that_had_ended_and_is_not_listed_again_was_deleted() -> Non
 
 
 @asynchronous
-async def test_without_the_right_one_line_is_said_and_nothing_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_permission_one_line_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "bayplan")
     async with ScriptedServer() as server:
         server.answers("GET", PODS, refusal(403, "Forbidden"))
@@ -136,7 +136,7 @@ async def test_a_right_that_was_asked_for_and_is_missing_is_a_trouble_until_it_i
 
 
 @asynchronous
-async def test_a_right_that_is_taken_away_takes_what_was_known_with_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_revoking_the_permission_drops_known_pods(caplog: pytest.LogCaptureFixture) -> None:
     forbidden = refusal(403, "Forbidden")
     async with ScriptedServer() as server:
         server.answers(
@@ -155,7 +155,7 @@ async def test_a_right_that_is_taken_away_takes_what_was_known_with_it(caplog: p
 
 
 @asynchronous
-async def test_an_agent_that_may_list_and_not_watch_knows_what_it_lists() -> None:
+async def test_an_agent_that_may_only_list_knows_listed_pods() -> None:
     async with ScriptedServer() as server:
         forbidden = refusal(403, "Forbidden")
         once, again = listing([pod("a", "Running")]), listing([pod("b", "Running")])
