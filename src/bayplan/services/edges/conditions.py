@@ -1,20 +1,20 @@
 """The condition `PodScheduled=False` on waiting pods, for autoscalers and `kubectl describe`.
 
-The API server itself writes `PodScheduled=True` with the bind.
+The API server itself writes `PodScheduled=True` with the bind. `apply_status` writes the status of other objects.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.resources import PODS
+from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.visible import visible
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.outbox import Outbox, OutboxWriter
 
@@ -84,6 +84,20 @@ class ConditionWriter(OutboxWriter[_PodCondition]):
             pod = await self._client.get(PODS, metadata.name, metadata.namespace)
             if pod.spec.node_name or pod.metadata.uid != metadata.uid:
                 return
+
+
+async def apply_status(
+    client: KubeClient, resource: Resource[Any], metadata: Metadata, status: Mapping[str, Any], field_manager: str
+) -> None:
+    """Apply the status of one object server-side; its uid keeps it from a successor of the same name."""
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
+        "status": status,
+    }
+    where = (resource, metadata.name, body, metadata.namespace)
+    await client.patch(*where, subresource="status", kind="apply", field_manager=field_manager, force=True)
 
 
 def _condition_of(pod: Pod) -> tuple[str, str] | None:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
@@ -22,6 +21,7 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import POD_GROUPS, PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.services.edges.conditions import apply_status, timestamp
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import (
     NO_CONDITION,
@@ -151,31 +151,10 @@ class PodGroupWriter:
             return
         self._noted[metadata.uid] = wanted
         try:
-            await self._note(written, message, holds=holds)
+            status = {"conditions": [condition(message, timestamp(self._clock()), holds=holds)]}
+            await _unless_gone(apply_status(self._client, POD_GROUPS, metadata, status, POD_GROUPER))
         finally:
             self._noted.pop(metadata.uid, None)
-
-    async def _note(self, written: PodGroup, message: str, *, holds: bool) -> None:
-        metadata = written.metadata
-        since = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        body = {
-            "apiVersion": POD_GROUPS.api_version,
-            "kind": POD_GROUPS.kind,
-            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
-            "status": {"conditions": [condition(message, since, holds=holds)]},
-        }
-        await _unless_gone(
-            self._client.patch(
-                POD_GROUPS,
-                metadata.name,
-                body,
-                metadata.namespace,
-                subresource="status",
-                kind="apply",
-                field_manager=POD_GROUPER,
-                force=True,
-            )
-        )
 
     async def delete(self, key: str, written: AnyPodGroup) -> None:
         """Delete a PodGroup, by uid."""

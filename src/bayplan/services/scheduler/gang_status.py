@@ -10,9 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -22,7 +19,8 @@ from bayplan.dispatch.actions import GANG, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.services.edges.bounded_dict import BoundedDict
-from bayplan.services.edges.outbox import Outbox
+from bayplan.services.edges.conditions import apply_status, timestamp
+from bayplan.services.edges.outbox import Outbox, OutboxWriter
 
 logger = logging.getLogger(__name__)
 
@@ -120,11 +118,11 @@ class _Status:
     was_complete: bool
 
 
-class GangStatusWriter:
+class GangStatusWriter(OutboxWriter[_Status]):
     """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(group, message, counts)`."""
 
     def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
-        self.outbox = Outbox(self._send, rate=rate)
+        super().__init__(Outbox(self._send, rate=rate))
         self._client = client
         self._clock = clock
         # The last write for each PodGroup, by uid; the watch shows it later.
@@ -173,45 +171,21 @@ class GangStatusWriter:
         document = dialect.status_of(progress)
         if not document or (says(before, document, dialect.conditions) and not anew):
             return
-        now = datetime.fromtimestamp(self._clock(), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = _Status(group, with_times(document, {} if anew else before, now), progress.was_complete)
+        dated = with_times(document, {} if anew else before, timestamp(self._clock()))
+        status = _Status(group, dated, progress.was_complete)
         if self.outbox.put(key_of(group), status):
             self._written[group.metadata.uid] = status
 
     async def _send(self, status: _Status) -> None:
         resource, metadata = dialect_of(status.group).resource, status.group.metadata
         assert resource is not None  # gangs of pods alone have no status
-        body = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
-            "status": status.document,
-        }
         try:
-            await self._client.patch(
-                resource,
-                metadata.name,
-                body,
-                metadata.namespace,
-                subresource="status",
-                kind="apply",
-                field_manager=FIELD_MANAGER,
-                force=True,
-            )
+            await apply_status(self._client, resource, metadata, status.document, FIELD_MANAGER)
         except (ApiError, Unreachable) as error:
             self._written.pop(metadata.uid, None)
             gang = key_of(status.group)
             logger.warning("failed to write gang status", extra={"gang": gang, "problem": str(error)})
             raise
-
-    async def __aenter__(self) -> Self:
-        await self.outbox.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.outbox.__aexit__(kind, error, trace)
 
 
 def _in_words(counts: MemberCounts) -> str:
