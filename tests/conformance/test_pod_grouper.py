@@ -19,8 +19,7 @@ from bayplan.compat.kai.grouping.metadata import (
     KaiSubGroup,
 )
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import InvalidGrouping
-from bayplan.grouping.questions import Answers, Question, Unanswered
+from bayplan.grouping.grouping import Answers, InvalidGrouping, Question, Unanswered
 from bayplan.grouping.raw import Reference, WrongValue, labels_of
 
 if TYPE_CHECKING:

@@ -32,7 +32,8 @@ RACK = "example.com/rack"
 
 def random_case(random: Random, *, gangs: bool) -> Case:
     """A small full cluster; every pod fits in its zone."""
-    nodes, pods = [], []
+    nodes: list[Case] = []
+    pods: list[Case] = []
     for number in range(random.randint(1, 4 if gangs else 3)):
         policy = random.choice(("none", "single-numa-node", "single-numa-node"))
         zones = [
@@ -83,8 +84,8 @@ def sets_of_victims(case: Case) -> Iterator[list[Case]]:
 
 
 def surplus_of(case: Case, gang: str) -> int:
-    running = sum(pod["gang"] == gang and not pod["leaving"] for pod in case["pods"])
-    return min(int(case["surplus"][gang]), running)
+    running = [pod for pod in case["pods"] if pod["gang"] == gang and not pod["leaving"]]
+    return min(int(case["surplus"][gang]), len(running))
 
 
 def slots(case: Case, node: Case, gone: set[str]) -> int:
@@ -104,13 +105,14 @@ def slots(case: Case, node: Case, gone: set[str]) -> int:
     ]
     if node["policy"] == "none":
         left = [{kind: sum(zone[kind] for zone in left) for kind in ("cpu", "gpu")}]
-    return sum(min(zone[kind] // asked[kind] for kind in ("cpu", "gpu") if asked[kind]) for zone in left)
+    kinds = [kind for kind in ("cpu", "gpu") if asked[kind]]
+    return sum(min(int(zone[kind]) // int(asked[kind]) for kind in kinds) for zone in left)
 
 
 def fits(case: Case, gone: set[str]) -> bool:
     by_node = {node["name"]: slots(case, node, gone) for node in case["nodes"]}
     if not case["required"]:
-        return sum(by_node.values()) >= case["count"]
+        return sum(by_node.values()) >= int(case["count"])
     racks = {node["rack"] for node in case["nodes"]}
     return any(
         sum(by_node[node["name"]] for node in case["nodes"] if node["rack"] == rack) >= case["count"] for rack in racks

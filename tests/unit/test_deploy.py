@@ -27,8 +27,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.objective import Goal
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
-from bayplan.grouping.expecting import GROUPED
-from bayplan.grouping.group import GroupingSettings
+from bayplan.grouping.group import GROUPED, GroupingSettings
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
 from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, Resource

@@ -214,7 +214,7 @@ def _about_gang(outcome: GangOutcome, output: str) -> int:
 
 def _on_one_node(session: ClusterSession, pod: Pod, node: str, output: str) -> int:
     from bayplan.cluster.state import pod_key
-    from bayplan.explain.node_verdict import node_verdict_document, node_verdict_text
+    from bayplan.explain.pod_view import node_verdict_document, node_verdict_text
     from bayplan.gangs.closeness import unbound
     from bayplan.scheduling.answers import ClassAnswers
     from bayplan.scheduling.relations import answer_for, incoming_pod

@@ -1,4 +1,5 @@
 """Configuration files into profiles and settings.
 
-A KubeSchedulerConfiguration or Volcano's own configuration comes in; profiles, service settings and remarks go out. Start reading at `configuration.py`.
+A KubeSchedulerConfiguration or Volcano's own configuration comes in; profiles, service settings and remarks go out.
+Start at `configuration.py`.
 """

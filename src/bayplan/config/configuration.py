@@ -1,10 +1,10 @@
 """Profiles from a `KubeSchedulerConfiguration` file, the same one kube-scheduler takes.
 
-In comes the decoded document of `--config FILE`, out go profiles by `schedulerName` and, for a scheduler that runs, `ServiceSettings`
-(`config/service_settings.py`). Plugins are enabled and disabled as upstream does it: `multiPoint` first, then `filter` and `score`, with `*` to
-disable everything; weights come from `score` (or `multiPoint`). Where `numa-aware` is to answer as Volcano does, `NodeResourceTopologyMatch` is off
-unless it is switched on by name. Arguments of `NodeResourceTopologyMatch` are scheduler-plugins' own. Unknown fields
-are refused with their path; plugins that bayplan does not have are named in one message. A configuration of Volcano makes one profile (`bayplan.compat`).
+The decoded document of `--config FILE` comes in; profiles by `schedulerName` and `ServiceSettings`
+(`service_settings.py`) go out. Plugins are enabled and disabled as upstream: `multiPoint` first, then `filter` and
+`score`; `*` disables all. If `numa-aware` answers as Volcano does, `NodeResourceTopologyMatch` is off unless enabled by
+name. Unknown fields are rejected with their path; unknown plugins are listed in one message. Volcano's configuration
+makes one profile (`bayplan.compat`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from bayplan.plugins.registry import (
 )
 from bayplan.plugins.volcano_numa_aware import AS_VOLCANO_ALONE, NumaAware, PolicyGate, answers_as_volcano
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
-from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.profile import PreemptionMode, Profile
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_NAME = "bayplan"
 # Weighted scores of all plugins must fit an int32 column.
 LARGEST_WEIGHT = 1_000_000
-# kube-scheduler's other plugins: a file written for it may switch them off. Any other unknown name is a slip.
+# kube-scheduler's other plugins, which a file can disable. Any other unknown name is an error.
 NEVER_ON = {
     "*",
     "AzureDiskLimits",
@@ -69,32 +69,31 @@ NEVER_ON = {
 }
 
 
-# What these do is built in, so a file that switches everything off and these on again gets what it means.
+# Built in: a file can disable everything and enable these again.
 ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
-# These may be named, and change nothing.
-WITHOUT_EFFECT = {"DefaultPreemption": "bayplan evicts nobody"}
+DEFAULT_PREEMPTION = "DefaultPreemption"
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be used; the message names the field."""
+    """An unusable configuration; the message names the field."""
 
 
 class PluginEntry(Strict, frozen=True):
-    """A plugin by name; the weight counts where it scores."""
+    """A plugin by name; the weight counts if it scores."""
 
     name: str
     weight: int = 0
 
 
 class PluginSet(Strict, frozen=True):
-    """What is switched on and off at one extension point."""
+    """Plugins enabled and disabled at one extension point."""
 
     enabled: tuple[PluginEntry, ...] = ()
     disabled: tuple[PluginEntry, ...] = ()
 
 
 class PluginSets(Strict, frozen=True):
-    """Extension points. Those that bayplan does not have are accepted, because upstream files name them."""
+    """Extension points. Those that bayplan lacks are accepted, because upstream files name them."""
 
     multi_point: PluginSet = PluginSet()
     filter: PluginSet = PluginSet()
@@ -125,10 +124,11 @@ class ProfileConfig(Strict, frozen=True):
     plugins: PluginSets = PluginSets()
     plugin_config: tuple[PluginConfig, ...] = ()
     percentage_of_nodes_to_score: int | None = None
+    preemption: str | bool | None = None
 
 
 class SchedulerConfiguration(ServiceFields, frozen=True):
-    """The file: profiles, and what a scheduler that runs is told beside them."""
+    """The file: profiles, and the settings of a running scheduler."""
 
     api_version: str = API_VERSION
     kind: str = "KubeSchedulerConfiguration"
@@ -146,12 +146,12 @@ class Configuration:
 
 
 def profiles_of(raw: object) -> dict[str, Profile]:
-    """Profiles of a decoded configuration document, for commands that only judge."""
+    """The profiles of a decoded configuration document, for commands."""
     return configuration_of(raw).profiles
 
 
 def configuration_of(raw: object) -> Configuration:
-    """Everything that a decoded configuration document says; other systems' own are taken as well."""
+    """Everything in a decoded configuration document, also of other systems."""
     reader = _foreign_reader(raw)
     if reader is not None:
         try:
@@ -175,7 +175,7 @@ def configuration_of(raw: object) -> Configuration:
 
 
 def _foreign_reader(raw: object) -> Any:
-    """The reader of another system's configuration that recognizes a document; None if it is kube-scheduler's, or nobody's."""
+    """The reader of another system's configuration that recognizes a document; None if there is none."""
     if isinstance(raw, dict) and raw.get("kind") == KIND:
         return None
     readers = (compat(CONFIGURATION, name) for name in compat_names(CONFIGURATION))
@@ -196,13 +196,9 @@ def _profiles(configuration: SchedulerConfiguration) -> dict[str, Profile]:
 def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]) -> Iterator[str]:
     """What is accepted and changes nothing."""
     for index, (written, profile) in enumerate(zip(configuration.profiles, profiles.values(), strict=False)):
-        points = (written.plugins.multi_point, written.plugins.post_filter)
-        named = {entry.name for point in points for entry in point.enabled} | {
-            entry.name for entry in written.plugin_config
-        }
-        for name, why in WITHOUT_EFFECT.items():
-            if name in named:
-                yield f"profiles[{index}]: {name} changes nothing: {why}"
+        if any(entry.name == DEFAULT_PREEMPTION for entry in written.plugin_config):
+            all_nodes = "all nodes are looked at, in the order of what victims there cost at least"
+            yield f"profiles[{index}]: arguments of {DEFAULT_PREEMPTION} change nothing: {all_nodes}"
         ignored = profile.topology.arguments.without_effect if profile.topology is not None else ()
         if ignored:
             arguments = f"profiles[{index}]: {', '.join(ignored)} of {TOPOLOGY_MATCH}"
@@ -250,13 +246,28 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         for scored in scores_of(_scoring(plugins[name]), weight or usual[name])
     )
     _refuse_multiplied_weights(scoring, where)
-    return Profile(written.scheduler_name, tuple(plugins[name] for name in filters), scoring)
+    chosen = tuple(plugins[name] for name in filters)
+    return Profile(written.scheduler_name, chosen, scoring, _preemption(written, where))
+
+
+def _preemption(written: ProfileConfig, where: str) -> PreemptionMode:
+    """The mode; if none is written, On where the file enables `DefaultPreemption` by name. YAML 1.1 reads `On` as true."""
+    points = (written.plugins.multi_point, written.plugins.post_filter)
+    if written.preemption is None:
+        named = any(entry.name == DEFAULT_PREEMPTION for point in points for entry in point.enabled)
+        return PreemptionMode.ON if named else PreemptionMode.OFF
+    if isinstance(written.preemption, bool):
+        return PreemptionMode.ON if written.preemption else PreemptionMode.OFF
+    modes = {mode.value: mode for mode in PreemptionMode}
+    if written.preemption not in modes:
+        raise ConfigurationError(f"{where}.preemption: {written.preemption!r} must be one of {', '.join(modes)}")
+    return modes[written.preemption]
 
 
 def _keep_where_it_belongs(
     name: str, plugin: object, filters: dict[str, int], scores: dict[str, int], where: str
 ) -> None:
-    """A plugin of another package stays among the filters if it filters, and among the scores if it scores."""
+    """Keep a plugin of another package among the filters if it filters, and among the scores if it scores."""
     if not isinstance(plugin, FilterPlugin | ScorePlugin):
         raise ConfigurationError(f"{where}: plugin {name} of another package neither filters nor scores")
     if not isinstance(plugin, FilterPlugin):
@@ -266,19 +277,19 @@ def _keep_where_it_belongs(
 
 
 def _named(written: ProfileConfig) -> list[str]:
-    """The plugins that a profile switches on or configures by name."""
+    """The plugins that a profile enables or configures by name."""
     points = (written.plugins.multi_point, written.plugins.filter, written.plugins.score)
     enabled = [entry.name for point in points for entry in point.enabled]
     return enabled + [entry.name for entry in written.plugin_config]
 
 
 def _is_named(written: ProfileConfig, name: str) -> bool:
-    """Whether a profile switches a plugin on or configures it by name."""
+    """True if a profile enables or configures a plugin by name."""
     return name in _named(written)
 
 
 def _scoring(plugin: FilterPlugin) -> ScorePlugin:
-    """The plugin as a score: those that only filter are not among the scores."""
+    """The plugin as a score; None if it only filters."""
     assert isinstance(plugin, ScorePlugin)
     return plugin
 
@@ -286,7 +297,7 @@ def _scoring(plugin: FilterPlugin) -> ScorePlugin:
 def _enabled(
     everywhere: PluginSet, here: PluginSet, usual: tuple[str, ...], on_request: tuple[str, ...]
 ) -> dict[str, int]:
-    """Names and weights at one extension point: defaults, then what is switched off, then what is switched on."""
+    """Names and weights at one extension point: defaults, minus disabled, plus enabled."""
     known = (*usual, *on_request)
     weights = dict.fromkeys(usual, 0)
     for plugins in (everywhere, here):
@@ -309,7 +320,7 @@ def _refuse_absurd_weights(written: ProfileConfig, where: str) -> None:
 
 
 def _refuse_multiplied_weights(scoring: tuple[tuple[ScorePlugin, int], ...], where: str) -> None:
-    """numa-aware has a weight among its arguments, and the profile's counts on top of it."""
+    """Reject a weight in the profile if numa-aware's arguments have one: they would multiply."""
     for plugin, weight in scoring:
         if isinstance(plugin, NumaAware) and plugin.settings.weight * weight > LARGEST_WEIGHT:
             product = f"weight {plugin.settings.weight} in its arguments times weight {weight}"
@@ -324,7 +335,7 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         if entry.name not in NEVER_ON
     ]
     known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
-    accepted = {*known, *ALWAYS_ON, *WITHOUT_EFFECT}
+    accepted = {*known, *ALWAYS_ON, DEFAULT_PREEMPTION}
     unknown = sorted(
         {name for name in [*_named(written), *switched_off] if name not in accepted and not is_added(name)}
     )

@@ -1,9 +1,9 @@
-"""The parts of a `KubeSchedulerConfiguration` that are not about judging nodes: connection, leader election, backoff.
+"""Connection, leader election and backoff of a `KubeSchedulerConfiguration`.
 
-In come the fields as written (`config/configuration.py` decodes the whole file), out goes `ServiceSettings`, with the defaults filled in and
-durations in seconds; the running scheduler is built from it. Fields and rules are kube-scheduler's. Two defaults are not: the lease is called
-`bayplan`, so that both schedulers can run side by side, and the client may send far more than 50 requests a second, because that would limit
-binding. What is accepted but changes nothing here is said in `notices`; what would be missed is refused.
+Fields as written come in (`configuration.py` decodes the file); `ServiceSettings` with defaults and seconds go out.
+Fields and rules are kube-scheduler's, except two defaults. The lease is named `bayplan`, so that both schedulers can
+run. The client can send far more than 50 requests a second, which would limit binding. `notices` lists fields without
+effect; fields that would be missed are rejected.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-
 
 
 class Strict(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """Base of all structs of a configuration file: a field that does not exist is an error."""
+    """Base of all structs of a configuration file: an unknown field is an error."""
 
 
 class LeaderElectionFields(Strict, frozen=True):
-    """Who of several schedulers is at work; durations in Go's form."""
+    """Leader election; durations in Go's form."""
 
     leader_elect: bool = True
     lease_duration: str = "15s"
@@ -45,7 +45,7 @@ class LeaderElectionFields(Strict, frozen=True):
 
 
 class ClientConnectionFields(Strict, frozen=True):
-    """How to reach the API server and how much to ask of it; bayplan always speaks JSON."""
+    """How to reach the API server, and rate limits; bayplan always uses JSON."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -55,7 +55,7 @@ class ClientConnectionFields(Strict, frozen=True):
 
 
 class ServiceFields(Strict, frozen=True):
-    """The fields of the file that concern a scheduler which runs."""
+    """The fields of a running scheduler."""
 
     leader_election: LeaderElectionFields = LeaderElectionFields()
     client_connection: ClientConnectionFields = ClientConnectionFields()
@@ -83,7 +83,7 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """The connection as it is made; a `qps` of 0 means that the client does not hold itself back."""
+    """The effective connection; a `qps` of 0 means no client-side rate limit."""
 
     kubeconfig: str | None
     qps: float
@@ -92,7 +92,7 @@ class ClientConnection:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """What a running scheduler is told beside its profiles."""
+    """The settings of a running scheduler beside its profiles."""
 
     leader_election: LeaderElection
     client: ClientConnection
@@ -102,9 +102,9 @@ class ServiceSettings:
 
 
 def service_settings(written: ServiceFields) -> ServiceSettings:
-    """The settings with defaults and in seconds; raises `ArgumentError`, which begins with the field's path."""
+    """The settings with defaults, in seconds. Raises `ArgumentError`, which begins with the field's path."""
     if written.extenders:
-        raise ArgumentError("extenders: not supported: bayplan judges nodes by itself and asks nobody")
+        raise ArgumentError("extenders: not supported: bayplan evaluates nodes itself")
     _check_backoff(written)
     return ServiceSettings(
         leader_election=_leader_election(written.leader_election),
@@ -178,7 +178,7 @@ def _positive_duration(text: str, field: str) -> float:
 
 
 def _client_connection(written: ClientConnectionFields) -> ClientConnection:
-    """As in client-go, 0 stands for the default and a negative `qps` for no limit."""
+    """As in client-go, 0 means the default and a negative `qps` no limit."""
     if not math.isfinite(written.qps):
         raise ArgumentError(f"clientConnection.qps: {written.qps} is not allowed: must be a number")
     if written.burst < 0:
@@ -187,12 +187,12 @@ def _client_connection(written: ClientConnectionFields) -> ClientConnection:
     if written.qps < 0:
         return ClientConnection(kubeconfig, qps=0.0, burst=1)
     qps = written.qps or DEFAULT_QPS
-    # A burst below one request would let nothing through; upstream's default is twice the rate.
+    # A burst below one request would block everything; upstream's default is twice the rate.
     return ClientConnection(kubeconfig, qps, written.burst or (max(1, int(2 * qps)) if written.qps else DEFAULT_BURST))
 
 
 def _notices(written: ServiceFields) -> list[str]:
-    """Sentences about what is accepted and changes nothing."""
+    """Sentences about fields without effect."""
     notices = []
     if written.parallelism is not None:
         if written.parallelism < 1:
@@ -215,6 +215,6 @@ def _notices(written: ServiceFields) -> list[str]:
 
 
 def check_percentage(percentage: int | None, field: str) -> None:
-    """Refuses what is no percentage; the number itself changes nothing, because bayplan looks at every node."""
+    """Reject an invalid percentage. The value has no effect: bayplan evaluates every node."""
     if percentage is not None and not 0 <= percentage <= 100:
         raise ArgumentError(f"{field}: {percentage} is not allowed: must be 0 to 100")

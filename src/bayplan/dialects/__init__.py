@@ -1,1 +1,1 @@
-"""Gangs as other systems write them, one file each, read into the one `Gang` that bayplan places. Start reading at `dialects/dialect.py`."""
+"""Readers of each system's gangs, one folder each. They make the `Gang` that bayplan places. Start at `dialect.py`."""

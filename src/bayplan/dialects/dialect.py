@@ -1,8 +1,8 @@
-"""What a dialect is: one way of writing gangs, as a handful of pure functions.
+"""A dialect: one system's way of writing gangs, as a few pure functions.
 
-Each system has an object for a group and a way in which pods name it. A dialect says which group a pod names, makes a `Gang` of the group and the
-pods that name it, or says what is still waited for (`Incomplete`), and tells in one sentence each what the object asks for that bayplan does not
-do. `dialects/registry.py` lists them all; `dispatch/roster.py` asks them.
+A dialect says which group a pod names, and makes a `Gang` of the group object and its pods, or an `Incomplete` that
+says what is missing. It also lists what the object requests and bayplan does not support. `registry.py` lists all
+dialects; `dispatch/roster.py` calls them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayplan.kube.resources import Resource
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, levels_meant
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 
-# On a group object that cannot name a Topology itself.
+# Annotation of a group object without a field for its Topology.
 TOPOLOGY = "bayplan.io/topology"
 
 W = TypeVar("W")
@@ -29,25 +29,27 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True)
 class Dialect(Generic[W]):
-    """One way of writing gangs. `written_as` is the wire struct of its group object, None if pods alone make a group."""
+    """One way of writing gangs; `written_as` is the wire struct of its group object, None if it has none."""
 
     name: str
     written_as: type[W] | None
-    # The name of the group that a pod names, in the pod's namespace; empty if it names none.
+    # The group that a pod names, in the pod's namespace; empty if it names none.
     group_named: Callable[[Pod], str]
     gang_of: Callable[[W, Sequence[Pod], Topologies], Gang | Incomplete]
-    # What the object asks for and does not get, one sentence each.
+    # What the object requests without effect, one sentence each.
     remarks: Callable[[W], tuple[str, ...]] = lambda _: ()
-    # True if the object itself says that the gang has been complete.
+    # True if the object's status shows that the gang has been complete.
     was_complete: Callable[[W], bool] = lambda _: False
+    # How many members must keep running; None if the gang can only be evicted as a whole.
+    least_running: Callable[[W], int | None] = lambda _: None
     # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
     status_of: Callable[[Progress], Document] = lambda _: {}
     conditions: tuple[str, ...] = ()
-    # Where the API server keeps these objects.
+    # The API resource of the group object.
     resource: Resource[Any] | None = None
 
     def key(self, name: str) -> str:
-        """A gang's key in the roster, from `namespace/name`: two dialects may have groups of one name."""
+        """A gang's key in the roster, from `namespace/name`, unique across dialects."""
         return name if self.name == OWN else f"{self.name} {name}"
 
 
@@ -60,15 +62,15 @@ def full_name(metadata: Metadata) -> str:
 
 
 def as_others_prefer(whole: Group) -> Objective:
-    """The order of goals of a gang in Kueue's or KAI's words: a preferred level means the lowest common domain first there."""
+    """The objective of Kueue's and KAI's gangs: a preferred level asks for the lowest common domain."""
     return LOWEST_COMMON_DOMAIN if any(group.preferred for group in whole.every_group()) else USUAL
 
 
 def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:
     """The Topology that these node labels refer to, for dialects that can name labels but no Topology.
 
-    This is the one that an annotation names; else the only one that has all these levels; else, for a single label, a tree of that label
-    alone. Labels that are in several Topologies, or together in none, are an error.
+    This is the one that an annotation names; else the only one with all these levels; else, for a single label, a tree
+    of that label alone. Labels of several Topologies, or together of none, are an error.
     """
     named = (metadata.annotations or {}).get(TOPOLOGY, "")
     if named or not levels:
@@ -89,7 +91,7 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
 
 
 def asked_by_label(topology: str, at: ObjectPath, topologies: Topologies) -> str:
-    """Where a node label is named that is a level of no Topology, and which levels there are; empty if the gang's tree is another."""
+    """Where a gang names a node label that no Topology has, and the known levels; empty for other trees."""
     if not topology.startswith(SINGLE_LABEL):
         return ""
     levels = dict.fromkeys(level for known in topologies.levels.values() for level in known)

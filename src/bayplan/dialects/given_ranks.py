@@ -1,7 +1,7 @@
-"""Invalid ranks that users give to members of gangs by label: not a number, or the number of another member.
+"""Invalid ranks in labels of gang members: not a number, or the rank of another member.
 
-Such a pod is still placed, in the order of its index or its name (`gangs/ranks/ranks.py`). To explain the unexpected rank, this module
-turns waiting pods into problems, which the announcer publishes as events.
+Such a pod is placed in the order of its index or name (`gangs/ranks/ranks.py`). The remarks made here explain that in
+events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Rank = tuple[str, str, int]
 
 
 class GivenRanks:
-    """Who was given which rank, among pods that wait or waited here."""
+    """The ranks given to pods that wait or have waited."""
 
     def __init__(self) -> None:
         self._holders: dict[_Rank, str] = {}
@@ -25,7 +25,7 @@ class GivenRanks:
         self._problems: dict[str, ObjectRemark] = {}
 
     def came(self, key: str, gang: str, pod: Pod) -> list[ObjectRemark]:
-        """A pod that names a gang waits; what is wrong with the rank that it is given."""
+        """Take in a waiting member, and return remarks about its rank."""
         labels = pod.metadata.labels or {}
         if not gang or RANK not in labels:
             return []
@@ -42,7 +42,7 @@ class GivenRanks:
         return self._noted(key, ObjectRemark(at, f'"{number}" is the rank of pod {holder}, too: their names decide'))
 
     def went(self, key: str) -> list[ObjectRemark]:
-        """A pod is gone; what was wrong with its rank."""
+        """Forget a pod, and return the remarks about its rank."""
         rank = self._ranks.pop(key, None)
         if rank is not None:
             del self._holders[rank]

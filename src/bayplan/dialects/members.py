@@ -1,8 +1,7 @@
-"""Sort pods into groups: what all dialects do with the pods that name a group.
+"""Pods of a group: which count as arrived, and which wait, run or have finished.
 
-Failed pods do not count, nor do pods that are being deleted on their nodes: their controllers replace them. The others are sorted by
-rank and divided into waiting, bound and finished pods. A group that needs more pods than have arrived is incomplete, unless it
-`has_begun`.
+Failed pods do not count, nor do bound pods that are being deleted: their controllers replace them. A group that needs
+more pods than have arrived is incomplete, unless it `has_begun`.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from bayplan.kube.wire.core_v1 import Pod
 
 
 def counted(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods that count as arrived, in the order of their ranks: all but those that failed or are about to leave their nodes."""
+    """Pods that count as arrived, by rank: all but failed ones and bound ones that are being deleted."""
     return sorted((pod for pod in pods if _phase(pod) != "Failed" and not _leaves(pod)), key=rank_key)
 
 
 def succeeded(pod: Pod) -> bool:
-    """True if a pod has done its work: it has arrived, but needs no place any more."""
+    """True if a pod has succeeded: it has arrived, but needs no place."""
     return _phase(pod) == "Succeeded"
 
 
@@ -33,15 +32,15 @@ def _leaves(pod: Pod) -> bool:
 
 
 def bound_with_its_gang(pod: Pod) -> bool:
-    """True if bayplan bound a pod as a member of a gang, which it does only when all that the gang needs have arrived."""
+    """True if bayplan bound a pod as a gang member, which requires that all needed members had arrived."""
     return bool(pod.spec.node_name) and RANK in (pod.metadata.annotations or {})
 
 
 def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
-    """True if the gang no longer waits for pods: all were there once and one still is, so the missing ones have ended.
+    """True if the gang no longer waits for pods: all were there once and one still is, so the others have ended.
 
-    All were there if the gang `was_complete`, or if a member was bound with it. Pods that are being deleted do not count: if all of them
-    are, the gang starts over, together.
+    All were there if the gang `was_complete`, or if a member was bound with it. If all pods are being deleted, the gang
+    starts over.
     """
     return any(pod.spec.node_name and not _leaves(pod) and (was_complete or bound_with_its_gang(pod)) for pod in pods)
 
@@ -55,7 +54,7 @@ def group_of(
     preferred: str | None = None,
     slices: tuple[Slices, ...] = (),
 ) -> Group:
-    """A group of these pods of which `least` must have a node in the end; those that run or succeeded have or had theirs."""
+    """A group of which `least` pods must get nodes; running and succeeded pods count."""
     present = [pod for pod in pods if not succeeded(pod)]
     waiting = tuple(pod for pod in present if not pod.spec.node_name)
     running = tuple(pod for pod in present if pod.spec.node_name)
@@ -72,7 +71,7 @@ def group_of(
 
 
 def arrived(here: int, least: int, group: str = "") -> str:
-    """`waits for pods: 3 of 8 have arrived`; an empty text if no pod is missing."""
+    """`waits for pods: 3 of 8 have arrived`; empty if no pod is missing."""
     if here >= least:
         return ""
     return f"waits for pods: {here} of {least}{f' in group {group}' if group else ''} have arrived"

@@ -1,4 +1,4 @@
-"""Keys of annotations that look like ones that are understood, and are none: a misspelt wish must not be lost in silence."""
+"""Misspelt keys of labels and annotations: a typo must not be lost in silence."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from functools import lru_cache
 from itertools import islice
 
 _ALIKE = 0.75
-# Keys of one object that are looked at.
+# The most keys of one object to check.
 MOST_JUDGED = 32
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFamily:
-    """The keys with one prefix that are understood, what else after the prefix tells that one of them is meant, and with what keys begin that are never meant."""
+    """Known keys with one prefix.
+
+    Keys that match `telling` belong to the family; those with prefix `never_meant` do not.
+    """
 
     prefix: str
     known: tuple[str, ...]
@@ -25,14 +28,14 @@ class KeyFamily:
 
 
 def judged(keys: Iterable[str], *families: KeyFamily) -> list[str]:
-    """The keys that begin as those of a family do, the first of very many: finding what was meant takes a while, and an object may have ten thousand."""
+    """The keys with the prefix of a family, at most `MOST_JUDGED`: matching is slow, and there can be ten thousand."""
     prefixes = tuple(family.prefix for family in families)
     return list(islice((key for key in keys if key.startswith(prefixes)), MOST_JUDGED))
 
 
 @lru_cache(maxsize=4096)
 def complaint_about(key: str, family: KeyFamily) -> str:
-    """What to say about a key that was meant to be one of a family; empty if it is one, or has nothing to do with it."""
+    """What is wrong with a key that resembles one of a family; empty if it is valid or unrelated."""
     prefix, known = family.prefix, family.known
     if key in known or not key.startswith(prefix) or (family.never_meant and key.startswith(family.never_meant)):
         return ""

@@ -1,8 +1,8 @@
-"""Labels and annotations of pods that were meant to name a gang, and do not: misspelt keys, labels written as annotations and the reverse.
+"""Labels and annotations that fail to name a gang: misspelt keys, and labels written as annotations or the reverse.
 
-A pod whose key is misspelt stands alone, and its gang waits for it. So every key with a prefix of these systems that resembles one that is read, and every key
-in the wrong map, becomes a `ObjectRemark` of the pod: an event on a cluster, a warning in commands. Keys that those systems know and bayplan does not read are
-listed, so that they are never called misspelt.
+A pod with a misspelt key stands alone, and its gang waits for it. So each key that resembles a known one becomes an
+`ObjectRemark`: an event on a cluster, a warning in commands. Keys that other systems know and bayplan does not read are
+listed, so that they are not called misspelt.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_annotations import DECISION, POLICY
 
 OWN_PREFIX = "bayplan.io/"
-# Everything of bayplan's own that may be on a pod, its owner or its PodGroup.
+# All keys of bayplan's own on pods, owners and PodGroups.
 OWN_FAMILY = KeyFamily(
     OWN_PREFIX,
     (
@@ -107,13 +107,13 @@ READ_FROM_ANNOTATIONS = (
 
 
 def word_problems(pod: Pod) -> list[ObjectRemark]:
-    """Keys of a pod's labels and annotations that have no effect though they were meant to have one."""
+    """Remarks about keys of labels and annotations that seem meant to have an effect, but have none."""
     metadata = pod.metadata
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
     found: list[ObjectRemark] = []
     for field, here, there in (("labels", labels, annotations), ("annotations", annotations, labels)):
         keys = tuple(here)
-        # What very many keys mean is not worth keeping.
+        # Not cached: too large.
         complaints = _complaints if len(keys) <= MOST_JUDGED else _complaints.__wrapped__
         for key, complaint in complaints(field, keys):
             if key not in there:
@@ -124,7 +124,7 @@ def word_problems(pod: Pod) -> list[ObjectRemark]:
 
 @lru_cache(maxsize=4096)
 def _complaints(field: str, keys: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """By key what to say about it; pods of one template have the same keys."""
+    """Keys and what is wrong with them; pods of one template share the answer."""
     misplaced, other = (READ_FROM_ANNOTATIONS, "annotation") if field == "labels" else (READ_FROM_LABELS, "label")
     found = []
     meant = set(judged(keys, *_FAMILIES))

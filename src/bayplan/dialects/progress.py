@@ -1,7 +1,7 @@
-"""How far a gang has come, for the status of its group object. Each dialect writes it in its own terms (`status_of`); here is what they share.
+"""The progress of a gang, from which each dialect writes the status of its group object (`status_of`).
 
-Other controllers and users read these fields, which the scheduler that bayplan replaces used to write. As long as a gang has pods, its status in
-each dialect shows whether it was ever complete: the dialect's `was_complete` knows how.
+Controllers and users read these fields. While a gang has pods, its status shows whether it was ever complete: the
+dialect's `was_complete` reads that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LISTS = ("conditions", "schedulingConditions")
 
 @dataclass(frozen=True, slots=True)
 class MemberCounts:
-    """How many pods a gang has, how many of them have nodes, and how many of those run."""
+    """The number of pods of a gang, of those with nodes, and of those that run."""
 
     members: int = 0
     scheduled: int = 0
@@ -44,7 +44,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a gang has come, how many of its pods are how far, and in words what there is to say about it."""
+    """The phase of a gang, its member counts, and a message."""
 
     phase: Phase
     message: str
@@ -64,7 +64,7 @@ class Progress:
 
     @property
     def was_complete(self) -> bool:
-        """True if all pods that the gang needs had nodes once, and some of it is there still."""
+        """True if the gang has been complete and still has pods."""
         return self.phase in (Phase.COMPLETE, Phase.DEGRADED)
 
     @property
@@ -74,11 +74,11 @@ class Progress:
 
     @property
     def is_partial(self) -> bool:
-        """True if some pods of a gang that was complete have lost their others."""
+        """True if a gang that was complete has lost some of its pods."""
         return self.phase is Phase.DEGRADED and self.counts.scheduled > 0
 
     def condition(self, kind: str, *, holds: bool) -> Document:
-        """A condition, without the moment since when it is as it is."""
+        """A condition without its transition time."""
         return {
             "type": kind,
             "status": "True" if holds else "False",
@@ -88,12 +88,12 @@ class Progress:
 
 
 def has_ended(status: Document) -> bool:
-    """Whether a status describes a gang that was complete once and had no pods left when it was written."""
+    """True if a status describes a gang that was complete and had no pods left."""
     return any(each.get("reason") == _ENDED for each in status.get("conditions") or ())
 
 
 def with_times(document: Document, before: Document, now: str) -> Document:
-    """A status with the moments since when its conditions are as they are: a new message is not a new state."""
+    """A status with transition times; a new message is not a transition."""
     timed = dict(document)
     for name in _LISTS:
         if name in document:
@@ -103,13 +103,13 @@ def with_times(document: Document, before: Document, now: str) -> Document:
 
 
 def _since(moment: str, condition: Document) -> Document:
-    """A condition that is as it is since this moment, which also names the transition where a system wants that."""
+    """A condition with its transition time, and with a transition ID if the system has one."""
     named = {"transitionID": moment} if "transitionID" in condition else {}
     return {**condition, "lastTransitionTime": moment, **named}
 
 
 def says(before: Document, document: Document, conditions: Collection[str]) -> bool:
-    """Whether a status says all of this already; of conditions only those of these types count, and not since when they hold."""
+    """True if a status already has this content; only conditions of these types count, without their times."""
 
     def said(listed: list[Document] | None) -> dict[str, tuple[str, ...]]:
         words = ("status", "reason", "message")

@@ -1,7 +1,7 @@
-"""All dialects, in the order in which they are asked which gang a pod belongs to.
+"""All dialects, in the order in which they are asked for a pod's gang.
 
-bayplan's own label comes first, because it is always deliberate. Kueue comes last, because pods in its pod groups may also name a PodGroup. Dialects that packages add
-(`bayplan.dialects`) come before it.
+bayplan's own label is first, because it is always deliberate. Kueue is last, because its pods can also name a PodGroup.
+Dialects of other packages (`bayplan.dialects`) precede it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _KNOWN: tuple[Dialect[Any], ...] = (
 
 @cache
 def dialects() -> tuple[Dialect[Any], ...]:
-    """Those that bayplan knows, and those that packages add."""
+    """The built-in dialects and those of other packages."""
     added = [load(DIALECTS, name) for name in sorted(registered(DIALECTS))]
     return (*_KNOWN, *added, kueue.DIALECT)
 
 
-# Whatever a cluster may hold that describes a gang.
+# Every built-in group object.
 AnyPodGroup = (
     podgroup_v1alpha1.PodGroup
     | podgroup_v2alpha2.PodGroup
@@ -76,12 +76,12 @@ def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
 
 
 def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
-    """What a group object asks for and does not get, and its fields that have no effect, one sentence each."""
+    """What a group object requests without effect, one sentence each."""
     return (*dialect_of(written).remarks(written), *lost_words(written))
 
 
 def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
-    """The fields and annotations of a group object that have no effect, one sentence each with its path."""
+    """Fields and annotations of a group object without effect, one sentence each with its path."""
     keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
     annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in keys if complaint)
     return (*(written.unread or ()), *annotations)
@@ -90,12 +90,12 @@ def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
 def dialect_of_gang(key: str) -> Dialect[Any]:
     """The dialect of a gang, from its key in the roster."""
     name, _, rest = key.partition(" ")
-    # A name of bayplan's own has no dialect before it, and a dump may have one with a space in it.
+    # Keys of bayplan's own have no dialect prefix, and a name from a dump can contain a space.
     return _by_name().get(name, own.DIALECT) if rest else own.DIALECT
 
 
 def gang_named(pod: Pod) -> str:
-    """The key of the gang that a pod belongs to; empty if it stands alone."""
+    """The key of the gang that a pod names; empty if it names none."""
     for dialect in dialects():
         name = dialect.group_named(pod)
         if name:
@@ -109,6 +109,6 @@ def key_of(written: AnyPodGroup) -> str:
 
 
 def shown(key: str) -> str:
-    """A gang's key in words: `ml/train`, or `ml/train (volcano)`."""
+    """A gang's key for users: `ml/train`, or `ml/train (volcano)`."""
     dialect = dialect_of_gang(key)
     return key if dialect is own.DIALECT else f"{key.partition(' ')[2]} ({dialect.name})"

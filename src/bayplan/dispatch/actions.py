@@ -5,11 +5,16 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.gangs.model import GangDecision, Seat
+from bayplan.gangs.preemption import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 
 # Prefix of the unit key of a gang.
 GANG = "gang "
+
+
+AnyPreemption = Preemption | GangPreemption | NoPreemption
 
 
 class Assignment(Struct, frozen=True):
@@ -37,7 +42,8 @@ class Unschedulable(Struct, frozen=True):
     """A unit has no place now. `reason` says why, or `decision` or `gang` hold the data.
 
     `beyond_need` means that the gang has all pods that it needs, and these would join it. `traceback` is set if a bug
-    prevented the decision.
+    prevented the decision. `preemption` tells which evictions would make room, or why none does; `evict` its victims,
+    unless this is a dry run or they are leaving already.
     """
 
     unit: str
@@ -48,6 +54,8 @@ class Unschedulable(Struct, frozen=True):
     invalid: bool = False
     beyond_need: bool = False
     traceback: str = ""
+    preemption: AnyPreemption | None = None
+    evict: bool = False
 
     @property
     def undecided(self) -> bool:

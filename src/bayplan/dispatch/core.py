@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from bayplan.cluster.reports.intake import LEDGER, ReportIntake, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.dispatch.preemption import Preempting
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
-from bayplan.dispatch.waking import Waits, Waking
+from bayplan.dispatch.waking import ForItself, Waits, Waking
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
@@ -32,6 +33,7 @@ class Core:
     schedulers: Mapping[str, GangScheduler]
     waking: Waking
     stopwatch: Callable[[], float]
+    preempting: Preempting
 
     def park(
         self,
@@ -49,6 +51,13 @@ class Core:
             unit, now, waits_for=waits_for, took=took, again_at=again_at, eager=eager, hit_limit=hit_limit
         )
         self.waking.parked(waits_for)
+
+    def take_nominated_room(self, priority: int, now: float) -> bool:
+        """Give back the room of nominated units that are less important than a unit without a place; True if there are any."""
+        units = self.preempting.withdraw_less_important(priority)
+        for unit in units:
+            self.queue.wake(ForItself(unit), now)
+        return bool(units)
 
     def forget_assumed(self, pod: Pod) -> None:
         """Give back what was assumed for a pod, unless a watch event has confirmed it."""
@@ -70,15 +79,17 @@ def new_core(
     trees = Trees(state)
     answers = ClassAnswers(state)
     schedulers = {name: GangScheduler(state, trees, profile, answers) for name, profile in profiles.items()}
+    roster = GangRoster(lambda: trees.topologies)
     return Core(
         profiles=profiles,
         state=state,
         reports=intake_for(state, settings, set(profiles)),
         trees=trees,
         answers=answers,
-        roster=GangRoster(lambda: trees.topologies),
+        roster=roster,
         queue=queue,
         schedulers=schedulers,
         waking=Waking(state, schedulers),
         stopwatch=stopwatch,
+        preempting=Preempting(state, roster, answers),
     )

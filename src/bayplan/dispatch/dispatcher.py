@@ -28,6 +28,7 @@ from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForItself, Waker
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
+from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.profile import Profile
 
 
@@ -57,6 +58,7 @@ class Dispatcher:
         self.pods = PodUnits(core, expects_group)
         self.waiting = self.pods.waiting
         self.gangs = GangUnits(core, completes_in, why_gang_waits)
+        self.preempting = core.preempting
         self.waker = Waker(core.waking, queue, stopwatch)
 
     # -- watch events ---------------------------------------------------------------------------------------------
@@ -96,6 +98,8 @@ class Dispatcher:
         self.pods.remove(key)
         gang = self.roster.remove_member(key)
         self.state.remove_pod(key, at=now)
+        for unit in self._core.preempting.pod_gone(key, now):
+            self.queue.wake(ForItself(unit), now)
         if bound is not None:
             self.reports.pod_changed(bound)
         self._core.waking.pods_changed(key.partition("/")[0])
@@ -145,6 +149,14 @@ class Dispatcher:
         """A PodGroup was deleted, or is `unreadable` for this reason."""
         self.gangs.remove_group(name, now, unreadable)
 
+    def set_budget(self, written: PodDisruptionBudget) -> str:
+        """Take in a PodDisruptionBudget; returns what is wrong with it, or an empty text."""
+        return self.preempting.budgets.set(written)
+
+    def remove_budget(self, key: str) -> None:
+        """A PodDisruptionBudget was deleted."""
+        self.preempting.budgets.remove(key)
+
     # -- decisions ------------------------------------------------------------------------------------------------
 
     def next_may_be_long(self, now: float, at_limit: Collection[str] = ()) -> bool:
@@ -159,6 +171,8 @@ class Dispatcher:
     def decide(self, now: float, at_limit: Collection[str] = ()) -> Action | None:
         """Decide about the next unit; None if no unit is due. Namespaces that are `at_limit` are skipped."""
         self.gangs.queue_touched(now)
+        for nominated in self._core.preempting.changed():
+            self.queue.wake(ForItself(nominated), now)
         completion = self.gangs.next_completion(now)
         if completion is not None:
             return completion
@@ -174,6 +188,7 @@ class Dispatcher:
         began = stopwatch()
         known = self.queue.get(unit)
         tenant = known.tenant if known is not None else ""
+        self._core.preempting.resume(unit)
         try:
             action = self.gangs.decide(unit, now) if unit.startswith(GANG) else self.pods.decide(unit, now)
         except Exception as error:  # noqa: BLE001 - a bug triggered by one unit must not block the others

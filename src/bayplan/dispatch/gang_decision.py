@@ -99,6 +99,8 @@ class GangDecider:
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
         decision = schedule_gang(scheduler, gang, waited or 0.0)
+        if not decision.placed and not decision.waits and core.take_nominated_room(_priority(gang), now):
+            decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
             for each in taken:
@@ -106,11 +108,19 @@ class GangDecider:
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
-        refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
-        waits_for = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
+        infeasible = decision.status is Status.INFEASIBLE and not decision.problem and not beyond_need
+        may_preempt = infeasible or core.preempting.was_nominated(unit)
+        outcome = core.preempting.for_gang(unit, scheduler, gang, now) if may_preempt else None
+        plan, evict = (None, False) if outcome is None else (outcome.plan, outcome.evict)
+        refusal = Unschedulable(
+            unit, waiting, reason, gang=decision, beyond_need=beyond_need, preemption=plan, evict=evict
+        )
+        again_at = now + decision.patience_left if decision.waits else None
+        waits_for: Waits = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
+        if outcome is not None and outcome.again_at is not None:
+            waits_for, again_at = ForItself(unit), outcome.again_at
         took = core.stopwatch() - began
-        patience_ends = now + decision.patience_left if decision.waits else None
-        return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=patience_ends)
+        return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)
 
     def _park_or_release(
         self,
@@ -137,7 +147,7 @@ class GangDecider:
             took=took,
             again_at=min(times, default=None),
             # Late members of a started gang have no backoff: others must not take their room.
-            eager=bool(running),
+            eager=bool(running) or self.core.preempting.nominated(unit) is not None,
             hit_limit=refusal.gang is not None and refusal.gang.status is Status.LIMIT_REACHED,
         )
         return refusal
@@ -153,6 +163,10 @@ def split_of(core: Core, gang: Gang) -> str:
     """How a gang's running pods are split over domains that it must not span; empty if they are not."""
     tree = core.trees.get(core.trees.name_for(gang)) if gang.names_levels else None
     return "" if tree is None else split_problem(gang, tree, core.state)
+
+
+def _priority(gang: Gang) -> int:
+    return min((pod.spec.priority or 0 for pod in gang.pods), default=0)
 
 
 def _has_what_it_needs(gang: Gang) -> bool:

@@ -20,6 +20,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import incoming_pod
 
@@ -70,6 +71,7 @@ class PodUnits:
         """A pod no longer waits here: it has a node, another scheduler, or is gone."""
         if self.waiting.pop(key, None) is not None:
             self._core.queue.remove(key)
+            self._core.preempting.unit_gone(key)
 
     def withdraw_remarks(self, key: str) -> None:
         """Withdraw all remarks about a pod that is gone."""
@@ -99,6 +101,8 @@ class PodUnits:
         profile = core.profiles[pod.spec.scheduler_name or ""]
         try:
             decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+            if not decision.placed and core.take_nominated_room(priority_of(pod), now):
+                decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
         except InvalidObject as error:
             core.park(key, ForItself(key), now)
             return Unschedulable(key, (pod,), str(error), invalid=True)
@@ -106,8 +110,13 @@ class PodUnits:
             for row in core.answers.rows_refused_for_zones(core.state.classes.of(pod), profile):
                 core.reports.refused(core.state.names[row])
         if not decision.placed:
-            core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
-            return Unschedulable(key, (pod,), decision.held_back, decision)
+            outcome = None if decision.held_back else core.preempting.for_pod(pod, profile, now)
+            if outcome is None or outcome.again_at is None:
+                core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
+            else:
+                core.park(key, ForItself(key), now, again_at=outcome.again_at, eager=True)
+            plan, evict = (None, False) if outcome is None else (outcome.plan, outcome.evict)
+            return Unschedulable(key, (pod,), decision.held_back, decision, preemption=plan, evict=evict)
         assume(core.state, decision, pod)
         core.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))

@@ -1,19 +1,20 @@
-"""The work that one decision may take. Every part of a decision charges what it does, and stops when nothing is left.
+"""The work that one decision can take. Every part of a decision charges its work, and stops when nothing is left.
 
-Work is counted, never timed: nodes looked at, admissions replayed, steps of a search, iterations of the solver. So the same question has the same answer on
-any machine at any load. A unit is about a microsecond on a machine of 2024.
+Work is counted, never timed: nodes checked, admissions replayed, steps of a search, iterations of the solver. So the
+answer does not depend on the machine or its load. A unit is about a microsecond on a machine of 2024.
 
-There are two limits. A part that has used up its own budget (`at_most`) stops at the next good occasion and hands over what it has. A decision's budget is `hard`:
-when it is used up, `spend` raises `OutOfWork` wherever the search is, and the gang waits with what was found until then, or with "search limit reached".
-
-The solver also has a clock, far beyond what its work should take, in case counting fails. If that strikes, the answer says so.
+A part that has used up its own budget (`at_most`) stops at the next opportunity and returns what it has. A decision's
+budget is `hard`: `spend` raises `OutOfWork` wherever the search is, and the gang waits with what was found, or with
+"search limit reached". The solver also has a clock as a guard, far beyond its expected time. If that triggers, the
+answer says so.
 """
 
 from __future__ import annotations
 
 # What one search may take.
 WORK = 2_000_000
-# What one decision may take at most, with everything that belongs to it: counting slots, replays, all searches for parts of the gang.
+# What one decision may take at most, with everything that belongs to it: counting slots, replays, all searches for
+# parts of the gang.
 WORK_OF_A_DECISION = 4 * WORK
 
 # An admission that is replayed: 0.3 ms on two zones, 1 ms and more on eight.
@@ -27,7 +28,7 @@ class OutOfWork(Exception):
 
 
 class Budget:
-    """So many units of work; a budget inside another one spends that one's, too."""
+    """An amount of work; a nested budget also spends that of its parent."""
 
     def __init__(self, work: float = WORK, around: Budget | None = None, *, hard: bool = False) -> None:
         self.spent = 0.0
@@ -48,7 +49,7 @@ class Budget:
         return self.left <= 0.0
 
     def at_most(self, work: float) -> Budget:
-        """A budget for a part of the work: so many units of this one's, if there are as many."""
+        """A budget for a part of the work, at most what is left of this one."""
         return Budget(min(work, self.left), self)
 
     def spend(self, work: float) -> None:

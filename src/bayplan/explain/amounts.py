@@ -1,7 +1,7 @@
 """Amounts as people write them: `24`, `500m`, `32Gi`, `2`.
 
-In come the exact integers of the columns (milli-CPUs, bytes, devices), out goes text. `human` may round down to one decimal
-and is for reading; `canonical` is exact, the text Kubernetes itself would print, and is for documents that programs read.
+The exact integers of the columns come in (milli-CPUs, bytes, devices); text goes out. `human` can round down to one
+decimal; `canonical` is exact, as Kubernetes prints it, for documents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 
 
 def human(resource: str, amount: int) -> str:
-    """An amount for reading: whole where it is whole, else rounded down to one decimal of its largest unit.
+    """An amount for reading: whole if it is whole, else rounded down to one decimal of its largest unit.
 
     >>> human("cpu", 500), human("cpu", 2500), human("memory", 32 * 2**30), human("memory", 3 * 2**29), human("gpu", 2)
     ('500m', '2.5', '32Gi', '1.5Gi', '2')
@@ -42,12 +42,12 @@ def canonical(resource: str, amount: int) -> str:
     if resource == CPU:
         return str(Quantity(amount * _MILLI))
     family = Format.BINARY_SI if counted_in_bytes(resource) else Format.DECIMAL_SI
-    # Kubernetes would shorten 1000 devices to 1k; a count of things reads better as a number.
+    # Kubernetes would shorten 1000 devices to 1k.
     return str(Quantity(amount * NANO, family)) if family is Format.BINARY_SI else str(amount)
 
 
 def have_of_want(resource: str, have: int, want: int) -> str:
-    """`cpu 22 of 24`; exact where rounding would make both look the same."""
+    """`cpu 22 of 24`; exact if rounding would make both look the same."""
     left, right = human(resource, have), human(resource, want)
     if left == right and have != want:
         left, right = canonical(resource, have), canonical(resource, want)
@@ -55,7 +55,7 @@ def have_of_want(resource: str, have: int, want: int) -> str:
 
 
 def instead(resource: str, amount: int, instead_of: int) -> str:
-    """`cpu 22 instead of 24`. The first amount is a promise that was tried, so it is exact."""
+    """`cpu 22 instead of 24`. The first amount was tested, so it is exact."""
     promised = human(resource, amount)
     if resource != CPU and parse(promised).value() != amount:
         promised = canonical(resource, amount)
@@ -63,7 +63,7 @@ def instead(resource: str, amount: int, instead_of: int) -> str:
 
 
 def listing(amounts: Mapping[str, int]) -> str:
-    """`cpu 24  memory 32Gi`: everything that is asked for, in the order of `usual_order`."""
+    """`cpu 24  memory 32Gi`: all requests, in the order of `usual_order`."""
     return "  ".join(f"{name} {human(name, amounts[name])}" for name in usual_order(amounts) if amounts[name])
 
 
@@ -73,7 +73,7 @@ def count(number: int, noun: str) -> str:
 
 
 def share_text(shares: Mapping[str, float], labels: Mapping[str, str]) -> str:
-    """`45 % cpu`: the largest share with its resource. A share that is not nothing never looks like nothing."""
+    """`45 % cpu`: the largest share with its resource; never 0 % for a positive share."""
     if not shares:
         return "-"
     worst = max(shares, key=lambda name: shares[name])

@@ -1,7 +1,6 @@
 """The smallest changes that would let a pod in, in words: `cpu 22 instead of 24 (3 nodes)`.
 
-In come the remedies that `scheduling/remedies.py` found by asking the real filters, out goes one phrase for each, ready to stand
-after "Would schedule now if". Nothing is worked out here but the names: which taint, which container.
+The remedies of `scheduling/remedies.py` come in; one phrase for each goes out, to follow "Would schedule now if".
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _how_many(remedy: Remedy) -> str:
 def _phrase(state: ClusterState, pod: PodClass, remedy: Remedy) -> str:
     match remedy:
         case SmallerRequest():
-            # With one container there is no doubt whose amount it is.
+            # Only one container: no name is needed.
             whose = f"{remedy.container}: " if len(pod.request.containers) > 1 else ""
             return f"{whose}{instead(remedy.resource, remedy.amount, remedy.instead_of)}"
         case ZonesCombined():

@@ -1,7 +1,7 @@
-"""Decisions as documents that programs read: the same facts as the text, in a shape that does not change.
+"""Decisions as documents for programs: the same facts as the text, in a stable shape.
 
-Plain dictionaries, ready for JSON or YAML. Amounts are Kubernetes quantities as text, so nothing is lost and every client
-can read them. The schema is written down in docs/commands.md; fields are added, never renamed, within one `apiVersion`.
+Plain dictionaries, ready for JSON or YAML. Amounts are Kubernetes quantities as text. docs/commands.md has the schema;
+within one `apiVersion`, fields are added and never renamed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
-from bayplan.explain.event import event_text
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import Ranking
-from bayplan.explain.refusal import Miss, Refusal
+from bayplan.explain.refusal import Miss, Refusal, event_text
 from bayplan.explain.stages import Stage
 from bayplan.explain.why import fitting_text, held_back_text
 from bayplan.scheduling.decision import CauseCount
@@ -37,7 +36,7 @@ def placement_list(outcomes: Sequence[PodOutcome]) -> Document:
 
 
 def outcome_document(outcome: PodOutcome) -> Document:
-    """One pod's outcome. `node` is null for a pod that goes nowhere."""
+    """One pod's outcome; `node` is null for an unschedulable pod."""
     decision = outcome.decision
     return {
         "pod": decision.pod,
@@ -72,7 +71,7 @@ def amounts_document(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def containers_document(containers: Sequence[ContainerZones]) -> list[Document]:
-    """Zones per container; null where none are known. `estimated` is there only if it is true."""
+    """Zones per container; null if unknown. `estimated` is present only if true."""
     return [
         {
             "name": entry.container,
@@ -108,7 +107,7 @@ def stages_document(stages: Sequence[Stage]) -> list[Document]:
 
 
 def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
-    """Which plugin kept which nodes from a pod."""
+    """Which plugin rejected which nodes."""
     return [
         {
             "plugin": cause.plugin,

@@ -1,7 +1,6 @@
-"""`bayplan place` as text: where each pod goes, what else was possible, and why not where it goes nowhere.
+"""`bayplan place` as text: where each pod goes, what else was possible, and why not if it goes nowhere.
 
-One pod gets a sentence and a short ranking, many get a table. In come `PodOutcome`s (a decision with its ranking or its
-refusal), out goes text; `documents.py` writes the same as JSON.
+One pod gets a sentence and a short ranking; many get a table. `documents.py` writes the same as JSON.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.ranking import Candidate, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
@@ -24,7 +23,7 @@ _WORD = re.compile(r"NUMA|[A-Z][a-z]*(?: x[0-9]+)?|.")
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """One pod's decision. A placed pod has a ranking, a refused one a refusal, a held-back one neither."""
+    """One pod's decision. A placed pod has a ranking, an unschedulable one a refusal, a held-back one neither."""
 
     decision: Decision
     ranking: Ranking | None = None
@@ -94,7 +93,7 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
 
 
 def _narrower(header: list[str], rows: list[list[str]]) -> list[str]:
-    """The plugins' names on two lines, and nodes' names without their middle if that is not enough."""
+    """The plugins' names on two lines, and shortened node names if that is not enough."""
     upper, lower = [""] * 3, header[:3]
     for heading in header[3:]:
         words = _WORD.findall(heading)

@@ -1,32 +1,43 @@
-"""How one pod stands: it waits, runs, has failed or is done; and what would happen if it were placed now.
+"""The state of one pod: waiting, running, failed or done; and the outcome if it were placed now.
 
-`bayplan why` fills a `PodView` and prints it with the functions below, as text or as a document. A member of a gang that waits has its gang's answer:
-alone it goes nowhere, whatever room there is for it.
+`bayplan why` fills a `PodView` and prints it as text or as a document. A waiting gang member has its gang's answer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.pod_zones import ZonesByContainer
+from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.placement import ContainerZones
-from bayplan.explain.documents import API_VERSION, Document, asks_for_document, outcome_document
+from bayplan.explain.documents import (
+    API_VERSION,
+    Document,
+    asks_for_document,
+    containers_document,
+    miss_document,
+    outcome_document,
+)
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text
-from bayplan.explain.numa.zones import zone_phrase
+from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.placement import PodOutcome, ranking_lines
-from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, refusal_text
+from bayplan.explain.refusal import Miss, holder_of
+from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, miss_phrase, refusal_text
 from bayplan.kube.visible import visible_lines
+from bayplan.scheduling.shortfall import NodeVerdict
 
 PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """One pod. `outcome` is there for pods that could be placed now, those that wait and those that failed; `gang` for one that waits or runs in a gang. `path` is that of
-    its node in the tree.
+    """One pod. `outcome` exists for waiting and failed pods, `gang` for waiting and running gang members.
+
+    `path` is that of its node in the tree.
     """
 
     pod: str
@@ -51,7 +62,7 @@ class PodView:
 
 
 def standing_text(standing: PodView) -> str:
-    """The answer first, then what the pod asks for and what there is to say about it."""
+    """The answer first, then the pod's request and remarks."""
     outcome = standing.outcome
     if standing.gang is not None and standing.phase == PENDING:
         answer, *rest = gang_text(standing.gang).split("\n")
@@ -70,7 +81,7 @@ def standing_text(standing: PodView) -> str:
 
 
 def standing_document(standing: PodView) -> Document:
-    """What `bayplan why -o json` prints. `now` is the gang's for a pod that waits in one."""
+    """What `bayplan why -o json` prints. `now` is the gang's for a waiting member."""
     gang, outcome = standing.gang, standing.outcome
     return {
         "apiVersion": API_VERSION,
@@ -110,7 +121,7 @@ def _own_seat(standing: PodView) -> list[str]:
 
 
 def _in_its_gang(standing: PodView) -> list[str]:
-    """Where a running member is among the others, and how they stand."""
+    """Where a running member is among the others, and their state."""
     if standing.gang is None:
         return [f"  path      {standing.path}"] if standing.path else []
     own = next((seat for seat in standing.gang.running if seat.pod == standing.pod), None)
@@ -141,3 +152,37 @@ def _status(standing: PodView) -> str:
 def pending_for(seconds: int | None) -> str:
     """`is Pending for 4m`."""
     return "is Pending" if seconds is None else f"is Pending for {duration(seconds)}"
+
+
+# -- one pod on one node ---------------------------------------------------------------------------------------------
+
+
+def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> str:
+    """`telco/upf-0 fits on telco-1, NUMA zone 0`, or why not and what is missing there."""
+    if verdict.fits:
+        zones = zone_phrase(verdict.containers)
+        remark = f"; {verdict.remark}" if verdict.remark else ""
+        return f"{pod} fits on {verdict.node}" + (f", {zones}" if zones else "") + remark
+    lines = [f"{pod} does not fit on {verdict.node}: {verdict.cause}", f"  refused by {verdict.plugin}"]
+    lines += [f"  {detail}" for detail in verdict.details]
+    if verdict.miss is not None:
+        lines.append(f"  {miss_phrase(Miss(verdict.miss, holder_of(state, verdict.miss)))}")
+    return visible_lines(lines)
+
+
+def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -> dict[str, Any]:
+    """The same for programs."""
+    miss = verdict.miss and miss_document(Miss(verdict.miss, holder_of(state, verdict.miss)))
+    return {
+        "apiVersion": "bayplan.io/v1alpha1",
+        "kind": "NodeVerdict",
+        "pod": pod,
+        "node": verdict.node,
+        "fits": verdict.fits,
+        "containers": containers_document(verdict.containers),
+        "plugin": verdict.plugin or None,
+        "cause": verdict.cause or None,
+        "details": list(verdict.details),
+        "missing": miss,
+        "remark": verdict.remark or None,
+    }

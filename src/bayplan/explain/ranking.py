@@ -1,7 +1,7 @@
-"""What was weighed: the nodes a pod could go to, best first, with the score each plugin gave and the zones it would get.
+"""The candidates of a decision: nodes by rank, with each plugin's score and the zones.
 
-The order and the scores come from the answer that the decision was made from; the zones are asked of the same plugin that
-chose them. Nothing is decided again. `placement.py` prints the result.
+Order and scores come from the answer of the decision; the plugin that chose the zones provides them. Nothing is decided
+again. `placement.py` prints the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayplan.scheduling.relations import PodAnswer
 
 @dataclass(frozen=True, slots=True)
 class PluginScore:
-    """A plugin's score of 0 to 100 and how often it counts."""
+    """A plugin's score of 0 to 100 and its weight."""
 
     plugin: str
     score: int
@@ -41,7 +41,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The best candidates, and how many nodes would take the pod altogether."""
+    """The best candidates, and the number of nodes that would take the pod."""
 
     candidates: tuple[Candidate, ...]
     usable: int
@@ -56,7 +56,7 @@ class Ranking:
 
 
 def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, most: int) -> Ranking:
-    """The best `most` nodes. Nodes that the kubelet's replay refuses are passed over, as they were in the decision."""
+    """The best `most` nodes. Nodes that the kubelet's replay rejects are skipped, as in the decision."""
     usable = int((answer.rank != NOT_USABLE).sum())
     candidates: list[Candidate] = []
     for row in ranking(answer, usable):

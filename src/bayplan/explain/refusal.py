@@ -1,7 +1,8 @@
-"""Everything there is to say about a pod that fits nowhere, gathered in one place.
+"""Everything to report about a pod that fits nowhere.
 
-Input: the decision and the remedies. Output: a `Refusal` with the answer in one sentence, the shrinking counts, the nearest
-misses with the holders of what is missing, and the changes that would help. `why.py` prints it, `event.py` shortens it.
+The decision and the remedies come in. A `Refusal` goes out: the answer in one sentence, the shrinking counts, the
+nearest misses with the pods that hold what is missing, and changes that would help. `why.py` prints it, `event_text`
+shortens it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bayplan.scheduling.remedies import Remedy
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A running pod that holds some of what is missing, and how much."""
+    """A running pod that holds some of the missing amount, and how much."""
 
     pod: str
     amount: int
@@ -34,7 +35,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A nearest miss and the pod that would have to move, if it is known."""
+    """A nearest miss, and the pod that would have to move, if known."""
 
     nearest: NearestMiss
     holder: Holder | None
@@ -57,9 +58,9 @@ class Refusal:
 
     @property
     def status(self) -> str:
-        """`does not fit`, unless that is more than bayplan knows."""
+        """`does not fit`, unless bayplan cannot be sure."""
         unsure = self.stages and self.stages[-1].kind is CERTAIN
-        return "may or may not fit" if unsure else "does not fit"
+        return "might not fit" if unsure else "does not fit"
 
 
 def refusal_of(
@@ -90,7 +91,7 @@ def refusal_of(
 
 
 def _unknown_resource(state: ClusterState, pod: PodClass) -> str:
-    """`no node has nvidia.com/gpus (did you mean nvidia.com/gpu?)`, if the pod asks for what no node offers; else empty."""
+    """`no node has nvidia.com/gpus (did you mean nvidia.com/gpu?)` for an unknown resource; else empty."""
     offered = [name for name, index in state.columns.resource_index.items() if state.columns.allocatable[index].any()]
     if not offered:
         return ""  # nothing is known of any node
@@ -102,7 +103,7 @@ def _unknown_resource(state: ClusterState, pod: PodClass) -> str:
 
 
 def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None = None) -> str:
-    """`Guaranteed, pod scope`; the scope only where all nodes that were asked about zones have the same."""
+    """`Guaranteed, pod scope`; the scope only if all nodes with zones have the same."""
     words = [pod.request.qos.value]
     refused = [
         state.rows[node]
@@ -123,7 +124,7 @@ def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None 
 def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
     """The pod whose move would help: the smallest that holds enough in that zone, else the largest.
 
-    Only pods that report a single zone for a container are counted: for a container that spans zones, it is unknown which part is where.
+    Only containers in a single zone count: for others it is unknown which part is where.
     """
     row = state.rows.get(miss.node)
     if miss.zone is None or row is None:
@@ -145,3 +146,35 @@ def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
     if sufficient:
         return min(sufficient, key=lambda holder: (holder.amount, holder.pod))
     return max(holders, key=lambda holder: (holder.amount, holder.pod), default=None)
+
+
+# -- event text -------------------------------------------------------------------------------------------------------
+
+
+LONGEST = 1024
+
+
+def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int = LONGEST) -> str:
+    """One paragraph of at most `longest` bytes."""
+    if not shortfall.nodes:
+        return "no nodes available to schedule pods"
+    # Most frequent first: the least important is cut off.
+    causes = [
+        f"{len(cause.nodes)} {cause.cause}" + (f" ({cause.details[0]})" if cause.details else "")
+        for cause in sorted(shortfall.causes, key=lambda cause: (-len(cause.nodes), cause.cause))
+    ]
+    hint = f" Would schedule now if: {changes[0]}." if changes else ""
+    lead = f"0/{shortfall.nodes} nodes are available: "
+    shown = len(causes)
+    while True:
+        left_out = len(causes) - shown
+        rest = f", and {left_out} more cause{'s' if left_out > 1 else ''}" if left_out else ""
+        text = f"{lead}{', '.join(causes[:shown])}{rest}.{hint}"
+        if len(text.encode()) <= longest or shown <= 1:
+            return _cut(text, longest)
+        shown -= 1
+
+
+def _cut(text: str, longest: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= longest else raw[: longest - 3].decode(errors="ignore") + "..."

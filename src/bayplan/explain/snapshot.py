@@ -1,9 +1,9 @@
-"""A snapshot: a cluster reduced to what decisions are made from, and the decisions that were made.
+"""A snapshot: a cluster reduced to what decisions depend on, and the decisions.
 
-It is a Kubernetes List, so every command takes it as `--cluster`; beside the objects it holds the scheduler configuration and, for
-each waiting gang and pod, the outcome. Only fields that bayplan reads are written (`kube/wire/core_v1.py`, and of workloads those of
-`workloads/reduced.py`): environment, commands, images, volumes' contents and foreign annotations never get in, so that a snapshot can be shared. `replay` decides everything
-again and `differences` says what came out otherwise.
+It is a Kubernetes List, so every command takes it as `--cluster`. It also holds the scheduler configuration and the
+outcome of each waiting gang and pod. Only fields that bayplan reads are written (`kube/wire/core_v1.py`,
+`workloads/reduced.py`): no environment, commands, images, volume contents or foreign annotations, so that a snapshot
+can be shared. `replay` decides everything again, and `differences` compares.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from bayplan.workloads.reduced import fields_of_rules, reduced, without_nulls
 
 KEY = "bayplan"
 LONGEST_DIFFERENCE = 300
-# They mean something only where they were taken, and no decision depends on them.
+# Only meaningful in the original cluster; no decision depends on them.
 OF_ONE_CLUSTER = ("uid", "resourceVersion")
-# Annotations by which scheduling can be asked for or is recorded; all others may hold anything, even whole manifests.
+# Annotations that request or record scheduling. Others can hold anything, even whole manifests.
 KEPT_ANNOTATIONS = (
     "bayplan.io/",
     "kai.scheduler/",
@@ -59,7 +59,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     Pod: ("v1", "Pod"),
     NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
     Numatopology: (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND),
-    # Kueue's and KAI's are alike; which one it was makes no difference.
+    # Kueue's and KAI's are alike, so either name will do.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
     scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
@@ -82,7 +82,10 @@ _Thing = (
 
 
 class Recorded(msgspec.Struct, frozen=True, rename="camel"):
-    """What a snapshot holds beside the objects. `decided_at` is there if a decision depends on the moment; `grouping_rules` are those that users wrote."""
+    """What a snapshot holds beside the objects.
+
+    `decided_at` is set if a decision depends on the time; `grouping_rules` are the users' own.
+    """
 
     version: str
     decisions: list[dict[str, Any]]
@@ -99,7 +102,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 def snapshot_document(
     objects: ObjectSet, recorded: Recorded, workloads: Iterable[OtherObject], rules: Rules
 ) -> Document:
-    """The objects and decisions as one document. `workloads` are the objects that own pods, which `rules` may describe."""
+    """The objects and decisions as one document; `workloads` own pods, and `rules` can describe them."""
     of_rules = fields_of_rules(rules)
 
     def keeps(annotation: str) -> bool:
@@ -126,25 +129,25 @@ def snapshot_document(
 
 
 def recorded_in(document: object) -> Recorded | None:
-    """What a document recorded beside its objects; None if it is no snapshot. Raises msgspec.ValidationError."""
+    """What a document recorded beside its objects; None if it is not a snapshot. Raises msgspec.ValidationError."""
     return msgspec.convert(document, _Snapshot).bayplan
 
 
 def record(
     decisions: Sequence[Document], configuration: Any, scheduler_name: str | None, decided_at: str | None, rules: Rules
 ) -> Recorded:
-    """Decisions of this version of bayplan, made with these rules for kinds of workloads."""
+    """Decisions of this version of bayplan with these grouping rules."""
     own = [msgspec.to_builtins(rule) for kind, rule in rules.items() if KNOWN.get(kind) != rule]
     return Recorded(__version__, list(decisions), configuration, scheduler_name, decided_at, own or None)
 
 
 def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One line for each decision that came out otherwise: the gang or pod, and each field with its value then and now."""
+    """One line per different decision: the gang or pod, and each field with its value then and now."""
     lines = []
     for then, now in zip(first, again, strict=True):
         changed = [key for key in {**then, **now} if then.get(key) != now.get(key)]
         if changed:
-            # The answer is the sentence of all other fields; they are named only where it stays the same.
+            # The answer summarizes the other fields; they are named only if it is unchanged.
             told = ["answer"] if "answer" in changed else changed
             words = [_difference(key, then.get(key), now.get(key)) for key in told]
             lines.append(f"{now.get('gang') or now.get('pod')}: {'; '.join(words)}")
@@ -152,7 +155,7 @@ def differences(first: Sequence[Mapping[str, Any]], again: Sequence[Mapping[str,
 
 
 def _difference(key: str, then: Any, now: Any) -> str:
-    """Values in full, but for the seats of a whole gang and the like."""
+    """Values in full, except long ones such as the seats of a gang."""
     words = f"{key} was {then}, is {now}"
     return words if len(words) <= LONGEST_DIFFERENCE else f"{key} differ"
 

@@ -1,8 +1,7 @@
-"""How the nodes became fewer: the causes of a "no" in a few stages, each with what was lost there and why.
+"""The causes of a "no" in a few stages, each with the nodes lost there.
 
-In comes the `Shortfall` of a decision (nodes per cause, in the order of the filters), out go `Stage`s whose counts shrink
-downwards. The words here are for people; the plugins' own words, which are kube-scheduler's, go into events
-(`event.py`) and documents (`documents.py`). `why.py` writes the stages down.
+The `Shortfall` of a decision comes in (nodes per cause, in the order of the filters); `Stage`s with shrinking counts go
+out. The words here are for people. Events and documents use kube-scheduler's own.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from bayplan.scheduling.shortfall import REFUSED
 
 @dataclass(frozen=True, slots=True)
 class StageKind:
-    """What a stage asks of a node, how its losses are introduced, and the sentence if no node passes it.
+    """What a stage requires of a node, the lead of its losses, and the sentence if no node passes.
 
-    `tells_cause`: the sentence alone says little, so it ends with the cause if there is only one.
+    `tells_cause`: the sentence ends with the cause if there is only one.
     """
 
     passed: str
     lost: str
-    nobody: str
+    none_passes: str
     tells_cause: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step: `left` nodes are left after it, `lost` went by each cause with the nodes it took."""
+    """One step: `left` nodes remain; `lost` has the nodes lost to each cause."""
 
     kind: StageKind
     left: int
@@ -44,7 +43,7 @@ class Stage:
     causes: tuple[tuple[str, tuple[str, ...]], ...]
 
     def detail(self, longest: int = 64) -> str:
-        """`short of hugepages-1Gi 162, cpu 17`, with the nodes' names where there is room for them."""
+        """`short of hugepages-1Gi 162, cpu 17`, with node names if there is room."""
         if len(self.causes) == 1:
             cause, nodes = self.causes[0]
             lead = f"{self.kind.lost}{cause}"
@@ -72,7 +71,7 @@ ADMITTED = StageKind("admitted", "", "no kubelet would admit it", tells_cause=Tr
 CERTAIN = StageKind("certain", "", "nodes have too many NUMA zones for bayplan to be sure")
 ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
 
-# What the zones are asked comes last, and in this order: every count is of nodes that passed everything above.
+# Zones come last, in this order: every count is of nodes that passed all stages above.
 _ZONE_STAGES = (DATA, WHOLE_CORES, ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES, ALIGNED, ADMITTED, CERTAIN)
 
 _BY_PLUGIN = {
@@ -97,9 +96,9 @@ _BY_VERDICT = {
 def stages_of(
     shortfall: Shortfall, pod: PodClass, profile: Profile, silent: Container[str] = frozenset()
 ) -> list[Stage]:
-    """Group causes into stages, in the order in which the filters were asked; those about zones from loose to strict.
+    """Group causes into stages in the order of the filters; those about zones from loose to strict.
 
-    `silent` are the nodes that report no allocatable resources at all: it would be odd to say that they are short of one.
+    `silent` are the nodes without any allocatable resources, which have their own cause.
     """
     collected: dict[StageKind, list[tuple[str, tuple[str, ...]]]] = {}
     for cause in shortfall.causes:
@@ -125,7 +124,7 @@ def stages_of(
 
 
 def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
-    """The answer: what the last nodes failed at."""
+    """The answer: why the last nodes failed."""
     if not shortfall.nodes:
         return "the cluster has no nodes"
     if not stages:
@@ -134,10 +133,11 @@ def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
     if last.kind is ENOUGH and len(last.causes) == 1:
         return f"no node has enough {last.causes[0][0]} free"
     if last.kind is CERTAIN:
-        return f"{count(last.lost, 'node')} {'has' if last.lost == 1 else 'have'} too many NUMA zones for bayplan to be sure"
+        verb = "has" if last.lost == 1 else "have"
+        return f"{count(last.lost, 'node')} {verb} too many NUMA zones for bayplan to be sure"
     if last.kind.tells_cause and len(last.causes) == 1:
-        return f"{last.kind.nobody}: {last.causes[0][0]}"
-    return last.kind.nobody
+        return f"{last.kind.none_passes}: {last.causes[0][0]}"
+    return last.kind.none_passes
 
 
 def _position(kind: StageKind) -> int:

@@ -1,6 +1,6 @@
-"""Lines made of pieces that know what they mean (`free`, `used`, `dim`), so that a terminal may colour them.
+"""Lines of pieces with a meaning (`free`, `used`, `dim`), so that a terminal can colour them.
 
-Without colours the same pieces are joined; a picture never depends on them.
+Without colours the pieces are joined; no picture depends on them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The few shapes that pictures are made of, as SVG text: boxes and words.
+"""The shapes of pictures as SVG text: boxes and words.
 
-Every colour and size is a presentation attribute. There is no style sheet, so viewers, editors and converters that know little CSS draw the same picture.
+Every colour and size is a presentation attribute. Without a style sheet, viewers with little CSS support draw the same
+picture.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ FONT_SIZE = 12
 # No text of any picture is smaller.
 SMALL = 11
 
-# The widest common font needs about this much of its size for a character, and this much if it is bold.
+# The width of a character in the widest common font, and in bold, as a share of the font size.
 _CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
 
 
@@ -39,7 +40,7 @@ class Canvas:
         bold: bool = False,
         anchor: str = "",
     ) -> None:
-        """Words whose baseline starts (or, with anchor `end` or `middle`, ends or has its middle) at a point; in plain ink unless told."""
+        """Words whose baseline starts at a point, or ends or is centred there with anchor `end` or `middle`."""
         attributes = f'x="{x:g}" y="{y:g}"'
         attributes += f' fill="{fill}"' if fill else ""
         attributes += f' font-size="{size}"' if size != FONT_SIZE else ""
@@ -67,7 +68,7 @@ class Canvas:
         )
 
     def document(self, title: str, width: float, height: float) -> str:
-        """The finished picture; the title is what screen readers say."""
+        """The finished picture; screen readers read the title."""
         opening = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
             f'viewBox="0 0 {width:g} {height:g}" role="img" font-family="{FONTS}" font-size="{FONT_SIZE}" '
@@ -78,7 +79,7 @@ class Canvas:
 
 
 def shown(text: str) -> str:
-    """Text from objects as content of an element."""
+    """Text of objects as element content."""
     return escape(visible(text))
 
 
@@ -88,13 +89,13 @@ def width_of(text: str, size: int = FONT_SIZE, *, bold: bool = False) -> float:
 
 
 def cut(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> str:
-    """A text that fits into a width in pixels, with an ellipsis if it had to be cut."""
+    """A text cut to a width in pixels, with an ellipsis if needed."""
     most = max(4, int(room / width_of("x", size, bold=bold)))
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def listed(items: Sequence[str], room: float, size: int = FONT_SIZE) -> list[str]:
-    """Items with dots between them, wrapped to a width in pixels; items are never broken across lines, and overlong ones are cut."""
+    """Items with dots between them, wrapped to a width in pixels; items are never broken, but overlong ones are cut."""
     lines: list[str] = []
     for item in items:
         longer = f"{lines[-1]} · {item}" if lines else ""

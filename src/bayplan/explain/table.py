@@ -1,7 +1,7 @@
 """Rows of text in aligned columns: names to the left, numbers to the right, two spaces between.
 
-A table is as wide as its cells, unless `fitting` says how wide the terminal is: then long texts lose their middle, and where that is not enough columns are left out
-from the right, which is said below the table.
+A table is as wide as its cells, unless `fitting` sets the width of the terminal. Then long texts lose their middle, and
+columns are dropped from the right, with a note below the table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fitting(width: int | None) -> Iterator[None]:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "", numbers: Sequence[str] = ()
 ) -> list[str]:
-    """Lines of a table; the columns whose headings are in `numbers` are set to the right."""
+    """Lines of a table; columns with a heading in `numbers` are right-aligned."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     width = _width.get()
@@ -53,10 +53,10 @@ def table(
 
 
 def _fitted(widths: Sequence[int], texts: Sequence[bool], room: int) -> tuple[list[int], int]:
-    """Widths of the columns that are shown, and how many of them: texts become shorter, then columns go from the right."""
+    """The widths of the shown columns: texts are shortened, then columns are dropped from the right."""
     for shown in range(len(widths), 0, -1):
         kept = list(widths[:shown])
-        # A text that lost more than a third says too little: then rather one column less, down to two.
+        # A text that lost more than a third says too little: then drop a column, down to two.
         shortest = [max(SHORTEST_TEXT, width * 2 // 3 if shown > 2 else 0) for width in kept]
         spare = sum(kept) + len(BETWEEN) * (shown - 1) - room
         while spare > 0:

@@ -1,8 +1,9 @@
 """The colours of every picture and page, light and dark.
 
-Scales differ in lightness from step to step, so they survive greyscale printing and colour blindness; every pair of ink and background that a picture
-uses has a contrast of at least 4.5:1 (WCAG AA). `tests/unit/cli/test_pictures.py` measures both. SVG files carry plain colours, because not every renderer
-knows CSS variables. A page, which follows the reader's system from light to dark, draws with `PAGE`: variables whose fallback is the light colour.
+Scales differ in lightness from step to step, so they survive greyscale printing and colour blindness. Every pair of ink
+and background has a contrast of at least 4.5:1 (WCAG AA); `tests/unit/cli/test_pictures.py` measures both. SVG files
+use plain colours, because not every renderer supports CSS variables. A page, which follows the reader's light or dark
+mode, uses `PAGE`: variables with the light colour as fallback.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ DARK_INK, LIGHT_INK = "#0b1016", "#ffffff"
 
 
 class Shade(NamedTuple):
-    """The colour of an area, and the ink that is readable on it."""
+    """The colour of an area, and a readable ink on it."""
 
     fill: str
     ink: str
@@ -23,10 +24,12 @@ class Shade(NamedTuple):
 
 @dataclass(frozen=True)
 class Theme:
-    """Named colours. `desk` lies under the cards of a page, `paper` under everything else, `panel` sets parts apart from the paper.
+    """Named colours, as one flat palette: wide because every picture picks its colours by name.
 
-    Of a tone such as `good`, the plain colour draws lines and bars, `_soft` fills areas and `_ink` writes. `free` shades what is left: nothing, less than half,
-    at least half, everything. `use` shades what is taken, in quarters. `parties` are the parts of a gang, strong enough to be written with, and to be written on with the colour of the paper.
+    `desk` is the background of a page, `paper` of its cards, and `panel` of parts on the paper. Of a tone such as
+    `good`, the plain colour is for lines and bars, `_soft` for areas and `_ink` for text. `free` shades free amounts:
+    nothing, less than half, at least half, all. `use` shades used amounts in quarters. `parties` are the parts of a
+    gang, with enough contrast to write in them, and on them in the colour of the paper.
     """
 
     ink: str
@@ -129,7 +132,7 @@ THEMES = {"light": LIGHT, "dark": DARK}
 
 
 def _named(theme: Theme) -> Iterator[tuple[str, str]]:
-    """Every colour of a theme under the name of its CSS variable."""
+    """Every colour of a theme by the name of its CSS variable."""
     for field in fields(theme):
         value, name = getattr(theme, field.name), f"--{field.name.replace('_', '-')}"
         if isinstance(value, str):

@@ -20,7 +20,7 @@ from textwrap import wrap
 
 from bayplan.cluster.pods.request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
-from bayplan.explain.numa.zones import zone_phrase
+from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import Stage
 from bayplan.explain.topology.hostlist import common_domain, domain_lines
@@ -34,7 +34,7 @@ NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
 def refusal_text(refusal: Refusal, status: str = "") -> str:
-    """The whole answer for a pod that fits nowhere. `status` says how it stands: `is Pending for 4m`."""
+    """The whole answer for a pod that fits nowhere; `status` is its state: `is Pending for 4m`."""
     lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
@@ -46,7 +46,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
 
 
 def asks_for_lines(asks_for: dict[str, int], described: str, containers: Sequence[ContainerRequest]) -> list[str]:
-    """What the pod asks for in sum, and each container where there are several."""
+    """The pod's request in total, and each container's if there are several."""
     lines = [f"  asks for  {listing(asks_for) or 'nothing'}  ({described})"]
     if len(containers) > 1:
         width = max(len(container.name) for container in containers)
@@ -65,7 +65,7 @@ def fitting_text(decision: Decision, status: str = "") -> str:
 
 
 def held_back_text(decision: Decision) -> str:
-    """A pod that must wait whatever the nodes say."""
+    """A pod that must wait whatever nodes offer."""
     return f"{decision.pod} is not placed: it {decision.held_back}."
 
 
@@ -91,7 +91,7 @@ def stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
 
 
 def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
-    """The terms and pods that keep nodes closed, where neighbours do."""
+    """The terms and pods that keep nodes closed, if neighbours do."""
     details = [detail for cause in causes for detail in cause.details]
     more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
     lead = "Neighbours:  "
@@ -110,7 +110,7 @@ def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
 
 
 def _nearest_lines(misses: Sequence[Miss]) -> list[str]:
-    # A node that has nothing at all of what is missing is not near.
+    # A node with none of the missing resource is not near.
     misses = [miss for miss in misses if miss.nearest.have or miss.nearest.reason] or misses[:1]
     domain = common_domain(miss.nearest.node for miss in misses)
     names = [miss.nearest.node.removesuffix(domain) for miss in misses]

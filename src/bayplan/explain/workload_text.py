@@ -19,7 +19,7 @@ from bayplan.explain.documents import API_VERSION, Document, outcome_document
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text, gangs_text, standing_lines
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.pod_view import pending_for
 from bayplan.explain.table import table
@@ -31,9 +31,9 @@ LONGEST_HOSTLIST = 60
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOutcome:
-    """A workload: `counts` is the word for its pods, `running` are those with a node, `outcomes` the decisions for all others.
+    """A workload: `counts` is the word for its pods, `running` have a node, `outcomes` decide about the others.
 
-    `standing` is where those that run are in the topology, if that was asked for.
+    `standing` is where the running pods are in the topology, if requested.
     """
 
     kind: str
@@ -61,7 +61,7 @@ def work_text(
     *,
     wide: bool = False,
 ) -> str:
-    """What `bayplan place` prints: gangs, workloads whose pods stand alone, and other pods; the first line counts them all."""
+    """What `bayplan place` prints: gangs, workloads of single pods, and other pods; the first line counts them all."""
     if not workloads:
         return gangs_text(gangs, pods, wide=wide) if gangs else outcomes_text(pods, wide=wide)
     if len(workloads) == 1 and not gangs and not pods:
@@ -136,12 +136,8 @@ def explanation_text(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) ->
     if len(told) == 1:
         return told[0]
     good = sum(gang.good for gang in gangs)
-    return "\n\n".join(
-        [
-            f"{visible(workload.name)}: {good} of {count(len(gangs), 'gang')} {'runs or fits' if good == 1 else 'run or fit'}",
-            *told,
-        ]
-    )
+    verbs = "runs or fits" if good == 1 else "run or fit"
+    return "\n\n".join((f"{visible(workload.name)}: {good} of {count(len(gangs), 'gang')} {verbs}", *told))
 
 
 def explanation(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> Document:

@@ -102,7 +102,7 @@ class _Plan:
         domains = list(self._domains())
         self.proven = len(domains) <= MOST_DOMAINS
         for rows in domains[:MOST_DOMAINS]:
-            leaving = tuple(key for row in rows for key in terminating_on(self.scheduler.state, row))
+            leaving = tuple(key for row in rows for key in terminating_on(self.scheduler.state, row, self.rules))
             with without(self.scheduler.state, leaving, logged=True):
                 self._tried.clear()
                 self._search_in(rows, leaving)

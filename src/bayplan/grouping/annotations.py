@@ -1,25 +1,25 @@
-"""What users ask for by annotations: the tree, the levels, and segments; in KAI's words or in Kueue's.
+"""Annotations in which users request a tree, levels and segments, in KAI's or Kueue's terms.
 
     kai.scheduler/topology: network                                 on the workload, for all its pods
     kai.scheduler/topology-required-placement: example.com/block
     kai.scheduler/topology-preferred-placement: example.com/rack
-    kai.scheduler/segment-size: "4"                                 on a pod template, for the pods made from it
+    kai.scheduler/segment-size: "4"                                 on a pod template, for its pods
     kai.scheduler/segment-topology-required-placement: example.com/rack
 
     kueue.x-k8s.io/podset-required-topology: example.com/block      on a pod template
     kueue.x-k8s.io/podset-slice-required-topology: example.com/rack
     kueue.x-k8s.io/podset-slice-size: "4"
 
-    bayplan.io/topology: network                                    names the tree for those who do not write kai.scheduler/topology
+    bayplan.io/topology: network                                    the tree, without kai.scheduler/topology
     bayplan.io/gang: "true"                                         is a gang, or "false" is none, whatever the kind
-    bayplan.io/parallelism: tensor=8,pipeline=4,data=2              parallel groups in the order of ranks, innermost first
+    bayplan.io/parallelism: tensor=8,pipeline=4,data=2              parallel groups by rank, innermost first
     bayplan.io/objective: fewest-domains,least-leftover             goals that come first
-    bayplan.io/patience: domains=2,seconds=300                      wait up to so long for a place in so few preferred domains
+    bayplan.io/patience: domains=2,seconds=300                      how long to wait for few preferred domains
     bayplan.io/placement: spread                                    over nodes, or binpack
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
-Out come `Wishes`, and a `InvalidValue` for every annotation that cannot be meant, and for two that contradict each other. A key that only looks like one of these is
-a problem too: a misspelt wish must not be lost in silence. What Kueue's words mean is for its dialect to say (`dialects/kueue/pod_set.py`); whether a level exists is for the scheduler to say, who knows the tree.
+The result is `Wishes`, and an `InvalidValue` for each invalid, contradictory or misspelt annotation.
+`dialects/kueue/pod_set.py` reads Kueue's annotations; the scheduler, which knows the tree, checks levels.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ OBJECTIVE = "bayplan.io/objective"
 PATIENCE = "bayplan.io/patience"
 PLACEMENT = "bayplan.io/placement"
 DOMAIN_PLACEMENT = "bayplan.io/domain-placement"
-# Volcano's controllers make a `networkTopology` of these; the pod grouper does not.
+# Volcano's controllers turn these into a `networkTopology`; the pod grouper does not.
 VOLCANO_NETWORK = ("volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier")
 SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
 
 OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM, OBJECTIVE, PATIENCE, PLACEMENT, DOMAIN_PLACEMENT)
 KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
-# The PodGroup's field whose value each of these is. Of two that say the same about segments the later one counts: what is required is not preferred too.
+# The PodGroup field of each annotation. Of two about segments the later wins: required beats preferred.
 _FIELDS = {
     TOPOLOGY: "topology",
     OWN_TOPOLOGY: "topology",
@@ -81,7 +81,7 @@ _FAMILIES = (
     KeyFamily("kai.scheduler/", kai.TOPOLOGY_KEYS, re.compile("topo|segment|placement")),
     kueue.TOPOLOGY_KEYS,
     OWN_FAMILY,
-    # Exclusive placement; `workloads/` makes affinity of it, as the webhooks do.
+    # Exclusive placement; `workloads/` turns it into affinity, as the webhooks do.
     KeyFamily(
         "alpha.jobset.sigs.k8s.io/",
         tuple(
@@ -105,36 +105,36 @@ _PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]
 
 
 def asks(annotations: Mapping[str, str]) -> bool:
-    """Whether annotations say anything about gangs, rightly or wrongly."""
+    """True if annotations concern gangs, valid or not."""
     return any(key in KEYS for key in annotations) or any(map(misspelt, judged(annotations, *_FAMILIES)))
 
 
 def misspelt(key: str) -> str:
-    """What to say about a key that is none of ours but was meant to be; empty if it is one, or has nothing to do with us."""
+    """What is wrong with a key that resembles a known one; empty if it is known or unrelated."""
     return next(filter(None, (complaint_about(key, family) for family in _FAMILIES)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The annotation that a wish comes from: of which object, and its path there."""
+    """The annotation that a request comes from: its object and its path."""
 
     about: Reference
     field: str
 
     def seen_from(self, about: Reference) -> str:
-        """The path, as it is said on an object: with the object that it belongs to if that is another one."""
+        """The path, with its object if that is another one."""
         return self.field if self.about == about else f"{self.about}: {self.field}"
 
 
-# By field of the PodGroup and value there.
+# By PodGroup field and value.
 Sources = Mapping[tuple[str, str], Source]
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What annotations of one place ask for; `gang` is None where nothing says whether the pods are one.
+    """The requests of one set of annotations; `gang` is None if none says whether the pods are a gang.
 
-    `together` is the name that roles share which must be in one domain; `sources` tells where each wish stands.
+    `together` is a name shared by roles that must be in one domain; `sources` has the annotation of each request.
     """
 
     gang: bool | None = None
@@ -151,7 +151,7 @@ class Wishes:
     sources: Sources = field(default_factory=dict, compare=False)
 
     def over(self, below: Wishes) -> Wishes:
-        """These wishes, with those of another place where these are silent: each field by itself."""
+        """These requests, with those of another place for the fields that these leave open."""
         return Wishes(
             below.gang if self.gang is None else self.gang,
             self.topology or below.topology,
@@ -177,7 +177,7 @@ class _Tree:
 
 
 class WishReader:
-    """Reads the annotations of all places that speak about one gang, and gathers what is wrong with them."""
+    """Reads all annotations about one gang, and collects what is wrong with them."""
 
     def __init__(self) -> None:
         self.problems: list[InvalidValue] = []
@@ -186,7 +186,7 @@ class WishReader:
     def read(
         self, about: Reference, annotations: Mapping[str, str], where: str = "metadata", segment: int | None = None
     ) -> Wishes:
-        """The wishes of one set of annotations; `segment` is the size of segments where none is written."""
+        """The requests of one set of annotations; `segment` is the default size of segments."""
         place = _Place(self.problems, about, annotations, f"{where}.annotations", segment)
         place.check_keys()
         trees = place.trees()
@@ -211,7 +211,7 @@ class WishReader:
         return replace(wishes, gang=asked, sources=place.sources(wishes))
 
     def _check_trees(self, trees: list[_Tree]) -> None:
-        """Check that all sources name the same tree: a gang is placed in one tree, and levels of one tree mean nothing in another."""
+        """Check that all sources name the same tree: a gang is placed in one tree."""
         for tree in trees:
             self._trees.append(tree)
             before = self._trees[0]
@@ -224,7 +224,7 @@ class WishReader:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The annotations of one object, and where to say what is wrong with them."""
+    """The annotations of one object, and their path for messages."""
 
     problems: list[InvalidValue]
     about: Reference
@@ -239,7 +239,7 @@ class _Place:
         return Source(self.about, f'{self.field}["{key}"]')
 
     def sources(self, wishes: Wishes) -> Sources:
-        """Where everything stands that a PodGroup is to say."""
+        """The annotation of each PodGroup field."""
         found = {(field, self.annotations[key]): self.source(key) for key, field in _FIELDS.items() if self.has((key,))}
         if kueue.SLICE_LAYERS in self.annotations:
             found |= {(SEGMENTS, each.level): self.source(kueue.SLICE_LAYERS) for each in wishes.segments}
@@ -261,7 +261,7 @@ class _Place:
                 )
 
     def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
-        """Who says the same thing in both languages must say the same."""
+        """Check that KAI's and Kueue's annotations agree."""
         levels = (
             (REQUIRED, kai.required, kueue.REQUIRED, in_kueues_words.required),
             (PREFERRED, kai.preferred, kueue.PREFERRED, in_kueues_words.preferred),
@@ -283,7 +283,7 @@ class _Place:
         return text == "true"
 
     def trees(self) -> list[_Tree]:
-        """The Topologies that are named, each with its key."""
+        """The named Topologies, each with its key."""
         found: list[_Tree] = []
         for key in (TOPOLOGY, OWN_TOPOLOGY):
             name = self.annotations.get(key)
@@ -311,7 +311,7 @@ class _Place:
         return size
 
     def kai_segments(self) -> tuple[Segment, ...]:
-        """Segments of a size; with both levels, each is inside one domain of the required one and best inside one of the preferred."""
+        """Segments of a size. With both levels, each must be in one required and should be in one preferred domain."""
         size, required, preferred = self.size(SEGMENT_SIZE), self.level(SEGMENT_REQUIRED), self.level(SEGMENT_PREFERRED)
         for key, level in ((SEGMENT_REQUIRED, required), (SEGMENT_PREFERRED, preferred)):
             if level and SEGMENT_SIZE not in self.annotations and self.segment is None:
@@ -327,7 +327,7 @@ class _Place:
         return hard + soft
 
     def parallelism(self) -> tuple[ParallelGroup, ...]:
-        """`tensor=8,pipeline=4`: what is called how, and how many there are of it."""
+        """`tensor=8,pipeline=4`: names and sizes of parallel groups."""
         text = self.annotations.get(PARALLELISM)
         if text is None:
             return ()
@@ -341,7 +341,7 @@ class _Place:
         return groups
 
     def objective(self) -> tuple[str, ...]:
-        """`closest,least-leftover`: goals by name, in their order."""
+        """`closest,least-leftover`: goals by name, in order."""
         text = self.annotations.get(OBJECTIVE)
         if text is None:
             return ()

@@ -1,14 +1,14 @@
-"""How rules say where something stands and how many there are: paths, and small sums of them.
+"""Paths and amounts in rules: where a value is, and small sums of values.
 
     spec.replicas                                      a path
     metadata.annotations["example.com/size"]           a key with dots or slashes
     spec.completions - status.succeeded                a difference, never below 0
-    replicas|1 * template.spec.parallelism|1           a product; `|1` is taken where the path finds nothing
+    replicas|1 * template.spec.parallelism|1           a product; `|1` is the default of a missing value
     replicas|0 max minReplicas min maxReplicas         the larger and the smaller of two
-    spec.completions - #status.failedIndexes           how many indexes a text such as 1,3-5 names
+    spec.completions - #status.failedIndexes           the number of indexes in a text such as 1,3-5
 
-An amount whose first path finds nothing (and has no `|`) is absent; later ones that find nothing change nothing. Amounts are worked out from left to
-right.
+An amount whose first path has no value (and no `|`) is absent; later missing values change nothing. Amounts are
+evaluated from left to right.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "min": min,
 }
 _INDEXES = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*")
-SYNTAX = 'must be paths like spec.replicas or metadata.annotations["example.com/size"], joined by " * ", " - ", " max " or " min "'
+SYNTAX = (
+    'must be paths like spec.replicas or metadata.annotations["example.com/size"], '
+    'joined by " * ", " - ", " max " or " min "'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A number by itself, or the one at a path with what to take where there is none; or how many indexes are listed there."""
+    """A number, or the value at a path with its default, or the number of indexes listed there."""
 
     path: Path
     otherwise: int | None
     lists_indexes: bool = False
 
     def value(self, thing: object) -> int | None:
-        """The number that is meant; None if there is none."""
+        """The value; None if it is absent."""
         if self.lists_indexes:
             return _indexes(thing, self.path)
         found = _number(thing, self.path) if self.path else None
@@ -54,7 +57,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Operands and what joins each to those before it."""
+    """Operands, and the operator that joins each to those before it."""
 
     first: Operand
     others: tuple[tuple[str, Operand], ...] = ()
@@ -79,7 +82,7 @@ def _number(thing: object, path: Path) -> int | None:
 
 
 def _indexes(thing: object, path: Path) -> int | None:
-    """How many indexes a text such as `1,3-5` names."""
+    """The number of indexes in a text such as `1,3-5`."""
     found = look_up(thing, path)
     if found is None or found == "":
         return None
@@ -91,7 +94,7 @@ def _indexes(thing: object, path: Path) -> int | None:
 
 @lru_cache(maxsize=1024)
 def path_of(text: str) -> Path:
-    """The keys of a path; raises `ValueError` if it is none."""
+    """The keys of a path. Raises `ValueError` if the text is not a path."""
     keys: list[str] = []
     at = 0
     while at < len(text):
@@ -107,7 +110,7 @@ def path_of(text: str) -> Path:
 
 @lru_cache(maxsize=1024)
 def amount_of(text: str) -> Amount:
-    """The amount that a text means; raises `ValueError` if it means none."""
+    """The amount of a text. Raises `ValueError` if it is not an amount."""
     words = text.split()
     if len(words) % 2 == 0 or any(word not in _OPERATORS for word in words[1::2]):
         raise ValueError(SYNTAX)

@@ -1,10 +1,10 @@
-"""Which gang a pod belongs to: the way in to this folder.
+"""The gang of a pod: the entry point of this room.
 
     outcome = group_for(pod, owners, settings, answers, workloads)
 
-In come a pod, its owners as the API server has them (the nearest first, the top owner last), the settings and Kubernetes' Workloads; out comes a `Grouping`: the PodGroup that
-should exist and the pod's place in it, or that the pod stands alone, or what is wrong and keeps it waiting. Where one more object must be known, a
-`Question` comes out instead (`grouping/questions.py`). The same pod and owners give the same outcome always.
+Owners are decoded objects, the nearest first. The outcome is a `Grouping`: the PodGroup that should exist and the pod's
+place in it, or that the pod stands alone, or why it waits. If another object is needed, the outcome is a `Question`
+(`grouping.py`). The same input always gives the same outcome.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.dialects.registry import dialects
 from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
-from bayplan.grouping import grove, loose_pods
-from bayplan.grouping.annotations import WishReader, asks
-from bayplan.grouping.grouping import Grouping, InvalidGrouping, InvalidValue
+from bayplan.grouping import grove
+from bayplan.grouping.annotations import GANG, WishReader, asks
+from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, Unanswered
 from bayplan.grouping.job_set import without_ended
-from bayplan.grouping.kinds import KNOWN
+from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
 from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group
-from bayplan.grouping.questions import Answers, Question, Unanswered
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -55,18 +54,19 @@ from bayplan.kube.wire.core_v1 import Pod
 
 Mode = Literal["bayplan", "kai"]
 
-# Pods of these are everywhere or nowhere: nothing about them is a gang.
+# Pods of these kinds are never a gang.
 NEVER = {("apps", "DaemonSet"), ("", "Node")}
-# What tells the gangs of one workload apart leaves room for the workload's name and uid.
+# Leaves room for the workload's name and uid.
 LONGEST_SUFFIX = 32
 HASH_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class KaiSettings:
-    """What KAI's pod grouper can be told, with its defaults; for the mode that follows it.
+    """The settings of KAI's pod grouper with their defaults.
 
-    `defaults_namespace` and `defaults_name` lead to a ConfigMap with priority class and preemptibility per kind; empty if there is none.
+    `defaults_namespace` and `defaults_name` name a ConfigMap with priority class and preemptibility per kind; empty for
+    none.
     """
 
     queue_label: str = "kai.scheduler/queue"
@@ -79,22 +79,22 @@ class KaiSettings:
 
 @dataclass(frozen=True, slots=True)
 class GroupingSettings:
-    """Whose way of grouping is followed, and what is known about kinds and schedulers."""
+    """The mode of grouping, the rules for kinds, and the schedulers."""
 
     mode: Mode = "bayplan"
     rules: Rules = field(default_factory=lambda: KNOWN)
     kai: KaiSettings = field(default_factory=KaiSettings)
-    # Whose pods are grouped; pods of other schedulers never come.
+    # Only pods of these schedulers are grouped.
     scheduler_names: frozenset[str] = frozenset()
 
 
 def settings_with(rules: Sequence[Rule], mode: Mode = "bayplan", kai: KaiSettings | None = None) -> GroupingSettings:
-    """Settings with rules of a user's own, which count before those that bayplan has."""
+    """Settings with a user's own rules, which come before bayplan's."""
     return GroupingSettings(mode, KNOWN | rules_by_kind(rules), kai or KaiSettings())
 
 
 def with_rules(settings: GroupingSettings, rules: Sequence[Rule]) -> GroupingSettings:
-    """The same settings with further rules, which count before those that are there."""
+    """The same settings with further rules, which come first."""
     return replace(settings, rules=settings.rules | rules_by_kind(rules))
 
 
@@ -124,11 +124,11 @@ def group_for(
 
 
 def may_have_group(pod: Pod) -> bool:
-    """Whether the pod grouper must look at a pod before it is placed: it has owners and has not been grouped yet."""
+    """True if the pod grouper must see a pod before it is placed: it has owners and has not been grouped."""
     member = raw_pod(pod)
     if POD_GROUP in labels_of(member) or named_by_others(pod):
         return False
-    if grove.gang_name(member) or loose_pods.spark_application(member):
+    if grove.gang_name(member) or spark_application(member):
         return True
     nearest = managing(metadata_of(member).get("ownerReferences") or [])
     if nearest is None:
@@ -138,12 +138,12 @@ def may_have_group(pod: Pod) -> bool:
 
 
 def asks_by_itself(pod: Pod) -> bool:
-    """Whether a pod without owners has gang annotations: it stands alone regardless, but errors in them are reported."""
+    """True if a pod without owners has gang annotations: it stands alone, but errors in them are reported."""
     return not pod.metadata.owner_references and asks(pod.metadata.annotations or {})
 
 
 def named_by_others(pod: Pod | RawObject) -> bool:
-    """Whether a pod names its group in another system's terms; those are used as they are, and no pod is grouped twice."""
+    """True if a pod names its group in another system's terms; no pod is grouped twice."""
     try:
         wire = pod if isinstance(pod, Pod) else msgspec.convert(pod, Pod)
     except msgspec.ValidationError as error:
@@ -162,8 +162,8 @@ def _judged(
     rules, names = settings.rules, settings.scheduler_names
     if grove.gang_name(pod):
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
-    if loose_pods.spark_application(pod):
-        return _gang(pod, owners, loose_pods.spark_workload(pod, owners), workloads, names)
+    if spark_application(pod):
+        return _gang(pod, owners, spark_workload(pod, owners), workloads, names)
     if not owners:
         return Grouping(problems=_remarks(pod))
     if any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
@@ -175,7 +175,7 @@ def _judged(
 
 
 def _remarks(pod: RawObject) -> tuple[InvalidValue, ...]:
-    """Errors in the annotations of a pod without owners. A single pod is in one domain of any level, so nothing holds it."""
+    """Errors in the annotations of a pod without owners. They never hold it back: a single pod is in one domain."""
     reader = WishReader()
     reader.read(Reference.of(pod), annotations_of(pod))
     return tuple(replace(problem, holds=False) for problem in reader.problems)
@@ -212,7 +212,7 @@ def _gang(
     labels = {POD_GROUP: wanted.metadata.name}
     if place:
         labels[GROUP] = place
-    # A rank that is there already stays: it is the user's, who goes before the controller.
+    # An existing rank stays: the user wins over the controller.
     given = labels_of(pod).get(RANK)
     if given is not None or rank is not None:
         labels[RANK] = str(rank) if given is None else given
@@ -232,7 +232,7 @@ def _gang(
 
 
 def _which(workload: Workload, pod: RawObject) -> str:
-    """Which of a workload's gangs a pod is in, where it has several."""
+    """The gang of a pod whose workload has several."""
     key = workload.rule.one_gang_per
     if not key:
         return ""
@@ -244,7 +244,7 @@ def _which(workload: Workload, pod: RawObject) -> str:
 
 
 def _as_name(value: str) -> str:
-    """A label's value as the end of a PodGroup's name: itself if it may be one, else with a hash, so that no two values share a name."""
+    """A label's value as the end of a PodGroup's name, with a hash if it is not valid there."""
     name = group_name(value)
     if name == value and len(name) <= LONGEST_SUFFIX:
         return name
@@ -253,6 +253,24 @@ def _as_name(value: str) -> str:
 
 
 def _unless_named_otherwise(pod: RawObject, grouping: Grouping) -> Grouping:
-    """Respect a pod that names another of bayplan's PodGroups: it was put there deliberately."""
+    """Respect a pod that names another of bayplan's PodGroups: that is deliberate."""
     named = labels_of(pod).get(POD_GROUP, grouping.name)
     return grouping if named == grouping.name else Grouping()
+
+
+# -- pods that wait for the pod grouper -------------------------------------------------------------------------------
+
+
+GROUPED = "bayplan.io/grouped"
+ALONE = "alone"
+
+
+def awaits_look(pod: Pod) -> bool:
+    """True if a pod can belong to a gang, and no pod grouper has marked it yet."""
+    return (pod.metadata.annotations or {}).get(GROUPED) != ALONE and may_have_group(pod)
+
+
+def asks_for_group(pod: Pod) -> bool:
+    """True if an owned pod requests a gang by its own annotations, and names none yet."""
+    annotations = pod.metadata.annotations or {}
+    return asks(annotations) and annotations.get(GANG) != "false" and may_have_group(pod)

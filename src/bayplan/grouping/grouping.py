@@ -1,18 +1,27 @@
-"""What comes of grouping: the PodGroup to apply, the pod's place in it, and what is wrong.
+"""The outcome of grouping: the PodGroup to apply, the pod's place in it, and what is invalid.
 
-`Grouping` is the same for both modes, so that the service need not know which one it serves: it applies `manifest` (server-side), puts `labels` and
-`annotations` on the pod, and tells each `InvalidValue` as an event on the object that it is about.
+`Grouping` is the same for all modes. The service applies `manifest` (server-side), puts `labels` and `annotations` on
+the pod, and reports each `InvalidValue` as an event on its object.
+
+Most gangs follow from a pod and its owners. Grove's gangs and the progress of a JobSet need one more object. Grouping
+then returns a `Question`; the caller, who has access to the cluster, looks it up and asks again:
+
+    answers = {}
+    while isinstance(outcome := group_for(pod, owners, settings, answers), Question):
+        answers[outcome] = await find(outcome)
+
+An answer is a list of objects: at most one for a name, any number for labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayplan.grouping.raw import RawObject, Reference, shown
 from bayplan.kube.errors import InvalidObject, ObjectPath
 
-# Why an event is written: an object says what cannot be meant, or what bayplan does not do.
+# Reasons of events: an object has an invalid value, or one that bayplan does not support.
 INVALID_GROUP = "InvalidGroup"
 NOT_SUPPORTED = "NotSupported"
 
@@ -41,7 +50,7 @@ class InvalidValue:
 
 
 class InvalidGrouping(Exception):
-    """Grouping ends here because of one problem; never leaves the room."""
+    """Ends grouping because of one problem; never leaves this room."""
 
     def __init__(self, problem: InvalidValue) -> None:
         super().__init__(str(problem))
@@ -50,10 +59,10 @@ class InvalidGrouping(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """The group that a pod belongs to, its place there, and what is to be said about it.
+    """The group of a pod, its place there, and remarks.
 
-    Without a `manifest` the pod stands alone, or waits if it is `held`. `asked_in` tells for fields of the PodGroup and their values which annotation asks for them,
-    as a path that is said on the owner.
+    Without a `manifest` the pod stands alone, or waits if it is `held`. `asked_in` has the annotation for PodGroup
+    fields and their values, as a path seen from the owner.
     """
 
     name: str = ""
@@ -68,5 +77,43 @@ class Grouping:
 
     @property
     def held(self) -> bool:
-        """Whether the pod must wait until the problem is fixed."""
+        """True if the pod must wait until the problem is fixed."""
         return any(problem.holds for problem in self.problems)
+
+
+# -- lookups ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One object by name, or all objects with these labels."""
+
+    api_version: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+Answers = Mapping[Question, Sequence[RawObject]]
+
+
+class Unanswered(Exception):
+    """Grouping cannot continue without this answer; never leaves this room."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(str(question))
+        self.question = question
+
+
+def one(answers: Answers, question: Question) -> RawObject | None:
+    """The object that a question names; None if it does not exist."""
+    found = every(answers, question)
+    return found[0] if found else None
+
+
+def every(answers: Answers, question: Question) -> Sequence[RawObject]:
+    """The objects that a question means."""
+    if question not in answers:
+        raise Unanswered(question)
+    return answers[question]

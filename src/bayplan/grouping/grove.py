@@ -1,7 +1,8 @@
 """Grove's gangs: a PodGang names its pod groups, their pods, and which of them share a domain.
 
-A PodGang owns no pods; pods name it in a label. So it is looked up (`grouping/questions.py`), read here once for both modes (`read_pod_gang`), and
-becomes bayplan's own PodGroup: pod groups become groups, and the configurations that join some of them become groups around those.
+A PodGang owns no pods; pods name it in a label. It is looked up (`grouping.py`), read once for all modes
+(`read_pod_gang`), and becomes bayplan's own PodGroup: pod groups become groups, and configurations become groups around
+them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from typing import TypeVar
 from bayplan.dialects.kai.pod_group import TOPOLOGY
 from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.grouping.annotations import Wishes, WishReader
-from bayplan.grouping.grouping import Grouping, InvalidGrouping, InvalidValue
+from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, one
 from bayplan.grouping.podgroup import manifest_of, name_of
-from bayplan.grouping.questions import Answers, Question, one
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -40,7 +40,7 @@ _PACK = ("topologyConstraint", "packConstraint")
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels that pods should share, as Grove writes them; None where it writes nothing."""
+    """The levels that pods should share in Grove's terms; None if absent."""
 
     required: str | None = None
     preferred: str | None = None
@@ -48,7 +48,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class GrovePods:
-    """One pod group of a PodGang, and the configuration that it is part of."""
+    """A pod group of a PodGang, and its configuration."""
 
     name: str
     minimum: int
@@ -59,7 +59,7 @@ class GrovePods:
 
 @dataclass(frozen=True, slots=True)
 class PodGang:
-    """A PodGang, read: its tree, what all pods share, the configurations by name, and the pod groups."""
+    """A decoded PodGang: its tree, what all pods share, configurations by name, and pod groups."""
 
     topology: str
     levels: Levels
@@ -79,7 +79,7 @@ def find_pod_gang(pod: RawObject, answers: Answers) -> RawObject | None:
 
 
 def read_pod_gang(gang: RawObject, namespace: str) -> PodGang:
-    """A PodGang's parts; raises `WrongValue` naming the field if it says what cannot be."""
+    """The parts of a PodGang. Raises `WrongValue` with the field if it is invalid."""
     annotations = annotations_of(gang)
     topology = annotations.get(GROVE_TOPOLOGY, annotations.get(TOPOLOGY, ""))
     parents: dict[str, Levels] = {}
@@ -126,7 +126,7 @@ def _needed(value: _Value | None, field: str) -> _Value:
     return value
 
 
-# -- bayplan's own PodGroup ------------------------------------------------------------------------------------------------
+# -- bayplan's own PodGroup -------------------------------------------------------------------------------------
 
 
 def grouping_of(pod: RawObject, owners: Sequence[RawObject], answers: Answers) -> Grouping:
@@ -157,7 +157,7 @@ def grouping_of(pod: RawObject, owners: Sequence[RawObject], answers: Answers) -
 
 
 def _place(pod: RawObject, gang: PodGang) -> str:
-    """The pod group that lists a pod, or that is called as its clique."""
+    """The pod group that lists a pod, or is named like its clique."""
     about = Reference.of(pod)
     clique = labels_of(pod).get(POD_CLIQUE, "")
     listed = [group.name for group in gang.pod_groups if about.name in group.pods]

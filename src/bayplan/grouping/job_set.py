@@ -1,7 +1,7 @@
-"""The progress of a JobSet's Jobs: finished pods do not come back, and no pod waits for them.
+"""The progress of a JobSet's Jobs: no pod waits for finished pods.
 
-A JobSet says how many pods it has; each of its Jobs says how many of its own are still to come. So the Jobs are looked up (`grouping/questions.py`),
-and each part of the workload is waited for without its finished pods: a driver that has finished keeps no worker waiting.
+A JobSet has the number of its pods; each of its Jobs knows how many are still to come. So the Jobs are looked up
+(`grouping.py`): a finished driver keeps no worker waiting.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bayplan.grouping.questions import Answers, Question, every
+from bayplan.grouping.grouping import Answers, Question, every
 from bayplan.grouping.raw import RawObject, Reference, labels_of, list_at, metadata_of
 from bayplan.grouping.rules import Rules, rule_for
 from bayplan.grouping.workload import RoleSpec, Workload, described
@@ -22,21 +22,21 @@ _FINISHED = ("Complete", "Failed")
 
 
 def without_ended(workload: Workload, rules: Rules, answers: Answers) -> Workload:
-    """A JobSet that waits only for pods that are still to come; any other workload as it is."""
+    """A JobSet that waits only for pods still to come; any other workload is unchanged."""
     about = workload.about
     if (about.group, about.kind) != KIND:
         return workload
     question = Question(JOB.api_version, JOB.kind, about.namespace, labels=((NAME, about.name),))
     ended: Counter[str] = Counter()
     for job in every(answers, question):
-        # Those of a JobSet that had the name before are not its own.
+        # Jobs of an earlier JobSet of the same name do not count.
         if any(owner.get("uid") == about.uid for owner in metadata_of(job).get("ownerReferences") or ()):
             ended[labels_of(job).get(ROLE, "").lower()] += _ended(job, rules)
     return replace(workload, parts=tuple(_left(part, ended[part.value]) for part in workload.parts))
 
 
 def _ended(job: RawObject, rules: Rules) -> int:
-    """How many pods of a Job have ended and get no successors."""
+    """The number of a Job's pods that have ended and are not replaced."""
     rule = rule_for(rules, JOB)
     parts = described(job, rule).parts if rule is not None else ()
     conditions = list_at(job, ("status", "conditions"))

@@ -1,8 +1,8 @@
-"""The kinds of workloads that bayplan knows, as rules: one entry each, in the form that users' rule files share (`grouping/rules.py`).
+"""The kinds of workloads that bayplan knows, as rules in the form of users' rule files (`rules.py`).
 
-Kinds that only own other workloads have no entry and need none: the topmost owner with a rule is what describes the pods. So a CronJob's gang is that of
-its Job, and a RayJob's or RayService's that of its RayCluster; TrainJob, Argo Workflow, Seldon or Knative Service lead to what they made
-in the same way. Grove's gangs are objects of their own (`grouping/grove.py`); Spark's and Kueue's plain pods have no owner (`grouping/loose_pods.py`).
+The topmost owner with a rule describes the pods. So kinds that only own other workloads need no entry: a CronJob's gang
+is that of its Job, and a RayJob's that of its RayCluster. Grove's gangs are objects of their own (`grove.py`); Spark's
+plain pods have no owner; see the end of this file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from bayplan.gangs.ranks.ranks import (
     TASK_INDEX,
     WORKER_INDEX,
 )
+from bayplan.grouping.raw import RawObject, Reference, labels_of
 from bayplan.grouping.rules import ASKED, Condition, Rank, Role, Rule, rules_by_kind
+from bayplan.grouping.workload import Workload, described
 
 KUBEFLOW_ROLE = ["training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"]
 KUBEFLOW_RANK = [Rank(label=KUBEFLOW_INDEX)]
@@ -28,7 +30,7 @@ LWS_RANK = [Rank(label=WORKER_INDEX)]
 
 
 def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_one: str = "") -> Role:
-    """One entry of `xReplicaSpecs`; pods that have succeeded are not waited for."""
+    """One entry of `xReplicaSpecs`; no pod waits for succeeded ones."""
     replicas = f"spec.{specs}.{name}.replicas|1"
     return Role(
         name=name.lower(),
@@ -43,7 +45,7 @@ def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_on
 
 
 def _kubeflow(kind: str, specs: str, roles: Sequence[str]) -> Rule:
-    """A job of Kubeflow's training operator: leaders first, so that they have the lowest ranks."""
+    """A job of Kubeflow's training operator; leaders are first, so that they have the lowest ranks."""
     return Rule(
         group="kubeflow.org",
         kind=kind,
@@ -54,19 +56,19 @@ def _kubeflow(kind: str, specs: str, roles: Sequence[str]) -> Rule:
 
 
 KINDS = (
-    # Workloads that are a gang only if an annotation asks for one.
+    # Workloads that are a gang only if an annotation requests it.
     Rule(
         group="batch",
         kind="Job",
         gang=ASKED,
-        # Without completions it is a work queue; the last completions need fewer pods than ran in parallel before, and indexes that failed get no more.
+        # Without completions it is a work queue. The last completions need fewer pods; failed indexes get none.
         replicas=["spec.parallelism|1", "spec.completions"],
         remaining="spec.completions - status.succeeded - #status.failedIndexes",
         template="spec.template",
         rank=[Rank(label=COMPLETION_INDEX)],
     ),
     Rule(group="apps", kind="ReplicaSet", gang=ASKED, replicas="spec.replicas|1", template="spec.template"),
-    # A rollout replaces a few pods at a time: each may start alone, all in the domain of the others.
+    # A rollout replaces a few pods at a time: each can start alone, in the domain of the others.
     Rule(group="apps", kind="Deployment", gang=ASKED, replicas="spec.replicas|1", minimum=1, template="spec.template"),
     Rule(
         group="apps",
@@ -203,3 +205,21 @@ KINDS = (
 )
 
 KNOWN = rules_by_kind(KINDS)
+
+
+# -- Spark applications -----------------------------------------------------------------------------------------------
+# The driver is a pod that owns its executors and must run before it requests them, so no pod waits for the others.
+SPARK_APPLICATION = "spark-app-selector"
+SPARK = Rule(kind="Pod", gang=ASKED, replicas=1, rank=[Rank(label="spark-exec-id")])
+
+
+def spark_application(pod: RawObject) -> str:
+    """The Spark application of a pod; empty if it has none."""
+    return labels_of(pod).get(SPARK_APPLICATION, "")
+
+
+def spark_workload(pod: RawObject, owners: Sequence[RawObject]) -> Workload:
+    """The application of a driver or executor: the driver pod describes it; its owner can have annotations, too."""
+    chain = [pod, *owners]
+    driver = max(number for number, thing in enumerate(chain) if number == 0 or Reference.of(thing).kind == "Pod")
+    return described(chain[driver], SPARK, tuple(chain[driver + 1 :]))

@@ -1,16 +1,16 @@
-"""A Kubernetes Workload that is about an owner of pods: it says of them what annotations would say, in Kubernetes' own words.
+"""A Kubernetes Workload that refers to an owner of pods: requests in Kubernetes' own terms instead of annotations.
 
     kind: Workload
     spec:
-      controllerRef: {apiGroup: batch, kind: Job, name: train}          the Job that the user has already
+      controllerRef: {apiGroup: batch, kind: Job, name: train}          the user's existing Job
       podGroupTemplates:
       - name: workers
         schedulingPolicy: {gang: {minCount: 4}}                         the minimum
-        schedulingConstraints: {topology: [{key: example.com/rack}]}    the level that is required
+        schedulingConstraints: {topology: [{key: example.com/rack}]}    the required level
 
-One template is meant for the whole gang. Templates that are called as groups of the gang are meant for those: they then start each by itself, as PodGroups created from them would. In
-come the workload as its kind describes it (`grouping/workload.py`) and the wishes of its annotations (`grouping/podgroup.py`), out go both with what the templates add. Pods that name a PodGroup
-of Kubernetes' themselves never come here. Here a *Workload* is Kubernetes' object, a *workload* what a rule makes of an owner.
+A single template describes the whole gang. Templates named like groups of the gang describe those groups, which then
+start independently. The workload (`workload.py`) and the requests of its annotations (`podgroup.py`) come in; both go
+out with what the templates add. A *Workload* is Kubernetes' object; a *workload* is what a rule makes of an owner.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TEMPLATES = "spec.podGroupTemplates"
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """What is asked of one group: `least` pods together where it is a gang, `level` shared by all. `where` is its field."""
+    """The request for one group: `least` pods together if it is a gang, and a shared `level`; `where` is its field."""
 
     name: str
     where: str
@@ -46,7 +46,7 @@ class _Template:
 
 
 def is_asked_for(owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads) -> bool:
-    """Whether a Workload is about one of these owners, rightly or wrongly."""
+    """True if a Workload refers to one of these owners, valid or not."""
     found = (Reference.of(owner) for owner in owners)
     return any(workloads.about(namespace, each.kind, each.name) for each in found)
 
@@ -58,9 +58,9 @@ def with_templates(
     namespace: str,
     workloads: KubernetesWorkloads,
 ) -> tuple[Workload, WorkloadRequest]:
-    """A workload and its wishes with what a Kubernetes Workload adds; as they are where there is none, or where it is said that there is no gang.
+    """A workload and its requests with what a Kubernetes Workload adds, if there is one and the pods are a gang.
 
-    Raises `InvalidGrouping` if it is not clear which Workload is meant, or which group a template is for.
+    Raises `InvalidGrouping` if it is ambiguous which Workload applies, or to which group a template does.
     """
     written = None if asked.gang is False else _written_for(workload, owners, namespace, workloads)
     if written is None or not written.spec.pod_group_templates:
@@ -80,13 +80,13 @@ def with_templates(
     )
 
 
-# -- which Workload, and which template ---------------------------------------------------------------------------------
+# -- Workload and template -----------------------------------------------------------------------------------------
 
 
 def _written_for(
     workload: Workload, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
 ) -> KubernetesWorkload | None:
-    """The Workload about what describes the gang, else the one about the nearest owner above it."""
+    """The Workload for the object that describes the gang, else for the nearest owner above it."""
     counting = (workload.thing, *workload.above)
     for thing in counting:
         found = _about(thing, namespace, workloads)
@@ -138,7 +138,7 @@ def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
 
 
 def _by_group(workload: Workload, templates: list[_Template], about: Reference) -> Mapping[str, _Template] | None:
-    """Templates by the group that each is for; None if the only one is for the whole gang."""
+    """Templates by group; None if the only one is for the whole gang."""
     groups = [] if workload.is_flat else [part.name for part in workload.parts]
     if len(templates) == 1 and templates[0].name not in groups:
         return None
@@ -152,7 +152,7 @@ def _by_group(workload: Workload, templates: list[_Template], about: Reference) 
     return {each.name: each for each in templates}
 
 
-# -- what templates add -------------------------------------------------------------------------------------------------
+# -- additions by templates ----------------------------------------------------------------------------------------
 
 
 def _about_whole(
@@ -182,7 +182,7 @@ def _about_groups(
     about: Reference,
     problems: list[InvalidValue],
 ) -> tuple[Workload, WorkloadRequest]:
-    """Templates for groups: minimum and level of each. Groups without one stay as their kind means them."""
+    """Templates for groups: minimum and level of each. Other groups are unchanged."""
     parts, wishes = list(workload.parts), list(asked.parts)
     for number, part in enumerate(parts):
         template = templates.get(part.name)

@@ -1,7 +1,7 @@
-"""One scheduler places a gang: report roles whose pods go to another, because the other roles would wait for them endlessly.
+"""One scheduler places a gang: report roles with another schedulerName, for which the others would wait endlessly.
 
-A launcher or head whose template lacks the line `schedulerName` is the most common mistake. Templates are trusted only if the template of the pod at hand
-matches that pod: where a webhook sets the scheduler's name on pods, templates say nothing.
+A launcher or head template without `schedulerName` is the most common mistake. Templates count only if the template of
+the pod at hand matches the pod: a webhook may set the name on pods.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DEFAULT_SCHEDULER = "default-scheduler"
 def of_other_schedulers(
     workload: Workload, own: RoleSpec, pod: RawObject, scheduler_names: Collection[str]
 ) -> Iterator[InvalidValue]:
-    """A problem for each part whose pods another scheduler places; `own` is the part of the pod at hand, which is placed by one of `scheduler_names`."""
+    """A problem for each part with another scheduler than `scheduler_names`; `own` is the part of the pod at hand."""
     named = look_up(pod, ("spec", "schedulerName"))
     if not named or _scheduler_of(workload, own) != named:
         return
     ours = sorted({named, *scheduler_names})
     must_be = f'must be "{named}"' if len(ours) == 1 else f"must be one of {', '.join(ours)}"
-    # The same words whichever pod is looked at, so that they are said once.
+    # The same text for every pod, so that it is reported once.
     example = next(part for part in workload.parts if _scheduler_of(workload, part) in ours)
     for part in workload.parts:
         other = _scheduler_of(workload, part)
@@ -39,14 +39,17 @@ def of_other_schedulers(
 
 
 def _scheduler_of(workload: Workload, part: RoleSpec) -> str | None:
-    """The scheduler that a part's template means; None if there is no template to look at."""
+    """The scheduler in a part's template; None without a template."""
     if not part.role.template or look_up(part.source, path_of(part.role.template)) is None:
         return None
     return _said_by(workload, part) or DEFAULT_SCHEDULER
 
 
 def _said_by(workload: Workload, part: RoleSpec) -> str:
-    """The scheduler's name in a part's template, else that which the workload has for all of them; empty if there is none. Raises `InvalidGrouping` if it is no text."""
+    """The scheduler's name in a part's template, else that of the workload; empty if there is none.
+
+    Raises `InvalidGrouping` if it is not text.
+    """
     template = path_of(part.role.template)
     try:
         said = text_at(part.source, (*template, "spec", "schedulerName"))

@@ -1,9 +1,8 @@
-"""From a workload and the users' wishes to bayplan's own PodGroup, and to a pod's place in it.
+"""From a workload and its annotations to bayplan's own PodGroup, and to a pod's place in it.
 
-A workload with one sort of pods becomes a flat gang, one with roles a gang of groups. What is asked for on the workload, or on an owner above it, is
-meant for the whole gang; what is asked for on a role's pod template is meant for that group. The PodGroup depends on the workload and not on the pod
-that brought it up, so that every pod of a gang asks for the same object. (Where no rule tells where the template is, the pod's own
-annotations stand for it.)
+A workload with one role becomes a flat gang, one with several a gang of groups. Annotations of the workload or an owner
+apply to the whole gang; those of a role's pod template apply to that group. The PodGroup depends on the workload, not
+on the pod at hand, so every pod leads to the same object. Without a known template, the pod's own annotations are used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from bayplan.grouping.workload import ITS_PODS, RoleSpec, Workload, group_name
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 
-# bayplan ignores the gang's queue, but readers of the PodGroup may want to know it.
+# bayplan ignores the gang's queue, but readers of the PodGroup may want it.
 KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
 LONGEST_NAME = 63  # the value of a label
 UID_SHOWN = 8
@@ -34,9 +33,9 @@ UID_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRequest:
-    """What the annotations of a workload say: about the whole gang, and about each of its parts.
+    """The requests for a workload: for the whole gang, and for each part.
 
-    `kubernetes_workload` is the name of the Kubernetes Workload that says some of it.
+    `kubernetes_workload` is the Kubernetes Workload that some of them are from.
     """
 
     whole: Wishes
@@ -46,7 +45,7 @@ class WorkloadRequest:
 
     @property
     def gang(self) -> bool | None:
-        """Whether any source says that the pods are a gang, or that they are not; None if no source says."""
+        """True or False if a source says whether the pods are a gang; None if none does."""
         if self.whole.gang is not None:
             return self.whole.gang
         said = [part.gang for part in self.parts if part.gang is not None]
@@ -58,17 +57,20 @@ class WorkloadRequest:
         return {key: source for wishes in (*self.parts, self.whole) for key, source in wishes.sources.items()}
 
     def segments_of(self, part: RoleSpec, workload: Workload) -> tuple[Segment, ...]:
-        """The segments that are asked for in a part; in a gang with one sort of pods those of the whole."""
+        """The segments requested for a part; in a flat gang those of the whole."""
         return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
 
     def where_segments(self, workload: Workload, segments: Sequence[Segment]) -> str:
-        """The annotation that asks for segments, as it is said on the workload."""
+        """The annotation that requests segments, as a path seen from the workload."""
         source = self.sources.get((SEGMENTS, segments[0].level)) if segments else None
         return SEGMENTS if source is None else source.seen_from(workload.about)
 
 
 def asked_of(workload: Workload, pod: RawObject) -> WorkloadRequest:
-    """All wishes about a workload. Those of the only part are wishes about the whole, and segments asked for on the whole are the last part's."""
+    """All requests for a workload.
+
+    Those of the only part apply to the whole; segments of the whole apply to the last part.
+    """
     reader = WishReader()
     last = workload.parts[-1] if workload.parts else None
     segment = None if last is None else first(last.role.segment, last.source)
@@ -79,7 +81,7 @@ def asked_of(workload: Workload, pod: RawObject) -> WorkloadRequest:
     problems = tuple(reader.problems)
     if workload.is_flat:
         template = parts[0]
-        # The workload decides whether there is a gang; for everything else, the source nearest to the pods wins.
+        # The workload decides whether there is a gang; otherwise the source nearest to the pods wins.
         gang = template.gang if whole.gang is None else whole.gang
         return WorkloadRequest(replace(template.over(whole), gang=gang), (Wishes(),), problems)
     if parts and whole.segments:
@@ -97,7 +99,7 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: RoleSpec, pod: 
 
 
 def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue]:
-    """A remark for segments that are larger than all pods together, and for parallel groups of a workload with several sorts of pods."""
+    """Remarks about segments larger than all pods, and about parallel groups of a workload with several roles."""
     of_parts = next((part.parallelism for part in asked.parts if part.parallelism), ())
     if not workload.is_flat and (asked.whole.parallelism or of_parts):
         where = f'metadata.annotations["{PARALLELISM}"]'
@@ -115,9 +117,9 @@ def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue
 
 
 def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
-    """The gang that a workload means; raises `InvalidGrouping` if its numbers cannot be had."""
+    """The gang of a workload. Raises `InvalidGrouping` if its numbers are invalid."""
     whole = asked.whole
-    # A preferred level comes in Kueue's or KAI's words here, where it means the lowest common domain first.
+    # KAI's and Kueue's preferred level asks for the lowest common domain.
     objective = list(whole.objective) or ([Goal.CLOSEST.value] if whole.preferred else None)
     frame = PodGroupSpec(
         topology=whole.topology,
@@ -153,13 +155,16 @@ def _group(workload: Workload, asked: WorkloadRequest, part: RoleSpec, wishes: W
 
 
 def _whole_segments(part: RoleSpec, unit: int) -> int:
-    """The minimum in whole segments: rounded up, but down where so many do not come any more or not at once."""
+    """The minimum in whole segments, rounded up if enough pods are to come, else down."""
     up = -(-part.least // unit) * unit
     return up if up <= part.coming else part.coming - part.coming % unit
 
 
 def place_of(workload: Workload, asked: WorkloadRequest, part: RoleSpec, index: int | None) -> str:
-    """The group that a pod is in: its part, or the segment of it where segments are groups; raises `InvalidGrouping` if it has no index for that."""
+    """The group of a pod: its part, or its segment if segments are groups.
+
+    Raises `InvalidGrouping` if the pod has no index for that.
+    """
     segments = asked.segments_of(part, workload)
     through_all = _cut_of_whole(workload, asked)
     cut = through_all or cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
@@ -180,7 +185,7 @@ def _cut_of_whole(workload: Workload, asked: WorkloadRequest) -> Cut | None:
 
 
 def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:
-    """Roles that share a name for being together become one group around them, with what the first of them asks for."""
+    """Roles that must be together become one group around them, with the request of the first."""
     found: dict[str, GroupSpec] = {}
     for group, wish in zip(groups, wishes, strict=True):
         if not wish.together:
@@ -194,7 +199,7 @@ def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSp
 
 
 def pod_group(workload: Workload, asked: WorkloadRequest, namespace: str, suffix: str = "") -> PodGroup:
-    """The PodGroup itself, owned by the workload; raises `InvalidGrouping` if its numbers cannot be had."""
+    """The PodGroup, owned by the workload. Raises `InvalidGrouping` if its numbers are invalid."""
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
     owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
@@ -210,14 +215,14 @@ def pod_group(workload: Workload, asked: WorkloadRequest, namespace: str, suffix
 
 
 def name_of(about: Reference, suffix: str = "") -> str:
-    """A name that a user recognises and that a workload of the same name later does not share: `train-1b4e28ba`."""
+    """A recognisable name that a later workload of the same name does not share: `train-1b4e28ba`."""
     tail = "-".join(part for part in (about.uid[:UID_SHOWN], suffix) if part)
     head = about.name[: LONGEST_NAME - len(tail) - 1].rstrip("-.")
     return "-".join(part for part in (head, tail) if part)
 
 
 def manifest_of(group: PodGroup) -> RawObject:
-    """The PodGroup as it is applied: only what it says."""
+    """The PodGroup as it is applied, without defaults."""
     metadata = {key: value for key, value in msgspec.to_builtins(group.metadata).items() if value}
     return {
         "apiVersion": API_VERSION,
@@ -239,7 +244,7 @@ _DEFAULTS = {
 
 
 def _said(written: Any) -> Any:
-    """A map without what is not said or only the default."""
+    """A map without absent and default values."""
     if isinstance(written, dict):
         return {
             key: _said(value)

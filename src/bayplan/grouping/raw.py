@@ -1,7 +1,7 @@
-"""Objects of any kind as the API server sends them: decoded JSON, looked into by path.
+"""Objects of any kind as decoded JSON, with lookups by path.
 
-Owners may be of kinds that bayplan has never heard of, so they stay dictionaries. What a path finds may be absent (None); what stands in its way or is
-of the wrong sort raises `WrongValue`, which names the path.
+Owners can be of unknown kinds, so they stay dictionaries. A missing value is None; a value of the wrong type raises
+`WrongValue` with the path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 
 class WrongValue(ValueError):
-    """A field holds something that it cannot mean."""
+    """A field has an invalid value."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}: {shown(value)} {allowed}")
@@ -30,7 +30,7 @@ class WrongValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Which object is meant, as in an owner reference or an event."""
+    """The identity of an object, as in an owner reference or an event."""
 
     api_version: str = ""
     kind: str = ""
@@ -70,7 +70,7 @@ class Reference:
 
 
 def raw_pod(pod: Pod | RawObject) -> RawObject:
-    """A pod as a dictionary, whichever way it came."""
+    """A pod as a dictionary."""
     if isinstance(pod, Pod):
         return {"apiVersion": "v1", "kind": "Pod", **msgspec.to_builtins(pod)}
     return pod
@@ -93,12 +93,12 @@ def annotations_of(thing: RawObject) -> Mapping[str, str]:
 
 
 def managing(references: Sequence[RawObject]) -> RawObject | None:
-    """Of owner references the one that manages the object; the first one if none says that it does, None if there are none."""
+    """The owner reference that manages an object; the first if none is marked, None if there are none."""
     return next((each for each in references if each.get("controller")), references[0] if references else None)
 
 
 def _texts(found: object) -> Mapping[str, str]:
-    """A map of texts. In templates that no API server checks, a number may have lost its quotes."""
+    """A map of texts. Templates that no API server checks can contain numbers without quotes."""
     if not isinstance(found, dict):
         return {}
     if all(isinstance(value, str) for value in found.values()):
@@ -109,7 +109,7 @@ def _texts(found: object) -> Mapping[str, str]:
 
 
 def look_up(thing: object, path: Path) -> Any:
-    """What stands at a path; None if nothing does."""
+    """The value at a path; None if there is none."""
     here = thing
     for number, key in enumerate(path):
         if here is None:

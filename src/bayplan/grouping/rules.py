@@ -1,6 +1,6 @@
-"""What a kind of workload means, as data: how many pods, in which groups, which of them must start together, and who has which rank.
+"""Rules: what a kind of workload means, as data. Number of pods, groups, minima and ranks.
 
-The kinds that bayplan knows are written in this form (`grouping/kinds.py`), and so are users' own:
+bayplan's own kinds (`kinds.py`) and users' rule files have this form:
 
     kinds:
     - kind: TrainingRun
@@ -14,8 +14,8 @@ The kinds that bayplan knows are written in this form (`grouping/kinds.py`), and
         rank: [{label: example.com/worker-index}]
       roleLabel: [example.com/role]
 
-`rules_of` reads such a document; what is wrong with it is one sentence naming file, field and value. Where paths and amounts lead is
-`grouping/expressions.py`; `grouping/workload.py` applies a rule to an object.
+`rules_of` reads such a document and reports errors with file, field and value. `expressions.py` evaluates paths and
+amounts; `workload.py` applies a rule to an object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 
 ALWAYS, ASKED = "always", "asked"
-# One amount, or several: of replicas the smallest counts, of minima the first that is there.
+# One amount, or several: the smallest of several replicas counts, and the first present minimum.
 Amounts = int | str | list[str]
 
 _API_GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -41,23 +41,24 @@ _ONCE = "1"
 
 
 class _Written(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """Base of all that a rule file may hold: a field that does not exist is an error, not a silence."""
+    """Base of all parts of a rule file: an unknown field is an error."""
 
 
 class Rank(_Written, frozen=True):
-    """A pod label that holds an index; of several, all but the last are multiplied by `times` and added."""
+    """A pod label with an index. Of several, all but the last are multiplied by `times` and added."""
 
     label: str
     times: str = _ONCE
 
 
 class Role(_Written, frozen=True):
-    """Pods of one sort: a group of the gang, or the whole gang if it is the only role.
+    """Pods of one role: a group of the gang, or the whole gang if it is the only role.
 
-    With `each`, a list in the object, there is one such group per entry, named by the field `name_at`; all paths are then meant from the entry. A pod
-    belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes all other pods. `minimum` of the pods
-    must start together, but never more than `remaining`: finished pods do not come back. A role exists only if there is
-    something at `needs`, and not where `unless` is true. Indexes begin at 1 where `from_one` is true. `segment` is the size of segments for which an annotation names only the level.
+    With `each`, a list in the object, there is one group per entry, named by the field `name_at`; paths then start at
+    the entry. A pod belongs to the role whose `means` (else its name) is the value of the rule's role label; `*` takes
+    all other pods. `minimum` pods must start together, but never more than `remaining`. A role exists only if there is
+    a value at `needs`, and not if `unless` is true. Indexes begin at 1 if `from_one` is true. `segment` is the default
+    size of segments.
     """
 
     name: str = ""
@@ -76,7 +77,7 @@ class Role(_Written, frozen=True):
 
 
 class Condition(_Written, frozen=True):
-    """Whether the text at a path `is` this one; `otherwise` stands for it where there is none."""
+    """True if the text at a path `is` this one; `otherwise` is its default."""
 
     at: str
     value: str = msgspec.field(name="is")
@@ -84,12 +85,12 @@ class Condition(_Written, frozen=True):
 
 
 class Rule(_Written, frozen=True):
-    """A kind. `gang` says whether its pods are always a gang, or only if an annotation asks for one.
+    """A kind. `gang` says whether its pods are always a gang, or only if an annotation requests it.
 
-    A kind with one sort of pods says `replicas`, `minimum`, `remaining`, `template` and `rank` itself; one with several has `roles`, and its `minimum` is for the whole:
-    the last role gives way. `one_gang_per` is a pod label by whose values the pods fall into gangs. Where `staged` holds, the groups are
-    created one after the other, and where `one_by_one` holds the pods are, so that no pod may wait for all of them. Where `ranks_of_whole`, the index of
-    a pod counts through all roles, and segments are cut through all of them too, unless `leader_apart` holds.
+    A kind with one role has `replicas`, `minimum`, `remaining`, `template` and `rank` itself; one with several has
+    `roles`, and its `minimum` is for the whole: the last role gives way. `one_gang_per` is a pod label that divides the
+    pods into gangs. If `staged`, groups are created one after the other; if `one_by_one`, pods are. No pod then waits
+    for all others. With `ranks_of_whole`, indexes and segments run through all roles, unless `leader_apart` holds.
     """
 
     kind: str
@@ -109,7 +110,7 @@ class Rule(_Written, frozen=True):
     leader_apart: Condition | None = None
 
     def every_role(self) -> Sequence[Role]:
-        """The roles; a kind with one sort of pods has one without a name."""
+        """The roles; a kind with one role has one without a name."""
         if self.roles:
             return self.roles
         replicas = 1 if self.replicas is None else self.replicas
@@ -126,17 +127,17 @@ Rules = dict[tuple[str, str], Rule]
 
 
 def rules_by_kind(rules: Sequence[Rule]) -> Rules:
-    """Rules by API group and kind; of two for the same kind the later one counts."""
+    """Rules by API group and kind; the later of two for one kind wins."""
     return {(rule.group, rule.kind): rule for rule in rules}
 
 
 def rule_for(rules: Rules, about: Reference) -> Rule | None:
-    """The rule for an object's kind, whatever its version."""
+    """The rule for an object's kind, in any version."""
     return rules.get((about.group, about.kind))
 
 
 def rules_of(document: object, file: str) -> list[Rule]:
-    """The rules in a document read from a file; raises `InvalidObject` naming file, field, value and what is allowed."""
+    """The rules in a document. Raises `InvalidObject` with file, field, value and what is allowed."""
     at = ObjectPath(f"rule file {file}")
     try:
         rules = msgspec.convert(document, RuleFile).kinds
@@ -184,7 +185,7 @@ def _check(rule: Rule, at: ObjectPath) -> None:
 
 
 def _check_roles_differ(roles: Sequence[Role], at: ObjectPath) -> None:
-    """No two roles may have one name, nor be meant by one value of the role label."""
+    """Check that no two roles share a name or a value of the role label."""
     names: set[str] = set()
     values: set[str] = set()
     for number, role in enumerate(roles):
@@ -264,18 +265,18 @@ def _texts(amounts: Amounts | None) -> Iterator[str]:
 
 
 def fields_of(amounts: Amounts | None, field: str, where: str = "") -> str:
-    """The fields that amounts come from, for a message; `field` is the rule's own, for an amount that is a number."""
+    """The fields of an amount, for a message; `field` is the rule's own, for a plain number."""
     texts = [re.sub(r"\|[0-9]+", "", text) for text in _texts(amounts)]
     return " or ".join(f"{where}{text}" for text in texts) or f"{where}{field}"
 
 
 def smallest(amounts: Amounts, thing: object) -> int | None:
-    """Of several amounts the smallest that is there."""
+    """The smallest of the present amounts."""
     return min(_values(amounts, thing), default=None)
 
 
 def first(amounts: Amounts | None, thing: object) -> int | None:
-    """Of several amounts the first that is there."""
+    """The first of the present amounts."""
     return next(iter(_values(amounts, thing)), None)
 
 

@@ -1,8 +1,8 @@
-"""Segments that have to be groups: where they are not all of one size, or where the leader belongs to the first.
+"""Segments that must be groups: those of different sizes, and those that the leader joins.
 
-bayplan's own segments are equal slices of a group in the order of ranks. Workers that do not divide evenly have a smaller last segment, and a LeaderWorkerSet's
-leader is in the first segment, as one more pod if only that way the others are equal. Such a gang is *cut*: each segment is a group of
-its own that a pod finds by its index.
+bayplan's own segments are equal slices of a group by rank. Workers that do not divide evenly have a smaller last
+segment, and a LeaderWorkerSet's leader joins the first one. Such a gang is *cut*: each segment is a group that a pod
+finds by its index.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNNAMED = "segment"
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Segments of these sizes, in the order of ranks; of all their pods `least` must start together."""
+    """Segments of these sizes by rank; `least` of all their pods must start together."""
 
     prefix: str
     sizes: tuple[int, ...]
@@ -46,13 +46,13 @@ class Cut:
         ]
 
     def place(self, index: int) -> str:
-        """The segment of the pod with this index; those beyond the last are a second wave, which fills the segments again."""
+        """The segment of the pod with this index; indexes beyond the last fill the segments again."""
         ends = list(accumulate(self.sizes))
         return f"{self.prefix}-{next(number for number, end in enumerate(ends) if index % ends[-1] < end)}"
 
 
 def cut_of_part(about: Reference, part: RoleSpec, segments: Sequence[Segment], where: str) -> Cut | None:
-    """How a part is cut; None if it has no segments, or equal ones. `where` is the annotation that asks for them."""
+    """How a part is cut; None if it has no segments, or equal ones. `where` is the annotation that requests them."""
     if not segments or part.size % segments[0].size == 0:
         return None
     allowed = f"size {segments[0].size} of layer 1 must divide the {part.size} pods that there are"
@@ -61,7 +61,7 @@ def cut_of_part(about: Reference, part: RoleSpec, segments: Sequence[Segment], w
 
 
 def cut_of_whole(workload: Workload, segments: Sequence[Segment], where: str) -> Cut | None:
-    """How all pods are cut where ranks count through leaders and workers; None if they are not. `where` is the annotation that asks for it."""
+    """How all pods are cut if ranks run through leaders and workers, else None; `where` is the annotation."""
     if not segments or not workload.cut_through or not workload.parts:
         return None
     unit = segments[0].size
@@ -80,7 +80,7 @@ def _sizes(pods: int, unit: int) -> tuple[int, ...]:
 
 
 def _levels(segments: Sequence[Segment], several_layers: InvalidValue) -> tuple[str | None, str | None]:
-    """The levels that all pods of a segment must and would like to share; raises `InvalidGrouping` if there are several layers of segments."""
+    """The required and preferred level of a segment. Raises `InvalidGrouping` for several layers of segments."""
     sizes = {each.size for each in segments}
     required = [each.level for each in segments if not each.preferred]
     preferred = [each.level for each in segments if each.preferred]

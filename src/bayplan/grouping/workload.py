@@ -1,7 +1,7 @@
-"""A rule applied to an object: which workload a pod is from, and its parts with their numbers.
+"""A rule applied to an object: the workload of a pod, and its parts with their numbers.
 
-In come a pod's owners and the rules; out goes a `Workload`: of which object the gang is made, its parts (one per role) with size, minimum and the ranks they
-begin at, and whether parts or pods are created one after the other. `grouping/podgroup.py` is next, which joins it with the users' wishes.
+A pod's owners and the rules come in. A `Workload` goes out: the object that describes the gang, and its parts (one per
+role) with size, minimum and first rank. `podgroup.py` is next.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from bayplan.grouping.rules import (
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION as VOLCANO_JOBS
 
-# A kind without a rule: how many pods it has is unknown, so each may start alone, in the domain of the others.
+# A kind without a rule: the number of pods is unknown, so each can start alone, in the domain of the others.
 UNKNOWN = Rule(kind="*", gang=ASKED, replicas=1, minimum=1)
 EVERYBODY_ELSE = "*"
-# Before a field that pods have and their template has not, in what is said on the workload: once, and not on each of a thousand pods.
+# Precedes a field that pods have and their template lacks, in messages on the workload.
 ITS_PODS = "its pods: "
 
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """The pods of one role: `size` in all, of which `least` start together and at most `coming` can be waited for.
+    """The pods of one role: `size` in all, of which `least` start together and at most `coming` are still to come.
 
-    `source` is what the role's paths are meant from, `where` the field of its pod template; empty if it has none.
+    `source` is the root of the role's paths; `where` is the field of its pod template, empty if it has none.
     """
 
     role: Role
@@ -71,7 +71,7 @@ class RoleSpec:
 class Workload:
     """The object that describes a pod's gang, and the owners above it, the nearest first.
 
-    `staged` parts are created one after the other; segments that are `cut_through` run through all parts in the order of ranks.
+    `staged` parts are created one after the other; `cut_through` segments run through all parts by rank.
     """
 
     about: Reference
@@ -84,12 +84,12 @@ class Workload:
 
     @property
     def is_flat(self) -> bool:
-        """Whether there is only one sort of pods, so that the gang needs no groups."""
+        """True if there is only one role, so that the gang needs no groups."""
         return len(self.parts) == 1 and not self.parts[0].name
 
 
 def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
-    """The workload of a pod with these owners, the top one last; raises `InvalidGrouping` if it says what cannot be."""
+    """The workload of a pod with these owners, the top one last. Raises `InvalidGrouping` if it is invalid."""
     number, rule = _described_by(owners, rules)
     thing = owners[number]
     return described(thing, rule, tuple(owners[number + 1 :]))
@@ -101,7 +101,7 @@ def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
 
 
 def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
-    """What a rule makes of an object; raises `InvalidGrouping` if the object says what cannot be."""
+    """The workload that a rule makes of an object. Raises `InvalidGrouping` if the object is invalid."""
     about = Reference.of(thing)
     if about.api_version == VOLCANO_JOBS and (said := said_by_admission(thing)):
         raise InvalidGrouping(InvalidValue(about, "spec", None, said))
@@ -123,7 +123,7 @@ def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -
 
 
 def part_of(workload: Workload, pod: RawObject) -> RoleSpec:
-    """The part that a pod belongs to, by the role label; raises `InvalidGrouping` if it tells none that exists."""
+    """The part of a pod, by the role label. Raises `InvalidGrouping` if there is none."""
     if workload.is_flat:
         return workload.parts[0]
     labels = labels_of(pod)
@@ -143,7 +143,7 @@ def part_of(workload: Workload, pod: RawObject) -> RoleSpec:
 
 
 def index_of(workload: Workload, part: RoleSpec, pod: RawObject) -> int | None:
-    """A pod's own number, in its part or where ranks are those of the whole in all of it; None if no label tells it, or one before that of the first pod."""
+    """A pod's index in its part, or in the whole workload if ranks run through it; None if no label has it."""
     total = 0 if workload.rule.ranks_of_whole else -_first_index(workload, part, pod)
     labels = labels_of(pod)
     if not part.role.rank:
@@ -157,7 +157,10 @@ def index_of(workload: Workload, part: RoleSpec, pod: RawObject) -> int | None:
 
 
 def _first_index(workload: Workload, part: RoleSpec, pod: RawObject) -> int:
-    """The index of a part's first pod: as Kueue's annotation on the pod or its template says, else as the rule; raises `InvalidGrouping` if the annotation says none."""
+    """The index of a part's first pod, by Kueue's annotation on the pod or its template, else by the rule.
+
+    Raises `InvalidGrouping` if the annotation is invalid.
+    """
     in_template = part.annotations.get(INDEX_OFFSET)
     text = annotations_of(pod).get(INDEX_OFFSET) or in_template
     if text is None:
@@ -196,7 +199,7 @@ def _parts(thing: RawObject, rule: Rule) -> list[RoleSpec]:
 
 
 def _sources(thing: RawObject, role: Role) -> list[tuple[RawObject, str, str]]:
-    """What a role's paths are meant from: the object, or each entry of a list in it; with its field and the role's name."""
+    """The roots of a role's paths: the object, or each entry of a list in it; with its field and the role's name."""
     if not role.each:
         return [(thing, "", role.name)]
     found: list[tuple[RawObject, str, str]] = []
@@ -248,12 +251,12 @@ def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> Ro
 
 
 def _capped(minimum: Amounts | None, wanted: int, pods: int) -> int:
-    """A minimum that a rule sets once for all is never more than there are; one that the object says is told to be wrong."""
+    """A rule's fixed minimum is capped by the size; one in the object is reported as invalid."""
     return min(wanted, pods) if isinstance(minimum, int) else wanted
 
 
 def _with_minimum(parts: list[RoleSpec], whole: int, rule: Rule) -> list[RoleSpec]:
-    """The last part gives way, so that all parts together need no more and no fewer than the minimum of the whole."""
+    """Parts with the minimum of the whole in sum; the last part gives way."""
     pods = sum(part.size for part in parts)
     whole = _capped(rule.minimum, whole, pods)
     if whole > pods:
@@ -271,5 +274,5 @@ def _holds(condition: Condition | None, thing: RawObject) -> bool:
 
 
 def group_name(name: str) -> str:
-    """A name as groups may have it: lower case, digits and dashes."""
+    """A valid group name: lower case, digits and dashes."""
     return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:63].strip("-")

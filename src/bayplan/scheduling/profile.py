@@ -7,6 +7,7 @@ Filters that only look at node objects run first and are cached apart, so placin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,14 @@ CODES_PER_FILTER = 256
 PASSES = 0
 
 
+class PreemptionMode(Enum):
+    """Whether pods of a profile evict less important ones: not at all, only as a plan that events show, or for real."""
+
+    OFF = "Off"
+    DRY_RUN = "Dry-run"
+    ON = "On"
+
+
 @dataclass(frozen=True)
 class Profile:
     """A named set of plugins."""
@@ -33,6 +42,7 @@ class Profile:
     name: str
     filters: tuple[FilterPlugin, ...]
     scores: tuple[tuple[ScorePlugin, int], ...]
+    preemption: PreemptionMode = PreemptionMode.OFF
 
     @cached_property
     def topology(self) -> NodeResourceTopologyMatch | None:

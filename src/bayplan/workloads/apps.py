@@ -1,4 +1,4 @@
-"""Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet: their pods as kube-controller-manager creates them."""
+"""Pods of Deployment, ReplicaSet, ReplicationController, StatefulSet and DaemonSet, as controllers create them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPLICAS = "spec.replicas"
 TEMPLATE_HASH = "pod-template-hash"
 REVISION_HASH = "controller-revision-hash"
 HOSTNAME_FIELD = "metadata.name"
-# Taints that every pod of a DaemonSet tolerates; the last one with the host's network only.
+# Taints that every DaemonSet pod tolerates; the last only with the host's network.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -61,7 +61,7 @@ def deployment(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
 
 
 def stateful_set(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
-    """`db-0` and on, from `spec.ordinals.start`; claims of its templates are volumes of the pods."""
+    """`db-0` and on, from `spec.ordinals.start`; claim templates become volumes of the pods."""
     name, template = name_of(thing), template_at(thing, TEMPLATE)
     revision = f"{name}-{hash_of(template.spec)}"
     claims = _claim_names(thing)
@@ -91,7 +91,7 @@ def _with_claims(template: Template, claims: list[str], pod: str) -> Template:
 
 
 def daemon_set(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
-    """One pod for each node that its selectors, affinity and tolerations allow, tied to the node by affinity."""
+    """One pod per node that its selectors, affinity and tolerations allow, bound to the node by affinity."""
     template = _tolerating(template_at(thing, TEMPLATE))
     labels = {REVISION_HASH: hash_of(template.spec), "pod-template-generation": "1"}
     for number, node in enumerate(_eligible(template, around)):
@@ -106,7 +106,7 @@ def _tolerating(template: Template) -> Template:
 
 
 def _eligible(template: Template, around: Around) -> list[str]:
-    """The nodes that the DaemonSet controller would choose: by name, affinity and taints, whatever room they have."""
+    """The nodes that the DaemonSet controller chooses by name, affinity and taints, regardless of free room."""
     state = around.state
     try:
         pod = msgspec.convert({"metadata": {"name": "daemon"}, "spec": template.spec}, Pod)
@@ -122,7 +122,7 @@ def _eligible(template: Template, around: Around) -> list[str]:
 
 
 def _tied_to(template: Template, node: str) -> Template:
-    """Required node affinity is replaced: the controller has judged it already."""
+    """Replace required node affinity, which the controller has already evaluated."""
     term = {"matchFields": [{"key": HOSTNAME_FIELD, "operator": "In", "values": [node]}]}
     affinity = dict(template.spec.get("affinity") or {})
     own = dict(affinity.get("nodeAffinity") or {})

@@ -1,4 +1,4 @@
-"""Pods of any kind that has a grouping rule: as many as its roles say, with the labels by which the rule finds roles and ranks."""
+"""Pods of any kind with a grouping rule, with the labels by which the rule finds roles and ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def by_rule(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
 
 
 def templates_by_rule(thing: RawObject, around: Around) -> Iterator[tuple[RoleSpec, Template]]:
-    """Each part of a workload with its pod template; raises `WrongValue` where there is none."""
+    """Each part of a workload with its pod template. Raises `WrongValue` if there is none."""
     for part in workload_by_rule(thing, around).parts:
         if not part.role.template:
             raise WrongValue("spec", None, f"its rule names no template{_of(part)}: what do its pods look like?")
@@ -29,7 +29,7 @@ def templates_by_rule(thing: RawObject, around: Around) -> Iterator[tuple[RoleSp
 
 
 def workload_by_rule(thing: RawObject, around: Around) -> Workload:
-    """What the rule for an object's kind makes of it; raises `WrongValue` if the object says what cannot be."""
+    """The workload that the rule for an object's kind makes. Raises `WrongValue` if the object is invalid."""
     rule = rule_for(around.rules, Reference.of(thing))
     if rule is None:
         raise WrongValue("kind", thing.get("kind"), "has no rule")
@@ -42,7 +42,7 @@ def workload_by_rule(thing: RawObject, around: Around) -> Workload:
 def numbered_pods(
     thing: RawObject, around: Around, part: RoleSpec, template: Template, labels: Mapping[str, str] | None = None
 ) -> Iterator[PlannedPod]:
-    """The pods of one part, numbered; `labels` are further ones that all of them have."""
+    """The numbered pods of one part, with further `labels`."""
     workload = workload_by_rule(thing, around)
     prefix = f"{name_of(thing)}-{part.name}" if part.name else name_of(thing)
     own = dict(labels or {})
@@ -62,7 +62,7 @@ def _first_index(workload: Workload, part: RoleSpec) -> int:
 
 
 def _ranks(part: RoleSpec, index: int) -> dict[str, str]:
-    """An index in the labels that the rule adds up: all but the last count by their `times`."""
+    """An index in the labels of the rule; all but the last count by their `times`."""
     found: dict[str, str] = {}
     for rank in part.role.rank[:-1]:
         times = max(amount_of(rank.times).value(part.source) or 1, 1)

@@ -1,7 +1,7 @@
 """Which pods of a workload exist already, so that they are not made twice.
 
-A pod belongs to a workload if its owners lead there. Objects between them may be missing (dumps often hold pods and nothing
-else), so names help: a ReplicaSet is called as its Deployment with the pod's template hash, a Job of a JobSet as planned.
+A pod belongs to a workload if its owners lead there. Dumps often lack the objects between, so names help: a ReplicaSet
+is named like its Deployment with the pod's template hash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayplan.gangs.ranks.ranks import (
     RAY_REPLICA_INDEX,
     WORKER_INDEX,
 )
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import RawObject, Reference, labels_of, managing, metadata_of
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.workloads.apps import HOSTNAME_FIELD, TEMPLATE_HASH
@@ -26,7 +26,7 @@ from bayplan.workloads.planned import PlannedPod
 
 TERMINAL = ("Succeeded", "Failed")
 LONGEST_CHAIN = 10
-# Labels that tell one pod of a workload from another; pods that have none of them are as good as each other.
+# Labels that distinguish the pods of a workload; pods without them are interchangeable.
 _TOLD_APART_BY = (
     COMPLETION_INDEX,
     JOB_INDEX,
@@ -47,7 +47,7 @@ _Known = tuple[str, str, str]
 
 
 class OwnerIndex:
-    """Objects by group, kind, namespace and name, to follow owner references through."""
+    """Objects by group, kind, namespace and name, to follow owner references."""
 
     def __init__(self, things: Iterable[RawObject] = ()) -> None:
         self._things: dict[_Known, dict[str, RawObject]] = defaultdict(dict)
@@ -56,11 +56,11 @@ class OwnerIndex:
             self._things[about.group, about.kind, about.namespace or "default"][about.name] = thing
 
     def named(self, about: Reference) -> RawObject | None:
-        """The object that a reference means, whatever its uid."""
+        """The object of a reference, ignoring its uid."""
         return self._things.get((about.group, about.kind, about.namespace or "default"), {}).get(about.name)
 
     def answer(self, question: Question) -> list[RawObject]:
-        """The objects that grouping asks for (`grouping/questions.py`)."""
+        """The objects that grouping asks for (`grouping/grouping.py`)."""
         asked = Reference(question.api_version, question.kind)
         of_kind = self._things.get((asked.group, asked.kind, question.namespace or "default"), {})
         named = of_kind if not question.name else [question.name] if question.name in of_kind else []
@@ -68,7 +68,7 @@ class OwnerIndex:
         return [thing for thing in found if all(labels_of(thing).get(key) == value for key, value in question.labels)]
 
     def above(self, reference: Reference) -> tuple[RawObject, ...]:
-        """The owners that a reference leads to, the nearest first, as far as they are known."""
+        """The known owners that a reference leads to, the nearest first."""
         found: list[RawObject] = []
         here: Reference | None = reference
         while here is not None and len(found) < LONGEST_CHAIN:
@@ -98,9 +98,9 @@ def pods_of(about: Reference, planned: Sequence[PlannedPod], pods: Iterable[Pod]
 
 
 def matched(made: Sequence[Pod], existing: Iterable[Pod], told_apart_by: Iterable[str] = ()) -> list[Pod | None]:
-    """For each pod that a controller makes the existing one that stands for it; None where there is none yet.
+    """The existing pod for each planned one; None if there is none yet.
 
-    Names decide where a controller fixes them, else the labels that tell pods apart; `told_apart_by` are further ones.
+    Names match if a controller fixes them, else the labels that distinguish pods; `told_apart_by` are further ones.
     """
     labels = (*_TOLD_APART_BY, *told_apart_by)
     by_name = {pod.metadata.name: pod for pod in existing}
@@ -115,7 +115,7 @@ def matched(made: Sequence[Pod], existing: Iterable[Pod], told_apart_by: Iterabl
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether a pod has neither ended nor been deleted."""
+    """True if a pod has neither ended nor been deleted."""
     return pod.metadata.deletion_timestamp is None and (pod.status is None or pod.status.phase not in TERMINAL)
 
 
@@ -154,7 +154,7 @@ def _identity(pod: Pod, labels: Sequence[str]) -> Identity:
 
 
 def _node_of(pod: Pod) -> str:
-    """The node that a DaemonSet's pod is for: the one it is tied to."""
+    """The node of a DaemonSet's pod."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     for term in (required.node_selector_terms if required is not None else None) or ():

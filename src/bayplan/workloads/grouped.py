@@ -1,9 +1,9 @@
-"""Pods that exist, in the gangs that their owners mean: what the pod grouper would have written by now.
+"""Existing pods in the gangs of their owners, labelled as the pod grouper would label them.
 
     grouped = group_pods(beside, settings, written)
 
-A dump is often older than the pod grouper's look at it, or comes from a cluster without one. Commands that decide about its pods
-see them labelled all the same, so that a pod is judged with its gang and its required level, whichever way it is asked about.
+A dump can be older than the pod grouper's work, or come from a cluster without one. With these labels, commands always
+judge a pod together with its gang.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
-from bayplan.grouping.expecting import ALONE, GROUPED
-from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, named_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue
-from bayplan.grouping.questions import Question
+from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, named_by_others
+from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
@@ -28,15 +26,15 @@ from bayplan.workloads.existing import controller_of, is_active, owner_of
 from bayplan.workloads.kinds import kind_of
 from bayplan.workloads.plan import Beside, grouping_of, labelled
 
-# There are many of these, dumps rarely have them, and few of them ask for a topology. A pod that asks itself is another matter.
+# There are many of these, dumps rarely contain them, and few request a topology, unless the pod itself does.
 _RARELY_ASK = {("apps", "ReplicaSet"), ("apps", "DaemonSet")}
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Pods with the labels of their gangs, the PodGroups that are not written yet, and by pod what is wrong or unknown.
+    """Pods with the labels of their gangs, missing PodGroups, and problems and unknowns by pod.
 
-    `missing` is the nearest owner of a waiting pod that does not exist, if it could have asked for a topology.
+    `missing` is the nearest unknown owner of a waiting pod, if it could request a topology.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -45,7 +43,7 @@ class Grouped:
     missing: dict[str, Reference] = field(default_factory=dict)
 
     def held_back(self, pod: Pod) -> str:
-        """Why a pod must not be placed until its owner is corrected; empty if it may."""
+        """Why a pod must not be placed until its owner is corrected; empty if it can."""
         return next((str(problem) for problem in self.problems.get(pod_key(pod), ()) if problem.holds), "")
 
     @property
@@ -55,7 +53,7 @@ class Grouped:
 
 
 def group_pods(beside: Beside, settings: GroupingSettings, written: Collection[str]) -> Grouped:
-    """Group the pods of `beside` by their owners there; `written` are the PodGroups that exist, as `namespace/name`."""
+    """Group the pods of `beside` by their owners; `written` are the existing PodGroups, as `namespace/name`."""
     grouper = _Grouper(beside, settings, written)
     return Grouped([grouper.take(pod) for pod in beside.pods], grouper.gangs, grouper.problems, grouper.missing)
 
@@ -72,7 +70,7 @@ class _Grouper:
         self._known = set(written)
         self._answers: dict[Question, list[RawObject]] = {}
         self._chains: dict[Reference, tuple[tuple[RawObject, ...], Reference | None]] = {}
-        # Owners whose pods stand alone unless a pod itself asks for a gang: most pods of a cluster, so they are checked only once.
+        # Owners whose pods stand alone unless a pod requests a gang: most pods of a cluster, so they are checked once.
         self._of_loners: set[Reference] = set()
 
     def take(self, pod: Pod) -> Pod:
@@ -101,7 +99,7 @@ class _Grouper:
         return labelled(pod, grouping)
 
     def _is_settled(self, pod: Pod) -> bool:
-        """Whether it is already known which gang a pod is in, or that it is in none; or whether nothing could be determined."""
+        """True if a pod's gang is known, or that it has none, or if nothing can be determined."""
         metadata = pod.metadata
         if (metadata.annotations or {}).get(GROUPED) == ALONE:
             return True
@@ -113,7 +111,7 @@ class _Grouper:
         return not may_have_group(pod) and not asks_by_itself(pod)
 
     def _chain(self, owner: Reference | None) -> tuple[tuple[RawObject, ...], Reference | None]:
-        """The owners above a pod, and the first one that is not there."""
+        """The owners above a pod, and the first missing one."""
         if owner is None:
             return (), None
         if owner not in self._chains:
@@ -126,7 +124,7 @@ class _Grouper:
         return known and (absent.group, absent.kind) not in _RARELY_ASK
 
     def _note(self, grouping: Grouping) -> None:
-        """Keep the PodGroup of a gang unless there is one."""
+        """Keep the PodGroup of a gang unless it exists."""
         assert grouping.manifest is not None
         metadata = grouping.manifest["metadata"]
         name = f"{metadata.get('namespace') or 'default'}/{grouping.name}"

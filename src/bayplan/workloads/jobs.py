@@ -1,4 +1,4 @@
-"""Job, CronJob and JobSet: pods with completion indexes, and the Jobs between a JobSet or CronJob and its pods."""
+"""Pods of Job, CronJob and JobSet, with completion indexes and the Jobs in between."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _LONGEST_GENERATED = 58
 
 
 def job(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
-    """`train-0-x7k2p` for an Indexed Job, else `train-x7k2p`; as many as run at the same time and are still to come."""
+    """`train-0-x7k2p` for an Indexed Job, else `train-x7k2p`: those still to come, up to the parallelism."""
     return _pods_of_job(thing, template_at(thing, "spec.template"), "spec", ())
 
 
 def cron_job(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
-    """One run. The real suffix is the scheduled minute; a planned run has none, so it is all zeros."""
+    """One run. The real suffix is the scheduled minute; a planned run has zeros."""
     where = "spec.jobTemplate.spec"
     template = template_at(thing, f"{where}.template")
     made = map_at(thing, ("spec", "jobTemplate"))
@@ -52,7 +52,7 @@ def cron_job(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
 def _pods_of_job(
     thing: RawObject, template: Template, where: str, above: Sequence[RawObject], *, indexed: bool = False
 ) -> Iterator[PlannedPod]:
-    """The pods of a Job that stands at `where` of the workload; `indexed` is what it is by default."""
+    """The pods of a Job at the path `where` of the workload; `indexed` is its default completion mode."""
     about = Reference.of(thing)
     labels = dict.fromkeys(JOB_NAMES, about.name) | dict.fromkeys(CONTROLLER_UIDS, about.uid)
     template = template.with_labels({key: value for key, value in labels.items() if value})
@@ -69,7 +69,7 @@ def _pods_of_job(
 
 
 def _wanted(thing: RawObject, where: str) -> list[int]:
-    """The indexes of pods that run at the same time next: without those that are done."""
+    """The indexes of the pods that run next, without finished ones."""
 
     def number(field: str, otherwise: int) -> int:
         return count_at(thing, f"spec.{field}", otherwise, where=f"{where}.{field}")
@@ -86,7 +86,7 @@ def _wanted(thing: RawObject, where: str) -> list[int]:
 
 
 def job_set(thing: RawObject, _: Around) -> Iterator[PlannedPod]:
-    """Jobs `tune-worker-0`, their pods `tune-worker-0-3-x7k2p`; exclusive placement is the affinity that JobSet's webhook adds."""
+    """Jobs `tune-worker-0`, pods `tune-worker-0-3-x7k2p`; exclusive placement is the affinity of JobSet's webhook."""
     replicated = _replicated_jobs(thing)
     for number, entry in enumerate(replicated):
         where = f"spec.replicatedJobs[{number}].template.spec"
@@ -115,7 +115,7 @@ def _replicas(entry: RawObject, number: int) -> int:
 
 
 def _job_set_marks(thing: RawObject, replicated: list[RawObject], number: int, index: int) -> dict[str, str]:
-    """Labels, and the same as annotations, on each Job and its pods."""
+    """Labels, also as annotations, of each Job and its pods."""
     about = Reference.of(thing)
     sizes = [_replicas(each, position) for position, each in enumerate(replicated)]
     groups = [word_at(each, "groupName", _DEFAULT_GROUP) for each in replicated]
@@ -139,9 +139,9 @@ def _job_set_marks(thing: RawObject, replicated: list[RawObject], number: int, i
 
 
 def _placed_exclusively(thing: RawObject, entry: RawObject, template: Template, key: str, job_name: str) -> Template:
-    """With exclusive placement each Job has a domain to itself.
+    """With exclusive placement, each Job has a domain to itself.
 
-    The webhook gives the first pod affinity and ties the others to the first one's domain; affinity on all of them says the same.
+    The webhook gives the first pod affinity and makes the others follow it; affinity on all pods has the same effect.
     """
     notes = {**annotations_of(thing), **annotations_of(map_at(entry, ("template",)))}
     if EXCLUSIVE not in notes:

@@ -1,6 +1,6 @@
-"""The kinds of workloads whose pods bayplan can make, one row each: by which names kubectl users call them, and which function makes the pods.
+"""The kinds of workloads whose pods bayplan can make, one row each: kubectl's names, and the function.
 
-A kind without a row here needs a grouping rule (`grouping/rules.py`); its pods are made as that says (`workloads/by_rule.py`).
+A kind without a row needs a grouping rule (`grouping/rules.py`); `by_rule.py` then makes its pods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_RUN_POLICY = "spec.runPolicy.suspend"
 
 @dataclass(frozen=True, slots=True)
 class WorkloadKind:
-    """A kind: `short` are kubectl's short names, `stopped` is the switch that keeps its controller from creating pods, `counts` what its pods are called."""
+    """A kind: `short` are kubectl's short names, `stopped` suspends it, `counts` is the name of its pods."""
 
     group: str
     kind: str
@@ -36,7 +36,7 @@ class WorkloadKind:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How users may write it: `deployment`, `deployments`, `deploy`, each also with `.apps`."""
+        """Names that users can write: `deployment`, `deployments`, `deploy`, each also with `.apps`."""
         singular = self.kind.lower()
         plain = (singular, f"{singular}s", *self.short)
         return (*plain, *(f"{name}.{self.group}" for name in plain if self.group))
@@ -46,7 +46,7 @@ def _training(kind: str, *short: str) -> WorkloadKind:
     return WorkloadKind("kubeflow.org", kind, training_job, short, _OF_RUN_POLICY)
 
 
-# A name that two kinds share means the first of them, as for kubectl.
+# A name that two kinds share means the first, as in kubectl.
 KINDS = (
     WorkloadKind("apps", "Deployment", deployment, ("deploy",), "spec.paused", REPLICAS),
     WorkloadKind("apps", "StatefulSet", stateful_set, ("sts",), counts=REPLICAS),
@@ -67,13 +67,13 @@ KINDS = (
     WorkloadKind("ray.io", "RayJob", ray_job, stopped=_SUSPENDED),
     WorkloadKind("ray.io", "RayService", ray_service),
 )
-# Volcano's Job is read as its own struct (`dialects/volcano/job.py`), which also makes its PodGroup.
+# Volcano's Job has its own struct (`dialects/volcano/job.py`), which also makes its PodGroup.
 VOLCANO_JOB = WorkloadKind("batch.volcano.sh", "Job", by_rule, ("vcjob", "vj"))
 _BY_KIND = {(each.group, each.kind): each for each in KINDS}
 
 
 def kind_of(about: Reference, rules: Rules) -> WorkloadKind | None:
-    """The kind of an object; None if neither a row nor a rule tells what its pods are."""
+    """The kind of an object; None without a row or a rule."""
     known = _BY_KIND.get((about.group, about.kind))
     if known is not None or (about.group, about.kind) not in rules:
         return known
@@ -81,7 +81,7 @@ def kind_of(about: Reference, rules: Rules) -> WorkloadKind | None:
 
 
 def every_kind(rules: Rules) -> Iterator[WorkloadKind]:
-    """All kinds that pods can be made of, in the order in which a name is looked up."""
+    """All kinds, in the order in which a name is looked up."""
     yield from KINDS
     yield VOLCANO_JOB
     known = {*_BY_KIND, (VOLCANO_JOB.group, VOLCANO_JOB.kind)}
@@ -89,9 +89,9 @@ def every_kind(rules: Rules) -> Iterator[WorkloadKind]:
 
 
 def kinds_named(text: str, rules: Rules) -> list[WorkloadKind]:
-    """The kinds that a user may mean by a name such as `deploy`, `Job` or `job.batch.volcano.sh`, the likeliest first.
+    """The kinds that a name such as `deploy`, `Job` or `job.batch.volcano.sh` can mean, the likeliest first.
 
-    A version in the middle, as in `deployment.v1.apps`, is allowed, as for kubectl.
+    A version in the middle, as in `deployment.v1.apps`, is allowed, as in kubectl.
     """
     asked = text.lower()
     name, _, rest = asked.partition(".")

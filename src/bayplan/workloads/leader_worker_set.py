@@ -1,4 +1,4 @@
-"""LeaderWorkerSet: groups of a leader and its workers. The leaders belong to a StatefulSet, the workers to one of their leader's."""
+"""LeaderWorkerSet: groups of a leader and its workers. Leaders and workers belong to StatefulSets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _in_own_domain(thing: RawObject, template: Template, key: str) -> Template:
 
 
 def _check_subgroups(thing: RawObject, size: int) -> None:
-    """What LeaderWorkerSet's webhook refuses: subgroups that do not divide the group, with or without its leader."""
+    """Check what LeaderWorkerSet's webhook rejects: subgroups that do not divide the group."""
     policy = f"{TEMPLATE}.subGroupPolicy"
     length = count_at(thing, f"{policy}.subGroupSize", 0)
     excluded = word_at(thing, f"{policy}.subGroupPolicyType") == LEADER_EXCLUDED
@@ -97,12 +97,12 @@ def _check_subgroups(thing: RawObject, size: int) -> None:
 def _in_subgroup(
     thing: RawObject, template: Template, leader: str, index: int, size: int
 ) -> tuple[Template, dict[str, str]]:
-    """A pod's template and labels as its subgroup asks for them."""
+    """A pod's template and labels in its subgroup."""
     policy = f"{TEMPLATE}.subGroupPolicy"
     length = count_at(thing, f"{policy}.subGroupSize", 0)
     if not length or (index == 0 and word_at(thing, f"{policy}.subGroupPolicyType") == LEADER_EXCLUDED):
         return template, {}
-    # Where the leader is one too many, it is in the first subgroup beside the workers.
+    # If the leader is one too many, it joins the first subgroup.
     number = 0 if index == 0 else (index - 1 if (size - 1) % length == 0 else index) // length
     key = _sha1(leader, str(number))
     topology = annotations_of(thing).get(f"{LWS}/subgroup-exclusive-topology")

@@ -1,10 +1,10 @@
-"""From a workload to its pods and gangs: the way in to this folder.
+"""From a workload to its pods and gangs: the entry point of this room.
 
     plan = plan_of(workload, around, settings, cluster)
 
-In come an object as decoded JSON and what exists beside it; out comes a `WorkloadPlan`: each pod that its controller wants, the existing
-one where there is one, labelled as the pod grouper would label it, and the PodGroups. Whatever is wrong raises
-`InvalidObject` naming the workload and the field in it, such as `spec.template.spec.containers[0].resources.limits.cpu`.
+A decoded object and what exists beside it come in. A `WorkloadPlan` goes out: each pod that the controller wants, the
+existing one if there is one, with the pod grouper's labels, and the PodGroups. Invalid values raise `InvalidObject`
+with the field in the workload, such as `spec.template.spec.containers[0].resources.limits.cpu`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, named_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
@@ -33,7 +32,7 @@ from bayplan.workloads.planned import Around, PlannedPod, generated, is_true
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What exists beside a workload: pods, objects that own them, and Kubernetes' Workloads."""
+    """What exists beside a workload: pods, their owners, and Kubernetes' Workloads."""
 
     pods: Sequence[Pod] = ()
     owners: OwnerIndex = field(default_factory=OwnerIndex)
@@ -42,7 +41,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMember:
-    """One pod that a workload wants: an existing one, or one that `is_new`. `where` is its template's field."""
+    """One pod of a workload: an existing one, or one that `is_new`; `where` is its template's field."""
 
     pod: Pod
     is_new: bool
@@ -51,7 +50,7 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """A workload with all its pods, and the gangs that they make."""
+    """A workload with all its pods and gangs."""
 
     about: Reference
     kind: WorkloadKind
@@ -66,7 +65,7 @@ class WorkloadPlan:
 
     @property
     def example(self) -> Pod:
-        """One of its pods, without a node if there is such a one; raises `InvalidObject` if it has none."""
+        """One of its pods, preferably without a node. Raises `InvalidObject` if it has none."""
         if not self.members:
             raise InvalidObject(ObjectPath(str(self.about)), "has no pods")
         waiting = (member.pod for member in self.members if not member.pod.spec.node_name)
@@ -74,7 +73,7 @@ class WorkloadPlan:
 
 
 def with_names(thing: RawObject, namespace: str) -> RawObject:
-    """The object with a name and a namespace, as `kubectl create` would give it both."""
+    """The object with a name and a namespace, as `kubectl create` would set them."""
     metadata = metadata_of(thing)
     prefix = metadata.get("generateName")
     name = metadata.get("name") or (generated(prefix) if isinstance(prefix, str) and prefix else "")
@@ -85,7 +84,7 @@ def with_names(thing: RawObject, namespace: str) -> RawObject:
 
 
 def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside: Beside | None = None) -> WorkloadPlan:
-    """The pods and gangs of a workload of a known kind, which has a name and a namespace."""
+    """The pods and gangs of a named workload of a known kind."""
     beside = beside or Beside()
     thing = _as_it_exists(thing, beside.owners)
     about = Reference.of(thing)
@@ -120,7 +119,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
 
 
 def _is_of_another_template(existing: Pod, made: Pod) -> bool:
-    """Whether a rollout would replace an existing pod, told by its containers; what admission adds to pods counts for nothing."""
+    """True if a rollout would replace an existing pod, by its containers; additions by admission do not count."""
     there = {container.name: container for container in existing.spec.containers or ()}
     return any(_asks_otherwise(there.get(each.name), each) for each in made.spec.containers or ())
 
@@ -138,7 +137,7 @@ def _asks_otherwise(existing: Container | None, made: Container) -> bool:
 
 
 def _amount(written: str | float | None) -> object:
-    """An amount that compares with others, however it is written."""
+    """An amount in comparable form."""
     try:
         return None if written is None else parse(written).milli()
     except QuantityError:
@@ -146,7 +145,7 @@ def _amount(written: str | float | None) -> object:
 
 
 def _as_it_exists(thing: RawObject, owners: OwnerIndex) -> RawObject:
-    """A manifest of an object that exists has the uid and status of that one."""
+    """A manifest with the uid and status of the existing object."""
     known = owners.named(Reference.of(thing))
     if known is None or known is thing or Reference.of(thing).uid:
         return thing
@@ -154,7 +153,7 @@ def _as_it_exists(thing: RawObject, owners: OwnerIndex) -> RawObject:
     return {**thing, "metadata": metadata, "status": known.get("status") or {}}
 
 
-# -- pods ---------------------------------------------------------------------------------------------------------------
+# -- pods ----------------------------------------------------------------------------------------------------------
 
 
 def _pods(about: Reference, planned: Iterable[PlannedPod]) -> list[Pod]:
@@ -200,7 +199,7 @@ def _metadata(about: Reference, planned: PlannedPod) -> Metadata:
 
 
 def _check(about: Reference, planned: PlannedPod, pod: Pod, classes: PodClasses) -> None:
-    """What is wrong with a pod is said with the field of its template."""
+    """Report problems of a pod with the field of its template."""
     try:
         classes.of(pod)
     except InvalidObject as error:
@@ -208,7 +207,7 @@ def _check(about: Reference, planned: PlannedPod, pod: Pod, classes: PodClasses)
         raise InvalidObject(at.child(error.at.field), error.problem) from None
 
 
-# -- gangs --------------------------------------------------------------------------------------------------------------
+# -- gangs ---------------------------------------------------------------------------------------------------------
 
 
 def _grouped(
@@ -251,14 +250,14 @@ def grouping_of(
     answers: dict[Question, list[RawObject]],
     beside: Beside,
 ) -> Grouping:
-    """The gang of a pod with these owners; `answers` keeps what was asked on the way."""
+    """The gang of a pod with these owners; `answers` caches lookups."""
     while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Question):
         answers[outcome] = beside.owners.answer(outcome)
     return outcome
 
 
 def labelled(pod: Pod, grouping: Grouping) -> Pod:
-    """The pod as the grouper would label it; one that names its gang already stays as it is."""
+    """The pod with the grouper's labels, unless it already names its gang."""
     own = pod.metadata.labels or {}
     if not grouping.labels or POD_GROUP in own or named_by_others(pod):
         return pod

@@ -1,7 +1,7 @@
-"""What the functions of all kinds share: a planned pod, its template, its owners, and names as the API server generates them.
+"""Shared by the functions of all kinds: planned pods, templates, owners, and generated names.
 
-Each kind has a function `(workload, around) -> planned pods`. It reads the workload as decoded JSON (`grouping/raw.py`) and
-raises `WrongValue` for fields that cannot be meant. Nothing is random: the same workload gives the same names.
+Each kind has a function `(workload, around) -> planned pods`. It reads decoded JSON (`grouping/raw.py`) and raises
+`WrongValue` for invalid fields. Nothing is random: the same workload gives the same names.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from bayplan.grouping.raw import (
 from bayplan.grouping.rules import Rules
 from bayplan.kube.whole_number import whole_number
 
-# Kubernetes' alphabet for generated names: no vowels, so that no words come out.
+# Kubernetes' alphabet for generated names: no vowels, so that no words appear.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED = 5
 _LONGEST_PREFIX = 58
 _ALL_ENDINGS = len(_LETTERS) ** _GENERATED
-# Shares no factor with the number of endings, so that different numbers get different endings.
+# Coprime to the number of endings, so that different numbers get different endings.
 _STRIDE = 7_368_787
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A pod template and the field of the workload that it stands in."""
+    """A pod template and its field in the workload."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -58,9 +58,9 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPod:
-    """A pod as its controller would create it. `owners` are all objects above it, the nearest first.
+    """A pod as its controller would create it, with all its `owners`, the nearest first.
 
-    Pods of one template share its `spec`, the same object.
+    Pods of one template share the same `spec` object.
     """
 
     name: str
@@ -73,7 +73,7 @@ class PlannedPod:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a controller knows beside the workload: the nodes (a DaemonSet needs them), and the rules for kinds."""
+    """What a controller knows beside the workload: the nodes, for DaemonSets, and the rules for kinds."""
 
     rules: Rules
     state: ClusterState = field(default_factory=ClusterState)
@@ -83,7 +83,7 @@ Maker = Callable[[RawObject, Around], Iterator[PlannedPod]]
 
 
 def template_at(thing: RawObject, path: str, where: str = "") -> Template:
-    """The pod template at a path; raises `WrongValue` if there is none. `where` names the path if the user wrote it elsewhere."""
+    """The pod template at a path. Raises `WrongValue` if there is none. `where` is the path that the user wrote."""
     shown = where or path
     keys = path_of(path)
     try:
@@ -98,7 +98,7 @@ def template_at(thing: RawObject, path: str, where: str = "") -> Template:
 
 
 def _check_texts(template: RawObject, where: str) -> None:
-    """Labels and annotations are texts; a number without quotes is refused, as the API server does."""
+    """Reject labels and annotations that are not text, as the API server does."""
     for key in ("labels", "annotations"):
         for name, value in map_at(template, ("metadata", key)).items():
             if not isinstance(value, str):
@@ -112,7 +112,7 @@ def pod_from(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> PlannedPod:
-    """A pod of a template; labels and annotations of the controller win over those of the template."""
+    """A pod of a template; the controller's labels and annotations win."""
     return PlannedPod(
         name,
         {**template.labels, **(labels or {})},
@@ -189,7 +189,7 @@ def hash_of(content: object) -> str:
 
 
 def indexes_in(text: str) -> set[int]:
-    """The indexes that a text such as `1,3-5` names; parts that name none are left out."""
+    """The indexes in a text such as `1,3-5`; invalid parts are skipped."""
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -211,7 +211,7 @@ def with_affinity(spec: RawObject, together: Iterable[RawObject], apart: Iterabl
 
 
 def exclusive(template: Template, label: str, value: str, topology: str, *, everywhere: bool = False) -> Template:
-    """A template whose pods share a domain with pods of this label's value, and with no others that have the label."""
+    """A template whose pods share a domain only with pods of the same value of this label."""
     among: RawObject = {"namespaceSelector": {}} if everywhere else {}
     same = [{"key": label, "operator": "In", "values": [value]}]
     others = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]

@@ -1,4 +1,4 @@
-"""RayCluster, RayJob and RayService: head and workers as KubeRay creates them, with the containers that it adds."""
+"""RayCluster, RayJob and RayService: head and workers as KubeRay creates them, with its containers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _workers(cluster: RawObject, group: RawObject, where: str, owners: Sequence[
 
 
 def _submitter(thing: RawObject) -> PlannedPod:
-    """The pod that hands the work to the cluster once it is up."""
+    """The pod that submits the work."""
     where = "spec.submitterPodTemplate"
     if map_at(thing, ("spec", "submitterPodTemplate")):
         template = template_at(thing, where)
@@ -120,7 +120,7 @@ def _submitter(thing: RawObject) -> PlannedPod:
 
 
 def _labels(cluster: RawObject, node_type: str, group: str, written: Mapping[str, str]) -> dict[str, str]:
-    """KubeRay's labels; all but three give way to those that users write."""
+    """KubeRay's labels; users can override all but three."""
     name = name_of(cluster)
     fixed = {"ray.io/node-type": node_type, "ray.io/group": group, "ray.io/cluster": name}
     usual = {

@@ -1,7 +1,7 @@
 """A workload reduced to what grouping and planning read, for snapshots that leave the cluster.
 
-Only fields on a list are kept: counts, policies, names, labels and resources, the fields that rules name, and pod templates as far
-as pods themselves are kept. Environment, commands, images, volumes' contents and all other texts are dropped.
+Only listed fields are kept: counts, policies, names, labels, resources, fields in rules, and the parts of pod templates
+that are kept of pods. Environment, commands, images and all other texts are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bayplan.grouping.raw import RawObject, annotations_of, labels_of, metadata_
 from bayplan.grouping.rules import Rules
 from bayplan.kube.wire.core_v1 import PodSpec
 
-# Single values that the functions of `workloads/kinds.py` and the grouper read by name; those of rules come from the rules themselves.
+# Values that `workloads/kinds.py` and the grouper read by name; fields in rules come from the rules.
 _FIELDS = frozenset(
     (
         "completedIndexes",
@@ -45,10 +45,10 @@ _FIELDS = frozenset(
         "type",
     )
 )
-# Maps that are kept whole: they hold amounts, and labels as pods have them.
+# Maps that are kept whole: amounts and labels.
 _WHOLE = ("requests", "limits", "labels")
 _OWNER = ("apiVersion", "kind", "name", "uid", "controller")
-# Of a pod template beside what `PodSpec` declares: a DaemonSet's pods tolerate more on the host's network.
+# Part of a pod template beside `PodSpec`: DaemonSet pods on the host's network tolerate more.
 _OF_TEMPLATE = ("hostNetwork",)
 _WORD = re.compile(r'\["([^"]+)"\]|([A-Za-z_][A-Za-z0-9_-]*)')
 
@@ -56,13 +56,13 @@ KeepsAnnotation = Callable[[str], bool]
 
 
 def fields_of_rules(rules: Rules) -> frozenset[str]:
-    """The fields and annotations that paths in rules name."""
+    """The fields and annotations that rules name."""
     texts = (text for rule in rules.values() for text in _texts(msgspec.to_builtins(rule)))
     return frozenset(bracketed or plain for text in texts for bracketed, plain in _WORD.findall(text))
 
 
 def reduced(thing: RawObject, of_rules: Collection[str], keeps: KeepsAnnotation) -> RawObject:
-    """The workload without anything that neither grouping nor planning reads; `keeps` says which annotations stay."""
+    """The workload with only what grouping and planning read; `keeps` selects annotations."""
     fields = _FIELDS | set(of_rules)
     metadata = metadata_of(thing)
     owners = [each for each in metadata.get("ownerReferences") or () if isinstance(each, dict)]
@@ -94,7 +94,7 @@ def _marks(thing: RawObject, keeps: KeepsAnnotation) -> RawObject:
 
 
 def _kept(value: Any, fields: Collection[str], keeps: KeepsAnnotation) -> Any:
-    """A part of a spec; None if nothing of it is kept. Entries of lists keep their number."""
+    """A part of a spec; None if nothing is kept. Entries of lists keep their index."""
     if isinstance(value, list):
         entries = [_kept(each, fields, keeps) for each in value if isinstance(each, dict)]
         return [each or {} for each in entries] or None
@@ -129,7 +129,7 @@ def _template(template: RawObject, spec: RawObject, keeps: KeepsAnnotation) -> R
 
 
 def without_nulls(value: Any) -> Any:
-    """A document without fields that say nothing."""
+    """A document without null fields."""
     if isinstance(value, dict):
         return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """Training jobs of Kubeflow: PyTorchJob and its relatives (training-operator), MPIJob of both operators.
 
-The grouping rules say which roles there are and how many pods each has; here is what the operators add: names, labels, a
-launcher's Job, and init containers. Those count: PyTorch's has a limit above its request, which makes a Guaranteed worker Burstable.
+Grouping rules define roles and counts. This adds names, labels, a launcher's Job, and init containers. Those matter:
+PyTorch's has a limit above its request, which makes a Guaranteed worker Burstable.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def training_job(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
 
 
 def mpi_job(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
-    """Workers `allreduce-worker-3` and a launcher: the pod of a Job (mpi-operator), or a pod by itself (training-operator)."""
+    """Workers `allreduce-worker-3` and a launcher: a Job's pod (mpi-operator) or a plain pod (training-operator)."""
     thing = with_role_names(thing, around)
     is_v2 = Reference.of(thing).version == MPI_V2
     role_label = f"{PREFIX}/{'job-role' if is_v2 else 'replica-type'}"
@@ -68,7 +68,7 @@ def mpi_job(thing: RawObject, around: Around) -> Iterator[PlannedPod]:
             yield make(thing, template, {**labels, role_label: LAUNCHER})
             continue
         for pod in numbered_pods(thing, around, part, template, labels):
-            # The rule finds the role by either label; each operator writes its own.
+            # The rule finds the role by either operator's label.
             kept = {key: value for key, value in pod.labels.items() if key != f"{PREFIX}/replica-type"}
             numbered = kept if is_v2 else {key: value for key, value in kept.items() if key != KUBEFLOW_INDEX}
             yield replace(pod, labels={**numbered, role_label: WORKER})
@@ -96,7 +96,7 @@ def _with_init(template: Template, container: RawObject) -> Template:
 
 
 def with_role_names(thing: RawObject, around: Around) -> RawObject:
-    """The job with its roles spelt as the operators spell them (`worker` is `Worker`); raises `WrongValue` for a role that the kind has not."""
+    """The job with the operators' spelling of roles (`Worker`). Raises `WrongValue` for an unknown role."""
     rule = rule_for(around.rules, Reference.of(thing))
     known = {role.needs.rpartition(".")[2].lower(): role.needs for role in rule.roles} if rule is not None else {}
     paths = {needs.rpartition(".")[0] for needs in known.values()}

@@ -246,8 +246,13 @@ def test_a_file_that_switches_everything_off_and_what_it_needs_on_again_is_taken
     "profile, remarks",
     [
         (
-            {"plugins": {"multiPoint": {"enabled": names("DefaultPreemption")}}},
-            ("profiles[0]: DefaultPreemption changes nothing: bayplan evicts nobody",),
+            {"pluginConfig": [{"name": "DefaultPreemption", "args": {}}]},
+            (
+                (
+                    "profiles[0]: arguments of DefaultPreemption change nothing: all nodes are looked at, in the order"
+                    " of what victims there cost at least"
+                ),
+            ),
         ),
         (
             {"pluginConfig": [topology_match(cacheResyncPeriodSeconds=5, cache={"informerMode": "Shared"})]},

@@ -89,7 +89,7 @@ def test_what_is_accepted_and_changes_nothing_is_said(fields: Json, notice: str)
     [
         (
             {"extenders": [{"urlPrefix": "http://x"}]},
-            "extenders: not supported: bayplan judges nodes by itself and asks nobody",
+            "extenders: not supported: bayplan evaluates nodes itself",
         ),
         (
             {"podInitialBackoffSeconds": 0},

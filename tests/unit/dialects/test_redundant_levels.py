@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.redundant_levels import redundant_levels
+from bayplan.dialects.own.pod_group import redundant_levels
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroupSpec
 
 NETWORK = {"network": ("zone", "block", "rack")}

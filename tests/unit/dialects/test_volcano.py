@@ -63,14 +63,14 @@ class TestMinima:
         found = gang(DIALECT, written, [*workers(3), task("ps", 0), task("ps", 1)])
         assert {name: least for name, (_, least) in outline(found.whole).items()} == {"ps": 2, "worker": 2}
         (remark,) = DIALECT.remarks(written)
-        told = "minMember: 4 is more than the 2 of minTaskMember: the others must be of the tasks that come first"
+        told = "minMember: 4 is more than the 2 of minTaskMember: the first tasks provide the difference"
         assert remark == told
 
     def test_a_smaller_sum_makes_those_of_tasks_void_as_in_volcano(self) -> None:
         written = pod_group(minMember=2, minTaskMember={"ps": 1, "worker": 2})
         assert outline(gang(DIALECT, written, workers(3)).whole) == {"": (["worker-0", "worker-1", "worker-2"], 2)}
         (remark,) = DIALECT.remarks(written)
-        assert remark.startswith("minTaskMember: counts no more, as in Volcano, because its sum 3 is more than")
+        assert remark.startswith("minTaskMember: has no effect, as in Volcano: its sum 3 is more than")
 
     def test_with_a_minimum_of_nobody_any_pod_may_begin(self) -> None:
         assert gang(DIALECT, pod_group(), workers(2)).whole.least == 1

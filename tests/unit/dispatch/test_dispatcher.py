@@ -1,8 +1,7 @@
-"""The scheduler without its edges, told as stories: what happens, at which second, and what is to be done then."""
+"""Stories of the dispatcher in virtual time: events in, actions out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -11,89 +10,31 @@ import pytest
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.progress import MemberCounts
-from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import Action, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
-    Node,
-    NodeStatus,
     Pod,
     PodCondition,
     PodStatus,
-    Quantities,
     SchedulingGate,
 )
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
+from tests.builders.units import (
+    RACK,
+    add_node,
+    being_deleted,
+    dispatcher,
+    fail,
+    on_node,
+    places,
+    pod,
+    pod_group,
+    reason,
+)
 from tests.helpers import simple_pod
-
-RACK = "example.com/rack"
-
-
-def dispatcher(
-    *nodes: str,
-    cpus: int = 8,
-    racks: dict[str, str] | None = None,
-    expects_group: Callable[[Pod], bool] = lambda _: False,
-    why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "",
-) -> Dispatcher:
-    made = Dispatcher({"bayplan": default_profile()}, expects_group=expects_group, why_gang_waits=why_gang_waits)
-    for name in nodes:
-        add_node(made, name, cpus, (racks or {}).get(name, ""))
-    made.set_levels("network", (RACK,))
-    return made
-
-
-def add_node(to: Dispatcher, name: str, cpus: int = 8, rack: str = "") -> None:
-    labels = {"kubernetes.io/hostname": name, **({RACK: rack} if rack else {})}
-    amounts: Quantities = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
-    to.state.set_node(Node(metadata=Metadata(name=name, labels=labels), status=NodeStatus(allocatable=amounts)))
-
-
-def pod(name: str, cpus: int = 1, *, gang: str = "", priority: int = 0, uid: str = "", group: str = "") -> Pod:
-    made = simple_pod({"cpu": str(cpus), "memory": "1Gi"}, name)
-    labels = {**({"bayplan.io/pod-group": gang} if gang else {}), **({"bayplan.io/group": group} if group else {})}
-    metadata = msgspec.structs.replace(made.metadata, labels=labels, uid=uid or f"uid-{name}", namespace="ml")
-    spec = msgspec.structs.replace(made.spec, scheduler_name="bayplan", priority=priority)
-    return msgspec.structs.replace(made, metadata=metadata, spec=spec)
-
-
-def on_node(waiting: Pod, node: str, *, by_us: bool = True) -> Pod:
-    annotations = {"bayplan.io/rank": "0"} if by_us else None
-    return msgspec.structs.replace(
-        waiting,
-        metadata=msgspec.structs.replace(waiting.metadata, annotations=annotations),
-        spec=msgspec.structs.replace(waiting.spec, node_name=node),
-    )
-
-
-def pod_group(size: int, *, minimum: int | None = None, required: str | None = None, phase: str = "") -> PodGroup:
-    spec = PodGroupSpec(topology="network", size=size, minimum=minimum, required=required)
-    status = PodGroupStatus(phase=phase) if phase else None
-    return PodGroup(metadata=Metadata(name="train", namespace="ml", uid="g"), spec=spec, status=status)
-
-
-def being_deleted(alive: Pod) -> Pod:
-    metadata = msgspec.structs.replace(alive.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-    return msgspec.structs.replace(alive, metadata=metadata)
-
-
-def places(action: Action | None) -> dict[str, str]:
-    assert isinstance(action, Bind)
-    return {pod_key(each.pod): each.node for each in action.assignments}
-
-
-def fail(scheduler: Dispatcher, action: Action | None, key: str, now: float) -> None:
-    """The bind of one pod failed."""
-    assert isinstance(action, Bind)
-    scheduler.not_bound(action, [each for each in action.assignments if pod_key(each.pod) == key], now)
-
-
-def reason(action: Action | None) -> str:
-    assert isinstance(action, Unschedulable)
-    return action.reason
 
 
 class TestPods:
@@ -104,7 +45,7 @@ class TestPods:
         assert places(scheduler.decide(0)) == {"ml/a": "n1"}
         assert isinstance(scheduler.decide(0), Unschedulable)
 
-    def test_pods_of_other_schedulers_are_left_alone(self) -> None:
+    def test_pods_of_other_schedulers_are_ignored(self) -> None:
         scheduler = dispatcher("n1")
         foreign = pod("a")
         scheduler.set_pod(
@@ -127,7 +68,7 @@ class TestPods:
         scheduler.set_pod(gated, 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
 
-    def test_a_pod_that_may_belong_to_a_gang_waits_until_somebody_says_that_it_does_not(self) -> None:
+    def test_a_pod_that_can_join_a_gang_is_gated_until_the_grouper_decides(self) -> None:
         unjudged = {"ml/a"}
         scheduler = dispatcher("n1", expects_group=lambda pod: pod_key(pod) in unjudged)
         scheduler.set_pod(pod("a"), 0)
@@ -138,14 +79,14 @@ class TestPods:
         scheduler.pods.stands_alone("ml/a", 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
 
-    def test_a_pod_that_was_put_into_a_gang_meanwhile_waits_with_it(self) -> None:
+    def test_a_pod_that_joined_a_gang_meanwhile_waits_with_it(self) -> None:
         scheduler = dispatcher("n1", expects_group=lambda pod: not (pod.metadata.labels or {}))
         scheduler.set_pod(pod("a"), 0)
         scheduler.set_pod(pod("a", gang="train"), 1)
         scheduler.pods.stands_alone("ml/a", 1)
         assert reason(scheduler.decide(1)) == "waits for PodGroup ml/train, which does not exist"
 
-    def test_a_pod_that_found_no_place_is_tried_again_when_room_appears_and_not_before(self) -> None:
+    def test_an_unschedulable_pod_is_retried_only_when_room_appears(self) -> None:
         scheduler = dispatcher("n1", cpus=2)
         scheduler.set_pod(pod("a", 4), 0)
         assert isinstance(scheduler.decide(0), Unschedulable)
@@ -155,7 +96,7 @@ class TestPods:
         scheduler.wake(40)
         assert places(scheduler.decide(40)) == {"ml/a": "n2"}
 
-    def test_a_status_change_of_a_waiting_pod_is_no_reason_to_try_again(self) -> None:
+    def test_a_status_change_does_not_retry_a_waiting_pod(self) -> None:
         scheduler = dispatcher("n1", cpus=2)
         waiting = pod("a", 4)
         scheduler.set_pod(waiting, 0)
@@ -163,7 +104,7 @@ class TestPods:
         scheduler.set_pod(msgspec.structs.replace(waiting, status=PodStatus(phase="Pending", reason="told")), 20)
         assert scheduler.decide(20) is None
 
-    def test_a_failed_bind_gives_the_room_back_and_the_pod_is_tried_again_after_a_while(self) -> None:
+    def test_a_failed_bind_frees_the_room_and_retries_the_pod(self) -> None:
         scheduler = dispatcher("n1")
         waiting = pod("a", 6)
         scheduler.set_pod(waiting, 0)
@@ -171,7 +112,7 @@ class TestPods:
         assert scheduler.decide(0.1) is None
         assert places(scheduler.decide(5)) == {"ml/a": "n1"}
 
-    def test_a_pod_that_is_deleted_during_its_bind_gets_no_other(self) -> None:
+    def test_a_pod_deleted_during_its_bind_is_not_retried(self) -> None:
         scheduler = dispatcher("n1")
         scheduler.set_pod(pod("a"), 0)
         action = scheduler.decide(0)
@@ -180,7 +121,7 @@ class TestPods:
         assert [scheduler.decide(second) for second in (2, 4, 400)] == [None, None, None]
         assert not scheduler.state.pods
 
-    def test_a_pod_whose_bind_is_under_way_is_not_decided_about_again(self) -> None:
+    def test_a_pod_with_a_bind_in_flight_is_not_decided_again(self) -> None:
         scheduler = dispatcher("n1")
         waiting = pod("a")
         scheduler.set_pod(waiting, 0)
@@ -190,7 +131,7 @@ class TestPods:
         )
         assert scheduler.decide(1) is None
 
-    def test_another_pod_of_the_same_name_is_another_pod(self) -> None:
+    def test_a_recreated_pod_of_the_same_name_is_a_new_pod(self) -> None:
         scheduler = dispatcher("n1")
         first, second = pod("a", 6), pod("a", 5, uid="second")
         scheduler.set_pod(first, 0)
@@ -200,7 +141,7 @@ class TestPods:
         fail(scheduler, action, "ml/a", 2)
         assert scheduler.is_assumed(second, "n1")
 
-    def test_the_end_of_a_bind_is_not_taken_for_the_end_of_the_successors(self) -> None:
+    def test_a_bind_outcome_does_not_affect_a_recreated_pod(self) -> None:
         for first_ends in ("bound", "not bound"):
             scheduler = dispatcher("n1")
             scheduler.set_pod(pod("a", 6), 0)
@@ -215,13 +156,13 @@ class TestPods:
             fail(scheduler, second, "ml/a", 3)
             assert places(scheduler.decide(10)) == {"ml/a": "n1"}, first_ends
 
-    def test_a_pod_that_somebody_else_bound_counts_where_it_stands(self) -> None:
+    def test_a_pod_bound_by_another_client_counts_on_its_node(self) -> None:
         scheduler = dispatcher("n1")
         scheduler.set_pod(on_node(pod("a", 6), "n1"), 0)
         scheduler.set_pod(pod("b", 6), 0)
         assert isinstance(scheduler.decide(0), Unschedulable)
 
-    def test_what_a_pod_says_wrongly_is_said_about_it_and_the_others_go_on(self) -> None:
+    def test_an_invalid_pod_is_reported_and_does_not_block_others(self) -> None:
         scheduler = dispatcher("n1")
         wrong = simple_pod({"cpu": "9e99"}, "a")
         metadata = msgspec.structs.replace(wrong.metadata, namespace="ml", uid="w")
@@ -231,7 +172,7 @@ class TestPods:
         assert "cpu" in reason(scheduler.decide(2))
         assert places(scheduler.decide(2)) == {"ml/b": "n1"}
 
-    def test_the_place_of_a_pod_goes_with_its_node(self) -> None:
+    def test_an_assumed_place_is_lost_with_its_node(self) -> None:
         scheduler = dispatcher("n1", "n2")
         waiting = pod("a")
         scheduler.set_pod(waiting, 0)
@@ -241,7 +182,7 @@ class TestPods:
 
 
 class TestPodsBesideOthers:
-    """Pod `web` wants to be where a `db` of its namespace (or of one that a selector means) is, and there is none yet."""
+    """Pod `web` has affinity to a `db` of its own or a selected namespace, and there is none yet."""
 
     def waiting(self, **term: object) -> Dispatcher:
         scheduler = dispatcher("n1", "n2")
@@ -263,14 +204,12 @@ class TestPodsBesideOthers:
         return scheduler.decide(now) is not None
 
     @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
-    def test_only_pods_of_the_namespaces_it_speaks_of_are_a_reason_to_try_again(
-        self, namespace: str, tried: bool
-    ) -> None:
+    def test_only_pods_in_selected_namespaces_retry_the_pod(self, namespace: str, tried: bool) -> None:
         scheduler = self.waiting()
         scheduler.set_pod(self.db(namespace), 10)
         assert self.tried(scheduler, 10) == tried
 
-    def test_pods_of_its_namespace_that_it_does_not_speak_of_are_none(self) -> None:
+    def test_unselected_pods_of_its_namespace_do_not_retry_it(self) -> None:
         scheduler = self.waiting()
         scheduler.set_pod(on_node(pod("other"), "n1"), 10)
         assert not self.tried(scheduler, 10)
@@ -280,7 +219,7 @@ class TestPodsBesideOthers:
         scheduler.wake(30)
         assert places(scheduler.decide(30)) == {"ml/web": "n2"}
 
-    def test_labels_of_a_namespace_are_one_where_a_selector_asks_for_them(self) -> None:
+    def test_relabelling_a_namespace_retries_a_pod_that_selects_it(self) -> None:
         scheduler = self.waiting(namespaceSelector={"matchLabels": {"team": "a"}})
         scheduler.set_pod(self.db("other"), 10)
         assert not self.tried(scheduler, 10)
@@ -288,7 +227,7 @@ class TestPodsBesideOthers:
         scheduler.wake(30)
         assert places(scheduler.decide(30)) == {"ml/web": "n2"}
 
-    def test_a_bind_that_failed_is_one(self) -> None:
+    def test_a_failed_bind_retries_it(self) -> None:
         scheduler = dispatcher("n1")
         apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
@@ -307,7 +246,7 @@ class TestPodsBesideOthers:
         assert places(scheduler.decide(10)) == {"ml/b": "n1"}
 
 
-def test_where_looking_whom_news_help_takes_long_it_is_done_less_often() -> None:
+def test_slow_waking_runs_less_often() -> None:
     readings = iter((0.0, 0.1, 0.1, 0.1))
     scheduler = Dispatcher({"bayplan": default_profile()}, stopwatch=lambda: next(readings))
     add_node(scheduler, "n1")
@@ -322,7 +261,7 @@ def test_where_looking_whom_news_help_takes_long_it_is_done_less_often() -> None
 
 
 class TestGangs:
-    def test_nobody_goes_before_all_have_arrived_and_then_all_go_at_once(self) -> None:
+    def test_all_members_are_bound_at_once_after_the_last_has_arrived(self) -> None:
         scheduler = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"})
         scheduler.set_group(pod_group(2), 0)
         scheduler.set_pod(pod("a", gang="train"), 0)
@@ -337,7 +276,7 @@ class TestGangs:
         scheduler.set_group(pod_group(1), 0)
         assert places(scheduler.decide(2)) == {"ml/a": "n1"}
 
-    def test_a_gang_that_somebody_holds_back_waits_until_he_lets_it_go(self) -> None:
+    def test_a_gang_held_back_by_its_pod_group_waits(self) -> None:
         why = ["its PodGroup is not what its owner means"]
         scheduler = dispatcher("n1", racks={"n1": "r1"}, why_gang_waits=lambda _: why[0])
         scheduler.set_group(pod_group(1), 0)
@@ -366,7 +305,7 @@ class TestGangs:
         assert places(scheduler.decide(0)) == {"ml/b": "n4"}
 
     @pytest.mark.parametrize("style", ["kueue", "kai"])
-    def test_in_the_style_of_another_system_whoever_comes_back_does_too(self, style: str) -> None:
+    def test_a_replacement_follows_them_in_the_style_of_another_system(self, style: str) -> None:
         racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=4)
         written = pod_group(2, required=RACK, phase="Scheduled")
@@ -377,7 +316,7 @@ class TestGangs:
         scheduler.set_pod(pod("b", 3, gang="train"), 0)
         assert places(scheduler.decide(0)) == {"ml/b": "n4"}
 
-    def test_room_in_its_rack_goes_to_a_late_member_before_pods_that_came_after_its_gang(self) -> None:
+    def test_a_late_member_goes_before_pods_younger_than_its_gang(self) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"})
         scheduler.set_group(pod_group(2, minimum=1, required=RACK), 0)
         scheduler.set_pod(pod("train-0", 4, gang="train"), 0)
@@ -394,7 +333,7 @@ class TestGangs:
         scheduler.wake(5)
         assert places(scheduler.decide(5)) == {"ml/train-1": "n1"}
 
-    def test_a_failure_in_the_middle_is_made_good_where_the_others_stand(self) -> None:
+    def test_a_failed_bind_is_retried_in_the_rack_of_the_other_members(self) -> None:
         racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
         scheduler = dispatcher(*racks, racks=racks, cpus=4)
         scheduler.set_group(pod_group(2, required=RACK), 0)
@@ -409,7 +348,7 @@ class TestGangs:
         assert list(second) == ["ml/b"]
         assert racks[second["ml/b"]] == racks[first["ml/a"]]
 
-    def test_a_gang_all_of_whose_pods_have_nodes_is_complete_and_that_is_said_once(self) -> None:
+    def test_a_fully_bound_gang_is_reported_complete_once(self) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"})
         scheduler.set_group(pod_group(2), 0)
         members = [pod(name, gang="train") for name in "ab"]
@@ -431,7 +370,7 @@ class TestGangs:
         assert scheduler.decide(0) == Complete("ml/train")
         return scheduler
 
-    def test_that_a_gang_is_complete_is_said_again_until_its_pod_group_says_it(self) -> None:
+    def test_completion_is_reported_until_the_pod_group_shows_it(self) -> None:
         scheduler = self.complete()
         scheduler.remove_pod("ml/b", 10)
         assert [scheduler.decide(second) for second in (29, 30, 31, 59, 60)] == [
@@ -444,12 +383,12 @@ class TestGangs:
         scheduler.set_group(pod_group(2, phase="Scheduled"), 61)
         assert scheduler.decide(200) is None
 
-    def test_that_a_gang_is_complete_is_not_said_again_without_its_pod_group(self) -> None:
+    def test_completion_is_not_repeated_without_a_pod_group(self) -> None:
         scheduler = self.complete()
         scheduler.remove_group("ml/train", 1)
         assert not any(isinstance(scheduler.decide(second), Complete) for second in (2, 40, 80))
 
-    def test_one_in_which_nobody_waits_is_counted_again_whenever_something_happens_to_its_pods(self) -> None:
+    def test_a_gang_without_waiting_pods_is_recounted_after_every_change(self) -> None:
         scheduler = self.complete()
         scheduler.decide(1)
         assert list(scheduler.gangs.to_count()) == ["ml/train"]
@@ -463,7 +402,7 @@ class TestGangs:
         assert list(scheduler.gangs.to_count()) == []
 
     @pytest.mark.parametrize("minimum, beyond_need", [(2, False), (1, True)])
-    def test_who_is_refused_is_needed_or_not(self, minimum: int, beyond_need: bool) -> None:
+    def test_a_refusal_tells_whether_the_gang_needs_the_pods(self, minimum: int, beyond_need: bool) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
         scheduler.set_group(pod_group(2, minimum=minimum, phase="Scheduled"), 0)
         scheduler.set_pod(on_node(pod("a", 3, gang="train"), "n1"), 0)
@@ -479,7 +418,7 @@ class TestGangs:
         scheduler.set_pod(pod("b", 3, gang="train"), 0)
         return scheduler
 
-    def test_a_gang_that_began_and_cannot_be_completed_is_released_after_a_while(self) -> None:
+    def test_a_partially_bound_gang_that_cannot_be_completed_is_released(self) -> None:
         scheduler = self.partially_bound()
         assert isinstance(scheduler.decide(0), Unschedulable)
         action = scheduler.decide(61)
@@ -487,23 +426,21 @@ class TestGangs:
         assert [pod_key(each) for each in action.pods] == ["ml/a"]
 
     @pytest.mark.parametrize("by_us, phase", [(False, ""), (True, "Scheduled")])
-    def test_pods_that_others_bound_or_whose_gang_was_complete_once_are_never_released(
-        self, by_us: bool, phase: str
-    ) -> None:
+    def test_foreign_pods_and_once_complete_gangs_are_never_released(self, by_us: bool, phase: str) -> None:
         scheduler = self.partially_bound(by_us=by_us, phase=phase)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
             assert not isinstance(scheduler.decide(moment), Release)
 
     def test_pods_whose_pod_group_was_deleted_are_never_released(self) -> None:
-        """Whether the gang was whole once stood on the PodGroup."""
+        """The PodGroup recorded whether the gang was ever complete."""
         scheduler = self.partially_bound()
         scheduler.remove_group("ml/train", 0)
         scheduler.decide(0)
         for moment in (61, 400, 1000):
             assert not isinstance(scheduler.decide(moment), Release)
 
-    def test_a_gang_whose_pods_have_all_gone_begins_anew(self) -> None:
+    def test_a_gang_without_pods_starts_anew(self) -> None:
         scheduler = dispatcher("n1")
         scheduler.set_group(pod_group(2), 0)
         for name in ("a", "b"):
@@ -512,7 +449,7 @@ class TestGangs:
         for key in ("ml/a", "ml/b"):
             scheduler.remove_pod(key, 1)
         assert scheduler.decide(1) is None
-        # Of the second generation one has a node, and for the other there is no room.
+        # One pod of the second generation has a node, and the other has no room.
         scheduler.set_pod(on_node(pod("a", gang="train", uid="second"), "n1"), 2)
         scheduler.set_pod(pod("b", 9, gang="train", uid="second-too"), 2)
         assert isinstance(scheduler.decide(2), Unschedulable)
@@ -525,7 +462,7 @@ class TestGangs:
             pytest.param("2026-01-03T00:00:00Z", True, id="another gang under the same PodGroup"),
         ],
     )
-    def test_a_gang_created_anew_under_its_pod_group_begins_anew(self, created: str, released: bool) -> None:
+    def test_a_gang_recreated_under_its_pod_group_starts_anew(self, created: str, released: bool) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"}, cpus=4)
         done = PodCondition(type="Started", status="True", last_transition_time="2026-01-02T00:00:00Z")
         group = pod_group(2, required=RACK)
@@ -538,7 +475,7 @@ class TestGangs:
         scheduler.decide(0)
         assert isinstance(scheduler.decide(61), Release) == released
 
-    def test_a_scheduler_that_is_started_again_does_not_forget_how_long_a_gang_has_waited(self) -> None:
+    def test_patience_counts_across_a_scheduler_restart(self) -> None:
         created = "2026-01-01T00:00:00Z"
         midnight = datetime.fromisoformat(created).timestamp()
         racks = {"n1": "r1", "n2": "r2"}
@@ -546,7 +483,7 @@ class TestGangs:
         patient = PatienceSpec(domains=1, seconds=60)
         group = pod_group(2)
         spec = msgspec.structs.replace(group.spec, preferred=RACK, patience=patient)
-        # It comes to know of the gang 40 seconds after its pods were created.
+        # It learns of the gang 40 seconds after its pods were created.
         scheduler.set_group(msgspec.structs.replace(group, spec=spec), midnight + 40)
         for name in "ab":
             member = pod(name, gang="train")
@@ -557,9 +494,7 @@ class TestGangs:
         assert sorted(places(scheduler.decide(midnight + 60))) == ["ml/a", "ml/b"]
 
     @pytest.mark.parametrize("namespace, tried", [("ml", True), ("other", False)])
-    def test_pods_of_namespaces_that_no_member_speaks_of_are_no_reason_to_try_a_gang_again(
-        self, namespace: str, tried: bool
-    ) -> None:
+    def test_pods_in_unselected_namespaces_do_not_retry_a_gang(self, namespace: str, tried: bool) -> None:
         scheduler = dispatcher("n1")
         apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
@@ -591,15 +526,15 @@ class TestGangs:
         placed = places(scheduler.decide(0))
         assert placed["ml/left-0"] == placed["ml/left-1"] != placed["ml/right-0"] == placed["ml/right-1"]
 
-    def test_a_label_that_names_no_group_is_said(self) -> None:
+    def test_a_label_with_an_unknown_group_is_reported(self) -> None:
         scheduler = dispatcher("n1", racks={"n1": "r1"})
         scheduler.set_group(pod_group(1), 0)
         scheduler.set_pod(pod("a", gang="train", group="lefft"), 0)
         assert '"lefft"' in reason(scheduler.decide(0))
 
 
-def test_a_large_gang_is_not_looked_at_after_every_pod_that_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look costs as much as the gang has pods, so ten thousand pods that come one by one would cost their square."""
+def test_a_large_gang_is_not_queued_after_every_arriving_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queueing costs time per pod, so ten thousand pods arriving one by one would cost their square."""
     scheduler = dispatcher()
     looks: list[str] = []
     waiting = scheduler.roster.waiting
@@ -624,7 +559,7 @@ def test_a_large_gang_is_not_looked_at_after_every_pod_that_comes(monkeypatch: p
     assert looks
 
 
-def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_triggered_by_one_pod_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = dispatcher("n1")
     scheduler.set_pod(pod("cursed", 7), 0)
     scheduler.set_pod(pod("b"), 1)
@@ -643,7 +578,7 @@ def test_a_bug_that_one_pod_brings_to_light_does_not_stop_the_others(monkeypatch
     assert places(scheduler.decide(2)) == {"ml/b": "n1"}
 
 
-def test_a_bug_after_a_place_was_taken_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_after_assuming_a_place_rolls_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = dispatcher("n1")
     given_back: list[tuple[str, str]] = []
 

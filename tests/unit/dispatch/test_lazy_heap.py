@@ -1,4 +1,4 @@
-"""A line that members may leave or change places in at any time."""
+"""A heap whose members can leave or move at any time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def in_order(line: LazyHeap[str]) -> list[str]:
     return members
 
 
-def test_the_lowest_is_first_and_equal_ones_come_as_they_came() -> None:
+def test_the_lowest_is_first_and_equal_members_are_first_in_first_out() -> None:
     line: LazyHeap[str] = LazyHeap()
     for member, order in (("c", 3.0), ("a", 1.0), ("b1", 2.0), ("b2", 2.0)):
         line.put(member, (order,))
@@ -22,7 +22,7 @@ def test_the_lowest_is_first_and_equal_ones_come_as_they_came() -> None:
     assert line.first() is None
 
 
-def test_who_is_put_again_gives_up_the_place_it_had() -> None:
+def test_a_member_put_again_moves() -> None:
     line: LazyHeap[str] = LazyHeap()
     line.put("a", (1.0,))
     line.put("b", (2.0,))
@@ -31,7 +31,7 @@ def test_who_is_put_again_gives_up_the_place_it_had() -> None:
     assert in_order(line) == ["b", "a"]
 
 
-def test_who_left_is_not_met_again_and_who_is_not_there_is_not_missed() -> None:
+def test_removing_is_final_and_idempotent() -> None:
     line: LazyHeap[str] = LazyHeap()
     line.put("a", (1.0,))
     line.put("b", (2.0,))
@@ -41,7 +41,7 @@ def test_who_left_is_not_met_again_and_who_is_not_there_is_not_missed() -> None:
     assert in_order(line) == ["b"]
 
 
-def test_leftovers_do_not_pile_up() -> None:
+def test_leftovers_do_not_accumulate() -> None:
     line: LazyHeap[str] = LazyHeap()
     for number in range(10_000):
         line.put("unsettled", (float(number),))

@@ -1,4 +1,4 @@
-"""The first look at news: who asks for no more than a changed node has left in sum."""
+"""Classes that a changed node may fit by its total free amounts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hopeful(classes: ParkedClasses[str], rows: Sequence[int]) -> list[str]:
         ([0, 1, 2], ["small", "large", "gpu"]),
     ],
 )
-def test_a_node_that_changed_gives_hope_to_those_it_has_enough_for(rows: list[int], expected: list[str]) -> None:
+def test_a_changed_node_may_fit_classes_that_it_has_enough_for(rows: list[int], expected: list[str]) -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2}), node("n1", {"cpu": 8}), node("n2", {"cpu": 2, GPU: 1})])
     classes = parked(state, small={"cpu": 2 * CPUS}, large={"cpu": 8 * CPUS}, gpu={"cpu": CPUS, GPU: 1})
     assert hopeful(classes, rows) == expected
@@ -47,23 +47,23 @@ def test_enough_must_be_on_one_node() -> None:
     assert hopeful(classes, [0, 1]) == []
 
 
-def test_of_very_many_nodes_the_largest_amounts_stand_for_all() -> None:
+def test_very_many_nodes_are_represented_by_their_largest_amounts() -> None:
     state = cluster(nodes=[node(f"n{number}", {"cpu": number}) for number in range(ROW_BY_ROW + 2)])
     classes = parked(state, fits={"cpu": (ROW_BY_ROW + 1) * CPUS}, not_anywhere={"cpu": (ROW_BY_ROW + 2) * CPUS})
     assert hopeful(classes, range(ROW_BY_ROW + 2)) == ["fits"]
 
 
-def test_what_a_class_does_not_ask_for_may_be_overcommitted() -> None:
+def test_overcommitted_resources_do_not_matter_unless_requested() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2, GPU: 0})], pods=[simple_pod({GPU: 3}, nodeName="n0")])
     assert hopeful(parked(state, small={"cpu": CPUS}), [0]) == ["small"]
 
 
-def test_a_class_that_asks_for_nothing_can_always_hope() -> None:
+def test_a_class_without_requests_always_may_fit() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 0})])
     assert hopeful(parked(state, anything={}), [0]) == ["anything"]
 
 
-def test_resources_that_come_later_change_nothing_for_those_who_are_there() -> None:
+def test_new_resources_do_not_affect_known_classes() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2})])
     classes = parked(state, first={"cpu": CPUS})
     classes.add("second", {"example.com/new": 1}.items())
@@ -72,7 +72,7 @@ def test_resources_that_come_later_change_nothing_for_those_who_are_there() -> N
     assert hopeful(classes, [0]) == ["first", "second"]
 
 
-def test_whoever_is_removed_makes_room_for_another() -> None:
+def test_the_line_of_a_removed_class_is_reused() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2})])
     classes = parked(state, first={"cpu": CPUS}, second={"cpu": CPUS})
     classes.remove("first")
@@ -83,7 +83,7 @@ def test_whoever_is_removed_makes_room_for_another() -> None:
     assert len(classes) == 2
 
 
-def test_a_node_with_something_that_no_node_had_gives_hope_to_those_who_ask_for_it() -> None:
+def test_a_node_with_a_new_resource_may_fit_classes_that_request_it() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2})])
     classes = parked(state, new={"cpu": CPUS, "example.com/new": 1}, other={"example.com/other": 1})
     assert hopeful(classes, [0]) == []

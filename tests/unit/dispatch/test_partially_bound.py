@@ -1,4 +1,4 @@
-"""Gangs that have begun: when one is complete whatever has ended, and that running pods are deleted only where there is no doubt. Told as stories."""
+"""Stories of started gangs: when they are complete, and when their running pods are deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.partially_bound import FORBIDDEN_FOR, has_original_members
 from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodStatus
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from tests.unit.dispatch.test_dispatcher import (
+from tests.builders.units import (
     RACK,
     being_deleted,
     dispatcher,
@@ -49,7 +49,7 @@ def releases(scheduler: Dispatcher) -> list[Release]:
 
 
 def decided(scheduler: Dispatcher) -> tuple[list[Pod], Bind]:
-    """Three members arrive and are decided about, but nobody has heard of a bind yet."""
+    """Three members arrive and are decided; no bind has been reported yet."""
     members = [pod(name, 3, gang="train") for name in "abc"]
     for member in members:
         scheduler.set_pod(member, 0)
@@ -59,7 +59,7 @@ def decided(scheduler: Dispatcher) -> tuple[list[Pod], Bind]:
 
 
 class TestComplete:
-    def test_a_gang_is_complete_when_its_last_bind_is_done_though_a_member_has_ended_before(self) -> None:
+    def test_a_gang_is_complete_after_its_last_bind_even_if_a_member_has_ended(self) -> None:
         scheduler = room_for_three()
         members, action = decided(scheduler)
         for member in members:
@@ -69,7 +69,7 @@ class TestComplete:
         assert scheduler.decide(1) == Complete("ml/train")
         assert releases(scheduler) == []
 
-    def test_one_all_of_whose_pods_have_ended_before_anybody_looked_was_complete(self) -> None:
+    def test_a_gang_whose_pods_all_ended_early_was_complete(self) -> None:
         scheduler = room_for_three()
         _, action = decided(scheduler)
         for key in places(action):
@@ -78,15 +78,15 @@ class TestComplete:
         assert scheduler.decide(1) == Complete("ml/train")
         assert scheduler.decide(1) is None
 
-    def test_the_next_scheduler_takes_members_that_are_missing_for_ended_ones(self) -> None:
-        """Members that were bound with their gang prove that all had arrived; and nobody waits who has no node."""
+    def test_the_next_scheduler_assumes_that_missing_members_have_ended(self) -> None:
+        """Members bound with their gang prove that all had arrived, and no member waits."""
         scheduler = room_for_three()
         for name in "bc":
             scheduler.set_pod(on_node(pod(name, 3, gang="train"), "n1"), 0)
         assert scheduler.decide(0) == Complete("ml/train")
         assert releases(scheduler) == []
 
-    def test_a_member_whose_bind_failed_follows_though_another_has_ended_meanwhile(self) -> None:
+    def test_a_failed_member_is_retried_even_if_another_has_ended(self) -> None:
         scheduler = room_for_three()
         members = {f"ml/{name}": pod(name, 3, gang="train") for name in "abc"}
         for member in members.values():
@@ -98,7 +98,7 @@ class TestComplete:
         scheduler.remove_pod("ml/a", 2)
         assert list(places(scheduler.decide(5))) == ["ml/c"]
 
-    def test_pods_that_leave_their_nodes_are_no_part_of_the_gang_that_is_created_anew(self) -> None:
+    def test_terminating_pods_are_not_part_of_the_recreated_gang(self) -> None:
         scheduler = room_for_three(group=pod_group(2))
         scheduler.set_pod(being_deleted(on_node(pod("old", 3, gang="train"), "n1")), 0)
         scheduler.set_pod(pod("a", 3, gang="train"), 0)
@@ -108,7 +108,7 @@ class TestComplete:
 
 
 class TestAnotherPodGroup:
-    """A PodGroup is deleted and created again under its name: `kubectl replace --force`, or a backup that is restored."""
+    """A PodGroup is deleted and recreated: `kubectl replace --force`, or a restored backup."""
 
     def complete(self) -> Dispatcher:
         scheduler = room_for_three()
@@ -148,7 +148,7 @@ class TestAnotherPodGroup:
 
 
 class TestDoubt:
-    """Two of three have nodes, and the third has no room. Only who is certain that they were never whole deletes them."""
+    """Two of three have nodes, and the third has no room. They are deleted only if they were never complete."""
 
     def two_of_three(self, third: Pod) -> Dispatcher:
         scheduler = room_for_three()
@@ -166,11 +166,11 @@ class TestDoubt:
             pytest.param("2026-01-01T00:00:06Z", False, id="it came later, perhaps for one that had a node"),
         ],
     )
-    def test_who_came_after_the_first_bind_proves_nothing(self, created: str, released: bool) -> None:
+    def test_members_created_after_the_first_bind_prevent_the_release(self, created: str, released: bool) -> None:
         scheduler = self.two_of_three(created_at(pod("c", 4, gang="train"), created))
         assert bool(releases(scheduler)) == released
 
-    def test_a_gang_that_loses_a_member_while_its_time_runs_is_not_released_and_not_tried_all_the_time(self) -> None:
+    def test_a_gang_that_loses_a_member_is_neither_released_nor_retried_all_the_time(self) -> None:
         scheduler = self.two_of_three(created_at(pod("c", 4, gang="train"), "2026-01-01T00:00:00Z"))
         scheduler.remove_pod("ml/a", 30)
         scheduler.set_pod(pod("too-large", 99, gang="train"), 30)
@@ -191,7 +191,7 @@ class TestDoubt:
             pytest.param(PodGroupSpec(size=1, groups=[GroupSpec(name="w", size=2)]), 2, False, id="groups count"),
         ],
     )
-    def test_all_whom_a_pod_group_speaks_of_must_be_there(self, spec: PodGroupSpec, number: int, here: bool) -> None:
+    def test_all_members_of_a_pod_group_must_exist(self, spec: PodGroupSpec, number: int, here: bool) -> None:
         assert has_original_members(spec, [on_node(pod(f"p{each}"), "n1") for each in range(number)]) == here
 
 
@@ -206,13 +206,13 @@ class TestRelease:
         assert isinstance(action, Release)
         return scheduler, action
 
-    def test_a_gang_that_is_being_released_is_left_alone(self) -> None:
+    def test_a_gang_that_is_being_released_is_not_decided(self) -> None:
         scheduler, action = self.released()
         assert [pod_key(each) for each in action.pods] == ["ml/a", "ml/b"]
         scheduler.remove_pod("ml/a", 62)
         assert [scheduler.decide(moment) for moment in (62, 70, 200)] == [None, None, None]
 
-    def test_pods_that_were_deleted_count_no_more_before_the_news_of_it_comes(self) -> None:
+    def test_deleted_pods_do_not_count_before_their_watch_event(self) -> None:
         scheduler, action = self.released()
         scheduler.remove_pod("ml/a", 62)
         scheduler.gangs.released(action, action.pods, 62, refused=False)
@@ -222,7 +222,7 @@ class TestRelease:
         assert isinstance(refusal, Unschedulable)
         assert refusal.reason == "waits for pods: 1 of 3 have arrived"
 
-    def test_one_that_may_not_be_released_keeps_its_nodes_and_goes_on_waiting(self) -> None:
+    def test_a_gang_whose_release_is_forbidden_keeps_its_nodes_and_waits(self) -> None:
         scheduler, action = self.released()
         scheduler.gangs.released(action, (), 62, refused=True)
         assert isinstance(scheduler.decide(62), Unschedulable)

@@ -1,4 +1,4 @@
-"""Stories of units in the queue, in virtual time: who is next, who waits how long, and whom a wake concerns."""
+"""Stories of units in the queue, in virtual time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Story:
         return self.queue.pop(self.now)
 
     def pop_all(self) -> list[str]:
-        """Everybody who may be tried now; all stay in flight."""
+        """All units that are due now; they stay in flight."""
         popped = []
         while (key := self.pop()) is not None:
             popped.append(key)
@@ -40,7 +40,7 @@ class Story:
         self.queue.failed(key, self.now, waits_for=waits_for, **more)
 
     def try_all(self, fits: tuple[str, ...] = (), waits_for: str = GPU) -> list[str]:
-        """Decide about everybody who may be tried, with the outcome that is given; the order in which they were."""
+        """Decide about all units that are due with the given outcome, and return them in order."""
         tried = []
         while (key := self.pop()) is not None:
             tried.append(key)
@@ -101,7 +101,7 @@ def test_backoff_doubles_up_to_the_longest(failures: int, seconds: float) -> Non
     assert unit.backoff_until == story.now + seconds
 
 
-def test_ten_thousand_failures_are_no_more_than_many() -> None:
+def test_ten_thousand_failures_do_not_overflow() -> None:
     story = Story(initial_backoff=0.5, max_backoff=1e300)
     story.put("stuck")
     for _ in range(10_000):
@@ -113,7 +113,7 @@ def test_ten_thousand_failures_are_no_more_than_many() -> None:
     assert unit.backoff_until == 0.5 * 2**30
 
 
-def test_one_in_backoff_lets_others_pass_though_its_priority_is_higher() -> None:
+def test_a_unit_in_backoff_lets_lower_priorities_go_first() -> None:
     story = Story()
     story.put("stuck", priority=9)
     story.try_all()
@@ -126,7 +126,7 @@ def test_one_in_backoff_lets_others_pass_though_its_priority_is_higher() -> None
     assert story.pop() == "small-2"
 
 
-def test_backoff_is_cut_short_when_there_is_nobody_to_make_way_for() -> None:
+def test_backoff_is_cut_short_if_no_other_unit_is_active() -> None:
     story = Story()
     story.put("stuck")
     story.try_all()
@@ -134,7 +134,7 @@ def test_backoff_is_cut_short_when_there_is_nobody_to_make_way_for() -> None:
     assert story.pop() == "stuck"
 
 
-def test_trouble_heals_with_time_and_is_waited_for_even_if_nobody_else_is_there() -> None:
+def test_a_retry_waits_for_its_rest_even_if_no_other_unit_is_active() -> None:
     story = Story()
     story.put("a")
     for seconds in (1.0, 2.0, 4.0, 8.0, 10.0):
@@ -196,7 +196,7 @@ def test_small_pods_go_on_while_a_gang_with_higher_priority_is_stuck() -> None:
     assert gang_attempts > 5, "it is tried as well: each time that the others leave time for it"
 
 
-# -- parking and wait_groups ------------------------------------------------------------------------------------------------
+# -- parking and wait groups ------------------------------------------------------------------------------------------------
 
 
 def test_a_parked_unit_waits_for_its_own_event() -> None:
@@ -212,7 +212,7 @@ def test_a_parked_unit_waits_for_its_own_event() -> None:
     assert story.queue.is_parked(GPU)
 
 
-def test_a_wake_for_which_nobody_waits_changes_nothing() -> None:
+def test_waking_an_unknown_wait_group_changes_nothing() -> None:
     story = Story()
     story.put("a")
     story.wake()
@@ -220,7 +220,7 @@ def test_a_wake_for_which_nobody_waits_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, 3])
-def test_of_many_that_wait_for_the_same_one_more_is_tried_than_fit(room: int) -> None:
+def test_one_more_unit_of_a_wait_group_is_tried_than_fits(room: int) -> None:
     story = Story()
     names = [f"p{number}" for number in range(50)]
     story.put(*names)
@@ -230,7 +230,7 @@ def test_of_many_that_wait_for_the_same_one_more_is_tried_than_fit(room: int) ->
     assert story.pods(UnitState.PARKED) == 50 - room
 
 
-def test_all_of_a_lot_follow_while_there_is_room() -> None:
+def test_a_whole_wait_group_follows_while_there_is_room() -> None:
     story = Story()
     names = [f"p{number}" for number in range(50)]
     story.put(*names)
@@ -242,7 +242,7 @@ def test_all_of_a_lot_follow_while_there_is_room() -> None:
     assert story.queue.next_time() is None
 
 
-def test_those_who_follow_need_not_wait_for_their_own_backoff() -> None:
+def test_units_that_follow_a_scout_skip_their_backoff() -> None:
     story = Story()
     story.put("a", "b")
     assert story.try_all() == ["a", "b"]
@@ -255,7 +255,7 @@ def test_those_who_follow_need_not_wait_for_their_own_backoff() -> None:
     assert story.try_all(fits=("a", "b", "other")) == ["a", "b", "other"]
 
 
-def test_the_scout_gives_up_when_another_of_its_lot_has_failed_meanwhile() -> None:
+def test_the_scout_is_parked_when_another_of_its_wait_group_fails() -> None:
     story = Story()
     story.put("waits", priority=5)
     story.try_all()
@@ -269,7 +269,7 @@ def test_the_scout_gives_up_when_another_of_its_lot_has_failed_meanwhile() -> No
     assert story.pods(UnitState.PARKED) == 2
 
 
-def test_a_failure_for_another_reason_does_not_close_the_lot() -> None:
+def test_a_failure_for_another_reason_does_not_close_the_wait_group() -> None:
     story = Story()
     story.put("a", "b")
     story.try_all()
@@ -279,7 +279,7 @@ def test_a_failure_for_another_reason_does_not_close_the_lot() -> None:
     assert story.pop() == "b"
 
 
-def test_when_the_scout_is_deleted_the_next_one_is_sent() -> None:
+def test_a_deleted_scout_is_replaced() -> None:
     story = Story()
     story.put("a", "b")
     story.try_all()
@@ -288,7 +288,7 @@ def test_when_the_scout_is_deleted_the_next_one_is_sent() -> None:
     assert story.after(1).pop_all() == ["b"]
 
 
-def test_when_the_scout_is_changed_it_tries_for_itself_and_the_next_one_is_sent() -> None:
+def test_a_changed_scout_tries_for_itself_and_is_replaced() -> None:
     story = Story()
     story.put("a", "b")
     story.try_all()
@@ -299,7 +299,7 @@ def test_when_the_scout_is_changed_it_tries_for_itself_and_the_next_one_is_sent(
     assert story.pop() == "b"
 
 
-def test_who_is_deleted_while_parked_is_never_tried() -> None:
+def test_a_unit_deleted_while_parked_is_never_tried() -> None:
     story = Story()
     story.put("a", "b")
     story.try_all()
@@ -311,7 +311,7 @@ def test_who_is_deleted_while_parked_is_never_tried() -> None:
     assert len(story.queue) == 0
 
 
-def test_the_last_one_of_a_lot_takes_the_lot_along() -> None:
+def test_a_wait_group_ends_with_its_last_unit() -> None:
     story = Story()
     story.put("a")
     story.try_all()
@@ -334,7 +334,7 @@ def test_a_parked_unit_that_changes_is_tried_after_its_backoff() -> None:
     assert story.after(1).pop() == "a"
 
 
-def test_who_is_changed_in_flight_and_fails_is_not_parked() -> None:
+def test_a_unit_that_changed_in_flight_is_not_parked() -> None:
     story = Story()
     story.put("a")
     assert story.pop() == "a"
@@ -347,7 +347,7 @@ def test_who_is_changed_in_flight_and_fails_is_not_parked() -> None:
     assert story.place("a") is UnitState.PARKED, "the change was for one attempt"
 
 
-def test_who_is_deleted_in_flight_is_not_missed_when_the_attempt_ends() -> None:
+def test_a_unit_deleted_in_flight_stays_deleted() -> None:
     story = Story()
     story.put("a", "b", "c")
     assert story.pop_all() == ["a", "b", "c"]
@@ -359,7 +359,7 @@ def test_who_is_deleted_in_flight_is_not_missed_when_the_attempt_ends() -> None:
     assert len(story.queue) == 0
 
 
-def test_the_end_of_an_old_attempt_does_not_concern_a_new_unit_of_the_same_name() -> None:
+def test_an_old_attempt_does_not_affect_a_new_unit_of_the_same_name() -> None:
     story = Story()
     story.put("a")
     assert story.pop() == "a"
@@ -396,7 +396,7 @@ def test_a_gated_unit_is_counted_and_not_tried() -> None:
     assert story.pop() == "a"
 
 
-def test_a_parked_unit_that_gets_a_gate_leaves_its_lot() -> None:
+def test_a_parked_unit_that_gets_a_gate_leaves_its_wait_group() -> None:
     story = Story()
     story.put("a")
     story.try_all()
@@ -406,7 +406,7 @@ def test_a_parked_unit_that_gets_a_gate_leaves_its_lot() -> None:
     assert story.after(1000).pop() is None
 
 
-def test_a_gated_unit_begins_to_wait_when_it_has_no_gates_any_more() -> None:
+def test_a_gated_unit_starts_to_wait_without_gates() -> None:
     story = Story()
     story.put("a", gated=True)
     story.after(50).put("a")
@@ -429,7 +429,7 @@ def test_nothing_is_parked_for_longer_than_the_flush() -> None:
     assert story.after(300).try_all(fits=("a", "b")) == ["a", "b"]
 
 
-def test_a_gang_with_patience_is_tried_when_that_ends() -> None:
+def test_a_gang_is_retried_when_its_patience_ends() -> None:
     story = Story()
     story.put("gang a")
     assert story.pop() == "gang a"
@@ -466,7 +466,7 @@ def test_time_does_not_go_back() -> None:
         ({"flush_after": 0}, "flush after 0 s: must be more than 0"),
     ],
 )
-def test_senseless_settings_are_refused(settings: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_rejected(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SchedulingQueue(**settings)
 
@@ -474,7 +474,7 @@ def test_senseless_settings_are_refused(settings: dict[str, float], message: str
 # -- counts ----------------------------------------------------------------------------------------------------------
 
 
-def test_pods_are_counted_by_place_and_gangs_by_their_pods() -> None:
+def test_pods_are_counted_by_state_and_gangs_by_their_pods() -> None:
     story = Story()
     story.put("stuck", "lucky")
     story.put("gang g", pods=8)

@@ -1,4 +1,4 @@
-"""Who belongs to which gang, whatever dialect it is written in and whatever comes first."""
+"""Members and PodGroups of every dialect, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_our_own_label_comes_first() -> None:
     assert GangRoster().set_member(pod("a", **both)) == "ml/train"
 
 
-def test_pods_and_their_group_come_in_any_order() -> None:
+def test_pods_and_their_pod_group_arrive_in_any_order() -> None:
     roster = GangRoster()
     key = roster.set_member(pod("a", spec={"schedulingGroup": {"podGroupName": "train"}}))
     waits = roster.gang(key)
@@ -67,14 +67,14 @@ def test_groups_of_one_name_in_two_dialects_are_two_gangs() -> None:
     assert theirs.reason == "waits for pods: 1 of 2 have arrived"
 
 
-def test_pods_alone_make_a_gang_where_there_is_no_object() -> None:
+def test_pods_make_a_gang_where_the_dialect_has_no_object() -> None:
     roster = GangRoster()
     total = {"annotations": {"kueue.x-k8s.io/pod-group-total-count": "1"}}
     key = roster.set_member(pod("a", **NAMING["kueue"], **total))
     assert isinstance(roster.gang(key), Gang)
 
 
-def test_a_pod_may_change_its_gang() -> None:
+def test_a_pod_can_change_its_gang() -> None:
     roster = GangRoster()
     roster.set_member(pod("a", **NAMING["kai"]))
     assert roster.set_member(pod("a", **NAMING[""])) == "ml/train"
@@ -95,7 +95,7 @@ def test_every_group_object_has_a_key_that_can_be_shown() -> None:
     ]
 
 
-def test_a_gang_that_waits_in_vain_names_the_pod_of_another_scheduler() -> None:
+def test_an_incomplete_gang_names_its_pod_of_another_scheduler() -> None:
     roster = GangRoster()
     key = roster.set_group(group(POD_GROUPS, size=2))
     roster.set_member(pod("a", **NAMING[""]))
@@ -112,7 +112,7 @@ def test_a_gang_that_waits_in_vain_names_the_pod_of_another_scheduler() -> None:
     assert roster.remove_member("ml/b") == key
 
 
-def test_a_member_that_becomes_another_schedulers_pod_leaves_nothing_behind_when_it_goes() -> None:
+def test_a_member_that_moved_to_another_scheduler_is_removed_completely() -> None:
     roster = GangRoster()
     roster.set_member(pod("a", **NAMING[""]))
     assert roster.set_stranger(pod("a", **NAMING[""])) == "ml/train"
@@ -121,7 +121,7 @@ def test_a_member_that_becomes_another_schedulers_pod_leaves_nothing_behind_when
     assert list(roster.names()) == []
 
 
-def test_a_gang_of_a_dump_may_have_a_space_in_its_name() -> None:
+def test_a_gang_name_from_a_dump_can_contain_a_space() -> None:
     roster = GangRoster()
     key = roster.set_member(pod("a", labels={"bayplan.io/pod-group": "my train"}))
     assert isinstance(roster.gang(key), Incomplete)

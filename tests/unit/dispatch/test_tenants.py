@@ -1,4 +1,4 @@
-"""Fairness between namespaces: one that costs much lets others pass, and no other namespace waits longer."""
+"""Fairness between namespaces: those that used much time let others go first."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def popped(queue: SchedulingQueue, now: float = 0.0, at_limit: tuple[str, ...] =
     return keys
 
 
-def test_without_costs_the_oldest_goes_first_whosever_it_is() -> None:
+def test_without_debts_the_oldest_goes_first() -> None:
     assert popped(queue_of("a/1", "b/1", "a/2", "b/2")) == ["a/1", "b/1", "a/2", "b/2"]
 
 
-def test_a_namespace_that_cost_much_is_passed_by_all_others() -> None:
+def test_a_namespace_in_debt_lets_all_others_go_first() -> None:
     queue = queue_of("costly/1", "costly/2", "a/1", "b/1")
     queue.tenants.charge("costly", 14.0, now=0.0)
     assert popped(queue) == ["a/1", "b/1", "costly/1", "costly/2"]
@@ -43,7 +43,7 @@ def test_neither_priority_nor_age_help_a_namespace_in_debt() -> None:
     assert popped(queue) == ["a/1", "costly/1"]
 
 
-def test_a_namespace_in_debt_need_not_wait_if_nobody_else_wants_anything() -> None:
+def test_a_namespace_in_debt_need_not_wait_if_no_other_has_units() -> None:
     queue = queue_of("costly/1")
     queue.tenants.charge("costly", 14.0, now=0.0)
     assert popped(queue) == ["costly/1"]
@@ -56,7 +56,7 @@ def test_of_several_in_debt_the_one_that_owes_least_is_next() -> None:
     assert popped(queue) == ["bad/1", "bad/2", "worst/1", "worst/2"]
 
 
-def test_a_debt_is_worked_off_at_a_tenth_of_the_time_and_then_age_counts_again() -> None:
+def test_debt_decays_at_a_tenth_of_the_time() -> None:
     queue = queue_of("costly/1", "costly/2", "a/1")
     queue.tenants.charge("costly", 2.0, now=0.0)
     assert queue.peek(0.0).key == "a/1"  # type: ignore[union-attr]
@@ -64,20 +64,20 @@ def test_a_debt_is_worked_off_at_a_tenth_of_the_time_and_then_age_counts_again()
     assert popped(queue, now=10 * (2.0 - ALLOWANCE) + 0.1) == ["costly/1", "costly/2", "a/1"]
 
 
-def test_small_costs_let_nobody_pass() -> None:
+def test_small_debts_do_not_count() -> None:
     queue = queue_of("a/1", "b/1")
     for second in range(100):
         queue.tenants.charge("a", 0.09, now=float(second))
     assert popped(queue, now=100.0) == ["a/1", "b/1"]
 
 
-def test_a_namespace_with_as_many_binds_as_it_may_have_has_no_turn_and_others_do() -> None:
+def test_a_namespace_at_its_bind_limit_is_skipped() -> None:
     queue = queue_of("busy/1", "a/1", "busy/2")
     assert popped(queue, at_limit=("busy",)) == ["a/1"]
     assert popped(queue) == ["busy/1", "busy/2"]
 
 
-def test_units_that_let_others_pass_can_change_and_go() -> None:
+def test_units_in_debt_can_change_and_be_removed() -> None:
     queue = queue_of("costly/1", "costly/2", "costly/3", "a/1")
     queue.tenants.charge("costly", 9.0, now=0.0)
     assert queue.pop(0.0) == "a/1"
@@ -99,12 +99,12 @@ def test_a_search_that_hits_its_limit_rests_longer_each_time_in_the_whole_namesp
     assert queue.tenants.hit_limit("hard") == 2.0
 
 
-def test_the_rest_after_a_limit_has_an_end() -> None:
+def test_the_rest_after_a_limit_is_bounded() -> None:
     tenants = Tenants()
     assert max(tenants.hit_limit("hard") for _ in range(100)) == 60.0
 
 
-def test_the_figures_have_a_series_for_few_namespaces_however_many_there_are() -> None:
+def test_the_number_of_namespaces_with_their_own_figure_is_bounded() -> None:
     tenants = Tenants()
     for number in range(1000):
         tenants.charge(f"ns-{number}", 1.0, now=0.0)
@@ -114,7 +114,7 @@ def test_the_figures_have_a_series_for_few_namespaces_however_many_there_are() -
     assert "cheap" not in tenants.spent
 
 
-def test_accounts_of_namespaces_that_owe_nothing_are_dropped() -> None:
+def test_settled_accounts_are_dropped() -> None:
     tenants = Tenants()
     for number in range(10_000):
         tenants.charge(f"ns-{number}", 0.001, now=float(number))

@@ -1,4 +1,4 @@
-"""Who is woken by what: pods by nodes that would take them, gangs by slots that grew, neighbours by pods, and nobody by anything else."""
+"""Which event wakes which unit: nodes wake pods, grown slots wake gangs, pods wake their neighbours."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Scene:
         self.waking.parked(waits_for)
 
     def woken(self, key: str) -> bool:
-        """After the news: is the unit tried again?"""
+        """True if recent events wake the unit."""
         self.waking.wake(self.queue, self.now)
         unit = self.queue.get(key)
         assert unit is not None
@@ -113,7 +113,7 @@ def test_classes_are_woken_each_by_its_own_room() -> None:
     assert scene.queue.pop(scene.now) == "default/two"
 
 
-def test_what_was_promised_to_others_meanwhile_wakes_nobody() -> None:
+def test_room_that_was_taken_meanwhile_wakes_no_unit() -> None:
     scene = Scene()
     scene.park("default/four", scene.room(simple_pod({"cpu": 4})))
     scene.state.remove_pod("default/large-n1")
@@ -121,7 +121,7 @@ def test_what_was_promised_to_others_meanwhile_wakes_nobody() -> None:
     assert not scene.woken("default/four")
 
 
-def test_a_pod_that_is_gone_costs_nothing_when_a_node_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_pod_costs_nothing_when_a_node_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer for a pod that named 10,000 labels took two seconds, long after the pod was deleted."""
     scene = Scene()
     scene.park("gone", scene.room(simple_pod({"cpu": 4})))
@@ -132,7 +132,7 @@ def test_a_pod_that_is_gone_costs_nothing_when_a_node_changes(monkeypatch: pytes
     assert (scene.waking.wake(scene.queue, scene.now), asked) == (0, [])
 
 
-def test_who_waits_for_itself_is_woken_by_no_event() -> None:
+def test_a_unit_that_waits_for_itself_is_woken_by_no_event() -> None:
     scene = Scene()
     scene.park("default/odd", ForItself("default/odd"))
     for event in EVENTS.values():
@@ -152,7 +152,7 @@ def test_who_waits_for_itself_is_woken_by_no_event() -> None:
         (None, "anywhere", True),
     ],
 )
-def test_neighbours_are_looked_for_in_their_namespaces(namespaces: Namespaces, where: str, woken: bool) -> None:
+def test_pods_wake_units_that_select_their_namespace(namespaces: Namespaces, where: str, woken: bool) -> None:
     scene = Scene()
     pod_class = scene.state.classes.of(simple_pod({"cpu": 1}))
     scene.park("shop/web", ForNeighbours(PROFILE.name, pod_class, "web", namespaces))
@@ -161,7 +161,7 @@ def test_neighbours_are_looked_for_in_their_namespaces(namespaces: Namespaces, w
     assert scene.woken("shop/web") == woken
 
 
-def test_the_end_of_a_namespace_wakes_those_who_looked_there_and_leaves_nothing_behind() -> None:
+def test_a_deleted_namespace_wakes_units_that_select_it_and_is_forgotten() -> None:
     scene = Scene()
     pod_class = scene.state.classes.of(simple_pod({"cpu": 1}))
     scene.waking.pods_changed("shop")
@@ -176,7 +176,7 @@ def test_the_end_of_a_namespace_wakes_those_who_looked_there_and_leaves_nothing_
 
 
 def size_of(waking: Waking) -> int:
-    """How many things are kept in collections."""
+    """The number of items in all collections."""
     return sum(len(value) for value in vars(waking).values() if isinstance(value, Sized))
 
 
@@ -189,9 +189,7 @@ def size_of(waking: Waking) -> int:
         (EVENTS["a pod comes"], False),
     ],
 )
-def test_a_pod_beside_others_is_woken_by_nodes_that_did_not_take_it_before(
-    event: Callable[[Scene], object], woken: bool
-) -> None:
+def test_a_pod_with_neighbours_is_woken_by_newly_usable_nodes(event: Callable[[Scene], object], woken: bool) -> None:
     scene = Scene()
     scene.run("third", "n2", cpu=1)
     scene.state.remove_pod("default/small-n2")
@@ -257,7 +255,7 @@ def test_growth_that_another_gang_saw_first_is_not_lost() -> None:
     assert not scene.woken("gang default/second")
 
 
-def test_a_larger_gang_of_the_same_class_is_no_news_to_a_smaller_one() -> None:
+def test_a_larger_gang_of_the_same_class_does_not_wake_a_smaller_one() -> None:
     scene = Scene()
     for name in ("n1", "n2"):
         scene.state.set_node(scene.node(name, cpu=80))
@@ -305,7 +303,7 @@ def test_a_gang_waits_for_its_topology() -> None:
     assert scene.woken(key)
 
 
-def test_a_gang_beside_others_is_woken_by_their_namespaces() -> None:
+def test_a_gang_with_neighbours_is_woken_by_their_namespaces() -> None:
     scene = Scene()
     scene.park("gang default/gang", ForGang(PROFILE.name, gang_of({"cpu": 9}), frozenset({"shop"})))
     scene.waking.pods_changed("other")
@@ -314,10 +312,10 @@ def test_a_gang_beside_others_is_woken_by_their_namespaces() -> None:
     assert scene.woken("gang default/gang")
 
 
-# -- what is kept ----------------------------------------------------------------------------------------------------
+# -- housekeeping ----------------------------------------------------------------------------------------------------
 
 
-def test_the_moment_tells_whether_news_came() -> None:
+def test_the_moment_changes_with_every_event() -> None:
     scene = Scene()
     before = scene.waking.moment()
     assert scene.waking.moment() == before
@@ -327,7 +325,7 @@ def test_the_moment_tells_whether_news_came() -> None:
     assert len({before, changed, scene.waking.moment()}) == 3
 
 
-def test_nothing_is_kept_of_units_that_are_gone() -> None:
+def test_nothing_is_kept_of_deleted_units() -> None:
     scene = Scene()
     for number in range(200):
         key = f"default/{number}"

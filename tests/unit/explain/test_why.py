@@ -1,8 +1,7 @@
 """The text of a "no": the answer first, numbers that shrink, one cause per line, the smallest change last."""
 
-from bayplan.explain.event import event_text
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
-from bayplan.explain.refusal import Refusal, refusal_of
+from bayplan.explain.refusal import Refusal, event_text, refusal_of
 from bayplan.explain.stages import ENOUGH, Stage
 from bayplan.explain.why import refusal_text
 from bayplan.kube.wire.core_v1 import Metadata, Node, Taint
@@ -152,9 +151,7 @@ def test_the_kubelets_own_reason_is_told() -> None:
 
 def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
     text = with_reason("TooManyZoneCombinations", "too many NUMA zones to be sure")
-    assert text.splitlines()[0] == (
-        "telco/p may or may not fit: 1 node has too many NUMA zones for bayplan to be sure."
-    )
+    assert text.splitlines()[0] == ("telco/p might not fit: 1 node has too many NUMA zones for bayplan to be sure.")
     assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
     assert "kubelet" not in text
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.grouping.group import GroupingSettings, group_for
-from bayplan.grouping.grouping import Grouping
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Grouping, Question
 from tests.unit.grouping.workloads import Raw, pod, problems, spec_of, thing
 
 MEMBER = pod({"grove.io/podgang": "train"}, name="decode-0")

@@ -9,8 +9,7 @@ import msgspec
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.group import GroupingSettings, group_for
-from bayplan.grouping.grouping import Grouping
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Grouping, Question
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 Raw = dict[str, Any]

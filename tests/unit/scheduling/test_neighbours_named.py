@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.event import event_text
+from bayplan.explain.refusal import event_text
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one

@@ -260,7 +260,7 @@ class ClusterSession:
 
     def _read_owners(self) -> None:
         """Read the owners of ungrouped pods, and of the pods beside them, from a running cluster, and add them to the objects."""
-        from bayplan.grouping.expecting import awaits_look
+        from bayplan.grouping.group import awaits_look
         from bayplan.kube.client.named_objects import MOST_OWNERS, read_owners
 
         waiting = [pod for pod in self.objects.pods if not pod.spec.node_name and awaits_look(pod)]

@@ -24,7 +24,7 @@ from bayplan.dialects.registry import gang_named
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import refusal_sentence
 from bayplan.explain.overview.causes import Finding, Kind
-from bayplan.explain.overview.refused import refusal_reason
+from bayplan.explain.overview.nodes import refusal_reason
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

@@ -1,7 +1,6 @@
 """scheduler-plugins' coscheduling (`scheduling.x-k8s.io/v1alpha1`): `minMember` pods with one label start together.
 
-It asks for nothing else. Timeouts are not needed here, because no pod holds a place while it waits for others. `minResources` is a
-first estimate of what bayplan counts.
+Timeouts are ignored, because no pod holds a place while it waits for others. So is `minResources`: bayplan counts.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Inc
 
 
 def was_complete(written: PodGroup) -> bool:
-    """True if its phase is one that comes after all pods had nodes."""
+    """True if the phase follows a complete gang."""
     return written.status is not None and written.status.phase in COMPLETE
 
 
 def status_of(progress: Progress) -> Document:
-    """The phase and the count of running pods; it has no place for a reason."""
+    """The phase and the number of running pods; there is no field for a reason."""
     if progress.phase is Phase.WAITING:
         return {}
     phase = "Scheduled" if progress.phase is Phase.COMPLETE else "Unknown" if progress.is_partial else "Pending"
@@ -60,6 +59,7 @@ DIALECT = Dialect(
     group_named,
     gang_of,
     was_complete=was_complete,
+    least_running=lambda written: written.spec.min_member,
     status_of=status_of,
     conditions=(),
     resource=COSCHEDULING_POD_GROUPS,

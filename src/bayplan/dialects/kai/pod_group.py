@@ -1,7 +1,7 @@
-"""KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): sub-groups inside sub-groups, each with a minimum and levels of its own.
+"""KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): nested sub-groups, each with a minimum and levels.
 
-Pods find their PodGroup by annotation and their sub-group by label, both written by KAI's pod grouper. The tree of sub-groups and the sentences about
-wrong ones are KAI's own (`kube/wire/podgroup_v2alpha2.py`).
+KAI's pod grouper writes a pod's PodGroup into an annotation and its sub-group into a label. The tree of sub-groups and
+its error messages are KAI's own (`kube/wire/podgroup_v2alpha2.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def group_named(pod: Pod) -> str:
 
 
 def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
-    """The gang of a PodGroup, in the Topology that it names or in the only one there is."""
+    """The gang of a PodGroup, in the Topology that it names or in the only one."""
     at = ObjectPath.of(written).child("spec")
     spec = _with_one_constraint(written.spec)
     topology = _topology(spec, topologies, at)
@@ -85,7 +85,7 @@ def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
 
 
 def _with_one_constraint(spec: kai.PodGroupSpec) -> kai.PodGroupSpec:
-    """The constraint of either name as `topologyConstraint`; where both are given, that name counts."""
+    """Either constraint as `topologyConstraint`, which wins if both are given."""
     own = spec.topology_constraint if spec.topology_constraint != NO_CONSTRAINT else spec.topology_constraints
     sub_groups = [
         msgspec.structs.replace(each, topology_constraint=each.topology_constraint or each.topology_constraints)
@@ -97,7 +97,7 @@ def _with_one_constraint(spec: kai.PodGroupSpec) -> kai.PodGroupSpec:
 
 
 def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) -> str:
-    """The one Topology that PodGroup and sub-groups name; if they name levels and no Topology, the only one there is."""
+    """The one Topology that PodGroup and sub-groups name; the only one if they name levels and no Topology."""
     named = {spec.topology_constraint.topology: at.child("topologyConstraint")}
     for index, sub_group in enumerate(spec.sub_groups or ()):
         constraint = sub_group.topology_constraint
@@ -124,7 +124,7 @@ def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) ->
 
 
 def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
-    """What the first sub-group lacks; with a minimum of sub-groups, the others may stay away."""
+    """What the first incomplete sub-group lacks; with a minimum of sub-groups, the others can be absent."""
     inner = [_missing(each, by_group) for each in tree.sub_groups]
     for pod_set in tree.pod_sets:
         shown = "" if pod_set.name == kai.DEFAULT_POD_SET else pod_set.name
@@ -135,7 +135,11 @@ def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
 
 
 def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
-    """The groups that have arrived, and those that were there once where the gang has `begun`: all, or with a minimum of sub-groups those that have begun themselves."""
+    """The groups that have arrived.
+
+    If the gang has `begun`, also those that were there once: all, or with a minimum of sub-groups those that have
+    begun.
+    """
     inner = []
     for each in tree.sub_groups:
         pods = [pod for pod_set in each.all_pod_sets() for pod in by_group.get(pod_set.name, ())]
@@ -164,7 +168,7 @@ def _levels(constraint: kai.TopologyConstraint | kai.WireConstraint | None) -> t
 
 
 def remarks(written: kai.PodGroup) -> tuple[str, ...]:
-    """Queues are KAI's own; of two constraints one counts."""
+    """Queues, which bayplan does not have, and constraints that have no effect."""
     spec, found = written.spec, []
     if spec.queue not in ("", DEFAULT_QUEUE):
         found.append(f'queue: "{spec.queue}" is kept, but bayplan has no queues or quotas')
@@ -180,13 +184,13 @@ def remarks(written: kai.PodGroup) -> tuple[str, ...]:
 
 
 def was_complete(written: kai.PodGroup) -> bool:
-    """True if the condition that bayplan writes says so."""
+    """True if the condition that bayplan writes is true."""
     conditions = (written.status.conditions or []) if written.status is not None else []
     return any(each.type == kai.SCHEDULED and each.status == "True" for each in conditions)
 
 
 def status_of(progress: Progress) -> Document:
-    """KAI's own scheduler never wrote phases or counts, and newer versions of its PodGroup have no fields for them."""
+    """The conditions. KAI's scheduler never wrote phases or counts, and newer PodGroups have no fields for them."""
     written = {"conditions": [progress.condition(kai.SCHEDULED, holds=progress.was_complete)]}
     if not progress.waits:
         return {**written, "schedulingConditions": []}
@@ -201,6 +205,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=lambda written: None if written.spec.sub_groups else max(written.spec.min_member, 1),
     status_of=status_of,
     conditions=(kai.SCHEDULED, UNSCHEDULABLE_ON_POOL),
     resource=KAI_POD_GROUPS,

@@ -1,9 +1,11 @@
 """Kubernetes' own PodGroup (`scheduling.k8s.io/v1alpha2`): a policy, and one node label whose value all pods share.
 
-Policy `gang`: `minCount` pods at the same time. Policy `basic`: each pod when it can, but all of them in the one domain that the constraint asks for. The label
-is a level of a Topology where one has it, so that ranks follow the tree; where none does, nodes with the same value are a domain.
+Policy `gang` starts `minCount` pods at the same time. Policy `basic` starts each pod when it can, all in the domain
+that the constraint requires. The label is a level of a Topology that has it, so that ranks follow the tree. Otherwise
+nodes with the same value are a domain.
 
-The templates of a Workload ask in the same words (`GroupAsked`). A PodGroup counts as it is, whatever its template says: `dialects/kubernetes/workloads.py` compares them.
+Workload templates have the same fields (`GroupAsked`). The PodGroup wins over its template; `workloads.py` compares
+them.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
 
 
 def least_of(asked: GroupAsked, at: ObjectPath) -> int:
-    """How many pods must start together; with policy `basic` a single one may begin."""
+    """The number of pods that must start together; one with policy `basic`."""
     policy = asked.scheduling_policy
     where = at.child("schedulingPolicy")
     if (policy.basic is None) == (policy.gang is None):
@@ -55,8 +57,15 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
     return policy.gang.min_count
 
 
+def least_running(written: PodGroup) -> int | None:
+    """With `disruptionMode: Pod` any member can be evicted alone, with `PodGroup` none; by default those beyond the minimum."""
+    if written.spec.disruption_mode in ("Pod", "PodGroup"):
+        return 0 if written.spec.disruption_mode == "Pod" else None
+    return least_of(written.spec, ObjectPath.of(written).child("spec"))
+
+
 def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
-    """The node label whose value all pods share; None if they need not."""
+    """The node label whose value all pods share, if any."""
     constraints = asked.scheduling_constraints
     labels = (constraints.topology or []) if constraints is not None else []
     where = at.child("schedulingConstraints").child("topology")
@@ -70,9 +79,9 @@ def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
 
 
 def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
-    """What is asked for in vain: field, value, and why. Defaults that the API server fills in ask for nothing."""
+    """Field, value and reason of each request without effect. API server defaults request nothing."""
     if asked.disruption_mode not in (None, "", "Pod"):
-        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan preempts nobody"
+        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan does not preempt"
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
@@ -93,7 +102,7 @@ def was_complete(written: PodGroup) -> bool:
 
 
 def status_of(progress: Progress) -> Document:
-    """The condition PodGroupScheduled: once true it stays so, and its message tells the present."""
+    """The condition PodGroupScheduled: once true it stays true, and its message describes the present."""
     holds = progress.phase is not Phase.WAITING
     reason = "Scheduled" if holds else progress.reason
     return {"conditions": [{**progress.condition(SCHEDULED, holds=holds), "reason": reason}]}
@@ -106,6 +115,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=least_running,
     status_of=status_of,
     conditions=(SCHEDULED,),
     resource=KUBERNETES_POD_GROUPS,

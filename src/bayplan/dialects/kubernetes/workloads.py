@@ -1,9 +1,8 @@
-"""Kubernetes' Workloads (`scheduling.k8s.io/v1alpha2`) as they come and go, found by their own name and by the object that they are about.
+"""Kubernetes' Workloads (`scheduling.k8s.io/v1alpha2`) by their name and by the object that they refer to.
 
-There are two callers. The pod grouper asks which Workloads are about an owner of these pods (`grouping/kubernetes_workload.py`). The
-scheduler asks whether a PodGroup that was created from a template matches that template. The PodGroup counts as it is, as it does for
-kube-scheduler, which never looks at Workloads. But Kubernetes' own Job controller copies only a part of a template, and users who
-expect the rest should know.
+The pod grouper asks which Workloads refer to an owner of pods (`grouping/kubernetes_workload.py`). The scheduler asks
+whether a PodGroup matches its template. The PodGroup wins, as in kube-scheduler, which never reads Workloads. But
+Kubernetes' Job controller copies only a part of the template, so users are told about differences.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class KubernetesWorkloads:
 
     @classmethod
     def of(cls, written: Iterable[Workload], namespace: str = "default") -> KubernetesWorkloads:
-        """Workloads of files, in the namespace given if they name none; of two with one name the later one counts."""
+        """Workloads from files, by default in this namespace; the later of two with one name wins."""
         found = cls()
         for each in written:
             metadata = msgspec.structs.replace(each.metadata, namespace=each.metadata.namespace or namespace)
@@ -46,7 +45,7 @@ class KubernetesWorkloads:
             self._about.setdefault((namespace, reference.kind, reference.name), {})[name] = None
 
     def remove(self, name: str) -> None:
-        """A Workload is gone, by `namespace/name`."""
+        """A Workload was deleted, by `namespace/name`."""
         written = self._by_name.pop(name, None)
         reference = written.spec.controller_ref if written is not None else None
         if written is not None and reference is not None:
@@ -59,15 +58,15 @@ class KubernetesWorkloads:
         return name in self._by_name
 
     def names(self) -> list[str]:
-        """Those that are known, as `namespace/name`."""
+        """The known Workloads, as `namespace/name`."""
         return list(self._by_name)
 
     def about(self, namespace: str, kind: str, name: str) -> list[Workload]:
-        """The Workloads that name an object as what they are about, of whatever API group."""
+        """The Workloads that refer to an object, of any API group."""
         return [self._by_name[each] for each in self._about.get((namespace, kind, name), ())]
 
     def unlike_template(self, written: PodGroup) -> tuple[str, ...]:
-        """One sentence each for what a PodGroup says otherwise than the template that it names; none if it names none."""
+        """One sentence for each difference between a PodGroup and the template that it names, if any."""
         reference = written.spec.pod_group_template_ref
         if reference is None or reference.workload is None:
             return ()
@@ -75,7 +74,7 @@ class KubernetesWorkloads:
         workload = self._by_name.get(f"{namespace}/{named.workload_name}")
         at = "podGroupTemplateRef.workload"
         if workload is None:
-            missing = f'"{named.workload_name}" does not exist, or bayplan may not read it; {COUNTS}'
+            missing = f'"{named.workload_name}" does not exist, or bayplan is not allowed to read it; {COUNTS}'
             return (f"{at}.workloadName: {missing}",)
         templates = {each.name: each for each in workload.spec.pod_group_templates or ()}
         template = templates.get(named.pod_group_template_name)

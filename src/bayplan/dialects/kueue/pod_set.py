@@ -1,15 +1,15 @@
-"""Kueue's groups of plain pods, and its annotations for topology (`kueue.x-k8s.io`).
+"""Kueue's groups of plain pods, and its topology annotations (`kueue.x-k8s.io`).
 
-A pod group has no object: each pod names it in a label and gives the number of pods in an annotation. The requests of a pod set are in
-annotations of its pod template, which Kueue's users also put on Jobs and other kinds; `request_of` reads them for any object:
+A pod group has no object: each pod names it in a label and gives the number of pods in an annotation. The requests of a
+pod set are annotations of its pod template, also on Jobs and other kinds. `request_of` reads them:
 
-    podset-required-topology, podset-preferred-topology     a level that all share, or would like to share
+    podset-required-topology, podset-preferred-topology     a level that all pods must or should share
     podset-unconstrained-topology                           nothing
     podset-slice-required-topology, podset-slice-size       segments; or up to three layers of them as JSON
     podset-group-name                                       pod sets that share a domain: a leader and its workers
     pod-index-offset                                        the index of the first pod
 
-Pods that Kueue itself admits and assigns to domains come without gates and with node selectors; those hold as for any pod.
+Pods that Kueue itself assigns to domains have node selectors, which hold as for any pod.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOPOLOGY_KEYS = KeyFamily(
     re.compile("^podset-"),
     never_meant=PREFIX + "pod-group-",
 )
-# The index that the first pod of a pod set has, where that is not 0: a launcher that works too may be before them.
+# The index of the first pod of a pod set, if not 0: a launcher that also works can precede it.
 INDEX_OFFSET = PREFIX + "pod-index-offset"
 NAMING_LEVELS = (REQUIRED, PREFERRED, SLICE_LEVEL, SLICE_LAYERS)
 MOST_LAYERS = 3
@@ -62,7 +62,7 @@ MUST_BE_A_LABEL = "must be a node label, such as topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the annotations of a pod set ask for. `shares_with` names the pod sets that go into the same domain."""
+    """The request of a pod set; `shares_with` names the pod sets in the same domain."""
 
     required: str | None = None
     preferred: str | None = None
@@ -81,7 +81,10 @@ class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
-    """The request in the annotations of a pod or its template; raises `InvalidObject` naming key, value and what is allowed."""
+    """The request in the annotations of a pod or its template.
+
+    Raises `InvalidObject` with key, value and what is allowed.
+    """
     modes = [key for key in (REQUIRED, PREFERRED, UNCONSTRAINED) if key in annotations]
     if len(modes) > 1:
         problem = f'"{annotations[modes[1]]}" cannot stand beside {modes[0]}: only one of them may be given'
@@ -154,11 +157,11 @@ def group_named(pod: Pod) -> str:
 
 
 def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
-    """The gang of pods that name one pod group: all of them, as many as they say they are."""
+    """The gang of the pods that name one pod group."""
     first = pods[0]
     name = f"{first.metadata.namespace or 'default'}/{group_named(first)}"
     members = counted(pods)
-    # No object says that the group was complete, but no pod runs before all are there.
+    # No object records completion, but no pod runs before all have arrived.
     begun = has_begun(members, was_complete=True)
     missing = arrived(len(members), _total(members or pods))
     if missing and not begun and not _is_fast(first):
@@ -174,7 +177,7 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
 
 
 def _where_asked(pods: Sequence[Pod]) -> ObjectPath:
-    """The first annotation of the first pod that asks for a level."""
+    """The first annotation of the first pod that names a level."""
     asking = ((pod, key) for pod in pods for key in NAMING_LEVELS if key in (pod.metadata.annotations or {}))
     pod, key = next(asking, (pods[0], ""))
     return _annotations(pod).key(key) if key else _annotations(pod)
@@ -185,7 +188,7 @@ def _annotations(pod: Pod) -> ObjectPath:
 
 
 def _total(pods: Sequence[Pod]) -> int:
-    """How many pods there are, as all of them say."""
+    """The number of pods, on which all of them must agree."""
     first, *others = pods
     total = _total_of(first)
     for pod in others:
@@ -206,7 +209,7 @@ def _total_of(pod: Pod) -> int:
 
 
 def _is_fast(pod: Pod) -> bool:
-    """True if those that are here need not wait for those that are still to be created."""
+    """True if pods need not wait for those still to be created."""
     return (pod.metadata.annotations or {}).get(FAST_ADMISSION) == "true"
 
 
@@ -224,7 +227,7 @@ def _request(pod: Pod) -> Request:
 
 
 def _whole(pod_sets: Mapping[tuple[str, Request], Sequence[Pod]]) -> Group:
-    """One pod set is the gang; of several each is a group, and those that share a domain are in a group around them."""
+    """A single pod set is the gang. Several are groups; those that share a domain have a group around them."""
     groups = [
         (
             request.shares_with,

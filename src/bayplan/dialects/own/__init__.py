@@ -1,1 +1,1 @@
-"""bayplan's own PodGroup (`bayplan.io/v1alpha1`): start at `pod_group.py`; `reader.py` makes gangs of shapes, before there are pods."""
+"""bayplan's own PodGroup (`bayplan.io/v1alpha1`): start at `pod_group.py`. `reader.py` plans gangs without pods."""

@@ -1,12 +1,11 @@
-"""A gang of existing pods: a PodGroup of ours and the pods in the cluster that name it.
+"""A gang of existing pods: one of bayplan's PodGroups and the pods that name it.
 
-For planning, a PodGroup holds the shape of its pods (`dialects/own/reader.py`); in a cluster, controllers or users create them. Pods
-join by the label `bayplan.io/pod-group`, and inside it by `bayplan.io/group` if the gang has groups, in the order of their ranks
-(`gangs/ranks/ranks.py`). Members with a node count as running: late ones follow them into their domain.
+Pods join by the label `bayplan.io/pod-group`, and a group inside it by `bayplan.io/group`, in the order of their ranks
+(`gangs/ranks/ranks.py`). Late members follow running ones into their domain.
 
-A gang whose minimum has not arrived is `Incomplete`, which says what is missing. A gang that was complete waits for no more pods while
-any member runs: the missing ones have ended. If the minimum is smaller than the size, the number of pods still to come is known, and
-they are assumed to look like those that are there.
+A gang whose minimum has not arrived is `Incomplete`. A gang that was complete waits for no more pods while any member
+runs: missing ones have ended. If the minimum is smaller than the size, the pods still to come are assumed to look like
+those that are there.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ GROUP = "bayplan.io/group"
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Why a gang cannot be decided about yet, and the pods that wait in it."""
+    """Why a gang cannot be decided yet."""
 
     gang: str
     reason: str
 
 
 def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
-    """The gang that a PodGroup and its pods make; raises `InvalidObject` if either says what cannot be."""
+    """The gang of a PodGroup and its pods. Raises `InvalidObject` if either is invalid."""
     frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
     at = ObjectPath.of(written).child("spec")
     _check_minima(written.spec, at)
@@ -62,7 +61,7 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
 
 
 def members_left(written: PodGroup, pods: Iterable[Pod]) -> str:
-    """`2 of 4`, or `2 of 4 in group workers`, where a gang has fewer pods than it needs; an empty text if it has enough."""
+    """`2 of 4`, or `2 of 4 in group workers`, if a gang has fewer pods than it needs; otherwise empty."""
     return _missing(written.spec, _by_group(written.spec, counted(pods)))
 
 
@@ -75,7 +74,7 @@ def _by_group(spec: PodGroupSpec, members: Iterable[Pod]) -> dict[str, list[Pod]
 
 
 def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
-    """A gang that needs more pods than belong to it would wait forever."""
+    """Reject a minimum above the size, which no gang could reach."""
     if spec.minimum is not None and spec.minimum > spec.size:
         raise InvalidObject(at.child("minimum"), f"{spec.minimum} is more than the size {spec.size}")
     for number, group in enumerate(spec.groups or ()):
@@ -83,7 +82,7 @@ def _check_minima(spec: PodGroupSpec | GroupSpec, at: ObjectPath) -> None:
 
 
 def was_complete(written: PodGroup) -> bool:
-    """True once the status says so, for as long as the gang has pods."""
+    """True if the status shows it, for as long as the gang has pods."""
     if written.status is None:
         return False
     conditions = written.status.conditions or ()
@@ -96,20 +95,20 @@ _Spec = TypeVar("_Spec", PodGroupSpec, GroupSpec)
 
 
 def _without_pods(spec: _Spec) -> _Spec:
-    """The same groups without pods of their own making."""
+    """The same groups without pods of their own."""
     inner = None if spec.groups is None else [_without_pods(each) for each in spec.groups]
     return msgspec.structs.replace(spec, size=0, pod=None, groups=inner)
 
 
 def _home(spec: PodGroupSpec) -> str:
-    """The group of pods that name none: the gang itself, or the only group inside it."""
+    """The group of pods that name none: the gang itself, or its only group."""
     if not spec.size and len(spec.groups or ()) == 1:
         return (spec.groups or [])[0].name
     return ""
 
 
 def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], name: str = "") -> str:
-    """`3 of 8`, for the first group that lacks some; with a minimum of groups, absent groups may stay away."""
+    """`3 of 8` for the first incomplete group; with a minimum of groups, the others can be absent."""
     least = spec.size if spec.minimum is None else spec.minimum
     here = len(by_group.get(name, ()))
     if here < least:
@@ -120,9 +119,9 @@ def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], nam
 
 
 def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
-    """A group with its pods: those that wait and those that run; and the groups inside that have arrived, or were there once.
+    """A group with its pods, and with the inner groups that have arrived or were there once.
 
-    Where the group has `begun`, that is all of them; with a minimum of groups, those that have begun themselves.
+    If the group has `begun`, those are all; with a minimum of groups, those that have begun themselves.
     """
     least = spec.size if spec.minimum is None else spec.minimum
     own = group_of(by_group.get(group.name, ()), least)
@@ -142,15 +141,16 @@ def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, li
     )
 
 
-# -- members that are still to come --------------------------------------------------------------------------------------------
+# -- members still to come --------------------------------------------------------------------------------------
 
 
 def _expecting(
     group: Group, frame: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], like: Pod
 ) -> Group:
-    """A group and its inner groups with the members still to come; these look like the last pod of their group that is there, else `like`.
+    """A group and its inner groups with the members still to come.
 
-    If any member of a group has a node, missing members may have ended and do not count.
+    They look like the last waiting pod of their group, else like `like`. If any member of a group has a node, missing
+    ones may have ended and do not count.
     """
     here = by_group.get(group.name, ())
     waiting = [pod for pod in here if not pod.spec.node_name and not succeeded(pod)]
@@ -163,7 +163,7 @@ def _expecting(
     ]
     return replace(
         group,
-        # A different object from the pod that it looks like, so that it is not mistaken for a member.
+        # A copy, so that it is not mistaken for a member.
         coming=(msgspec.structs.replace(like),) * min(max(missing, 0), MOST_PODS),
         groups=tuple(each for each in inside if each.name in known),
         absent=tuple(each for each in inside if each.name not in known),

@@ -1,25 +1,37 @@
-"""bayplan's own PodGroup (`bayplan.io/v1alpha1`), with pods that name it by label: `dialects/own/members.py` as a dialect.
+"""bayplan's own PodGroup (`bayplan.io/v1alpha1`) as a dialect.
 
-It names its Topology itself. One that the pod grouper made from a Kubernetes Workload may name none: there a level is any node label, as everywhere in Kubernetes.
+It names its Topology. A PodGroup that the pod grouper made from a Kubernetes Workload can name none: its levels are
+node labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bayplan.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
 from bayplan.dialects.own.members import POD_GROUP, Incomplete, gang_of_members, was_complete
 from bayplan.dialects.progress import Document, Phase, Progress
+from bayplan.gangs.checks import Naming
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.resources import POD_GROUPS
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.visible import visible
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import DEGRADED, ENDED, SCHEDULED, STARTED, WAITING, PodGroup
+from bayplan.kube.wire.podgroup_v1alpha1 import (
+    DEGRADED,
+    ENDED,
+    SCHEDULED,
+    STARTED,
+    WAITING,
+    GroupSpec,
+    PodGroup,
+    PodGroupSpec,
+)
 
-# On a PodGroup that the pod grouper made: the Kubernetes Workload that its minimum and its levels are from.
+# Annotation of the pod grouper: the Kubernetes Workload that the minimum and the levels are from.
 KUBERNETES_WORKLOAD = "bayplan.io/workload"
 
 
@@ -40,14 +52,14 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
 
 
 def remarks(written: PodGroup) -> tuple[str, ...]:
-    """A group that holds nothing together."""
+    """A PodGroup without pods."""
     if written.spec.size or written.spec.groups:
         return ()
-    return ("size: 0, and there are no groups: the PodGroup waits for nobody, and its pods start as they come",)
+    return ("size: 0 without groups: the PodGroup waits for no pods, and each pod starts alone",)
 
 
 def complete_since(written: object) -> str:
-    """Since when the gang is complete according to its status, in the API server's time format; empty if the status does not say so."""
+    """Since when the gang is complete, as an API server timestamp; empty if its status does not show it."""
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()
@@ -56,7 +68,7 @@ def complete_since(written: object) -> str:
 
 
 def status_of(progress: Progress) -> Document:
-    """The phase, counts, a message, the condition Scheduled (now) and Started (once set, permanent)."""
+    """The phase, counts, a message, and the conditions Scheduled (now) and Started (permanent once set)."""
     phase = WAITING
     if progress.phase is Phase.COMPLETE:
         phase = SCHEDULED
@@ -73,6 +85,11 @@ def status_of(progress: Progress) -> Document:
     return {"phase": phase, "message": visible(progress.message), **counts, "conditions": conditions}
 
 
+def least_running(written: PodGroup) -> int | None:
+    """The minimum; groups inside a group stay together."""
+    return None if written.spec.groups else written.spec.minimum
+
+
 DIALECT = Dialect(
     OWN,
     PodGroup,
@@ -80,7 +97,44 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=least_running,
     status_of=status_of,
     conditions=(SCHEDULED, STARTED),
     resource=POD_GROUPS,
 )
+
+
+# -- levels without effect --------------------------------------------------------------------------------------------
+
+
+def redundant_levels(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]) -> Iterator[Naming]:
+    """The redundant levels of a PodGroup, in the Topology that it names or the only one; the widest level is first."""
+    only = next(iter(topologies)) if len(topologies) == 1 else ""
+    levels = topologies.get(spec.topology or only)
+    return iter(()) if levels is None else _in_group(spec, (*levels, HOSTNAME, NUMA), None)
+
+
+def _in_group(group: PodGroupSpec | GroupSpec, levels: Sequence[str], around: str | None) -> Iterator[Naming]:
+    """`around` is the level that the pods share because of an outer group."""
+    if _is_wider(group.required, around, levels):
+        yield _in_vain("required", group.required, around)
+        shared = around
+    else:
+        shared = group.required or around
+    if _is_wider(group.preferred, shared, levels):
+        yield _in_vain("preferred", group.preferred, shared)
+    for segment in group.segments or ():
+        if _is_wider(segment.level, shared, levels):
+            yield _in_vain("segments", segment.level, shared)
+    for inner in group.groups or ():
+        yield from _in_group(inner, levels, shared)
+
+
+def _is_wider(level: str | None, shared: str | None, levels: Sequence[str]) -> bool:
+    wide, narrow = level_meant(level or "", levels), level_meant(shared or "", levels)
+    return wide is not None and narrow is not None and levels.index(wide) < levels.index(narrow)
+
+
+def _in_vain(field: str, level: str | None, shared: str | None) -> Naming:
+    said = f'"{level}" has no effect: it is wider than {shared}, which is required already'
+    return Naming(field, level or "", said)

@@ -1,7 +1,6 @@
-"""From bayplan's own PodGroup to a `Gang`, with pods made from its shapes: for planning, before there are pods.
+"""From bayplan's own PodGroup to a `Gang` for planning, with pods made from its shapes.
 
-Wrong fields raise `InvalidObject` naming object, field and value. What only the cluster can tell (levels, sizes that do not divide) is
-left to `gangs/checks.py`, so that a gang that waits is told the same sentence.
+Invalid fields raise `InvalidObject`. `gangs/checks.py` checks what depends on the cluster, such as levels.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, Resourc
 from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 
 MOST_PODS = 100_000
-# The names of pods and the values of labels are made of it.
+# Part of pod names and label values.
 GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -66,12 +65,12 @@ def _patience(written: PatienceSpec | None, at: ObjectPath) -> Patience | None:
 
 
 def has_shapes(spec: PodGroupSpec | GroupSpec) -> bool:
-    """Whether a PodGroup says what any of its pods look like."""
+    """True if a PodGroup describes any of its pods."""
     return spec.pod is not None or any(map(has_shapes, spec.groups or ()))
 
 
 class _Maker:
-    """Makes the pods of a gang, numbered through."""
+    """Makes the pods of a gang and counts them."""
 
     def __init__(self, metadata: Metadata) -> None:
         self.metadata = metadata
@@ -80,7 +79,7 @@ class _Maker:
     def group(
         self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None, around: str = ""
     ) -> Group:
-        """A group and those inside it; a shape that is not given is that of the group around."""
+        """A group and its inner groups, which inherit its shape."""
         if isinstance(spec, GroupSpec) and not GROUP_NAME.fullmatch(name):
             allowed = 'must be lower-case letters, digits and "-", at most 63, as in a label of a host name'
             raise InvalidObject(at.child("name"), f'"{name}" {allowed}')

@@ -1,7 +1,7 @@
-"""Volcano's Job (`batch.volcano.sh/v1alpha1`): the PodGroup and pods that Volcano's controllers make of one, and what admission has against it.
+"""Volcano's Job (`batch.volcano.sh/v1alpha1`): the PodGroup and pods of a Job, and what admission rejects.
 
-On a cluster Volcano's controllers create both, and `dialects/volcano/pod_group.py` reads them. For planning, before there is anything, `pod_group_of` and `pods_of` make the same
-from the manifest. `job_problem` says what Volcano's admission webhook says about CPUs, partitions and tiers, in its own words.
+On a cluster, Volcano's controllers create them, and `pod_group.py` reads them. For planning, `pod_group_of` and
+`pods_of` make the same from the manifest. `job_problem` uses the words of Volcano's admission webhook.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _policy(task: Task, partitions: PartitionPolicy) -> SubGroupPolicy:
 
 
 def pods_of(job: Job) -> list[Pod]:
-    """The pods of a Job, labelled as Volcano's controllers label them; raises `InvalidObject` for one that admission would refuse."""
+    """The pods of a Job with Volcano's labels. Raises `InvalidObject` if admission would reject the Job."""
     problem = job_problem(job)
     if problem:
         raise InvalidObject(ObjectPath.of(job), problem)
@@ -88,16 +88,16 @@ def _pods_of_task(job: Job, task: Task) -> Iterator[Pod]:
 
 
 def in_group(pod: Pod, group: str) -> Pod:
-    """A pod of a Job in the PodGroup that its controller has named."""
+    """A pod of a Job in the PodGroup that its controller named."""
     annotations = {**(pod.metadata.annotations or {}), GROUP_NAMES[1]: group}
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
 
 
-# -- what Volcano's admission says -------------------------------------------------------------------------------------
+# -- Volcano's admission webhook ---------------------------------------------------------------------------------
 
 
 def said_by_admission(manifest: Mapping[str, object]) -> str:
-    """What Volcano's admission webhook says about a Job as it was written; an empty text if it lets the Job in, or if the Job cannot be decoded."""
+    """What Volcano's admission webhook says about a Job; empty if it admits the Job or cannot decode it."""
     try:
         problem = job_problem(msgspec.convert(manifest, Job))
     except msgspec.ValidationError:
@@ -106,7 +106,7 @@ def said_by_admission(manifest: Mapping[str, object]) -> str:
 
 
 def job_problem(job: Job) -> str:
-    """What is wrong with the Job as a whole, with the first task that has something wrong, or with the Job's tiers; an empty text if nothing is."""
+    """The first problem of a Job, its tasks or its tiers; empty if there is none."""
     tasks, least = job.spec.tasks or [], job.spec.min_available
     if least is not None and least < 0:
         return "job 'minAvailable' must be >= 0."
@@ -145,7 +145,7 @@ def topology_policy_problem(policy: str, spec: PodSpec, index: int) -> str:
 
 
 def _whole_cpus(container: Container) -> bool:
-    """Requests count; where there are none at all, limits stand for them."""
+    """True if the requests, or without any the limits, are whole CPUs."""
     resources = container.resources
     amounts = (resources.requests or resources.limits or {}) if resources is not None else {}
     try:
@@ -156,7 +156,7 @@ def _whole_cpus(container: Container) -> bool:
 
 
 def partition_problem(task: Task, job: str) -> str:
-    """Partitions must make up the replicas, and their minimum the task's; beside that, tiers have a rule of their own."""
+    """Partitions must add up to the replicas, and their minimum to the task's; tiers have their own rule."""
     partitions = task.partition_policy
     if partitions is None:
         return ""
@@ -175,7 +175,7 @@ def partition_problem(task: Task, job: str) -> str:
 
 
 def tiers_problem(asked: NetworkTopology | None) -> str:
-    """A tier is named or numbered, not both."""
+    """A tier has a name or a number, not both."""
     if asked is None or asked.highest_tier_allowed is None or not asked.highest_tier_name:
         return ""
     return "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"

@@ -1,13 +1,13 @@
-"""Volcano's `networkTopology` in levels of a tree: that of its HyperNodes, or that of a Topology.
+"""Volcano's `networkTopology` as levels of a tree of HyperNodes or of a Topology.
 
-HyperNodes say themselves which tier they are of, and may name it (`cluster/topology/hyper_nodes.py`). Where a cluster has none, or a PodGroup names a Topology, tiers are the
-levels of the Topology, counted from below: tier 1 is its lowest level above the host, tier 2 the one above, and a tier's name is the label of a level or what
-follows its slash.
+HyperNodes define their tiers (`cluster/topology/hyper_nodes.py`). Without HyperNodes, or if a PodGroup names a
+Topology, tiers are its levels counted from below. A tier's name is the label of its level, or the part after the slash.
 
     levels example.com/zone > example.com/block > example.com/rack > kubernetes.io/hostname
     tiers               3                   2                  1
 
-`hard` requires one domain of the tier and likes the closest; `soft` likes the closest and takes what there is, nodes in no HyperNode too.
+`hard` requires one domain of the tier and prefers the closest. `soft` prefers the closest and takes any nodes, also
+those in no HyperNode.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayplan.kube.wire.volcano_scheduling_v1beta1 import MODES, SOFT, NetworkTop
 
 @dataclass(frozen=True, slots=True)
 class Closeness:
-    """The levels that a `networkTopology` means; None where it asks for nothing."""
+    """The levels of a `networkTopology`; None if it has no request."""
 
     required: str | None = None
     preferred: str | None = None
@@ -38,13 +38,13 @@ NOTHING = Closeness()
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """The tiers that a PodGroup refers to, the closest first, with their levels in a tree; none if there is no such tree.
+    """The tiers that a PodGroup can refer to, closest first, with their levels in a tree.
 
-    `problem` says why numbers and names of tiers mean nothing; `waits` says why gangs that ask for closeness cannot be placed for now.
+    `problem` says why tiers have no meaning; `waits` says why gangs with a `networkTopology` cannot be placed for now.
     """
 
     topology: str
-    # The tree for gangs that only like to be close.
+    # The tree for gangs that only prefer closeness.
     if_soft: str = ""
     tiers: tuple[Tier, ...] = ()
     named: Mapping[str, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Tiers:
 
     @classmethod
     def of(cls, metadata: Metadata, topologies: Topologies) -> Tiers:
-        """Of the Topology that an annotation names, else of the HyperNodes, else of the only Topology there is."""
+        """The tiers of the Topology that an annotation names, else of the HyperNodes, else of the only Topology."""
         named = (metadata.annotations or {}).get(TOPOLOGY, "")
         known = topologies.levels
         if named and named not in known:
@@ -78,14 +78,14 @@ class Tiers:
         return cls(topology, topology, tiers, {tier.level: tier.number for tier in tiers})
 
     def tree_for(self, whole: Group) -> str:
-        """The tree that a gang is to be placed in; none if it asks for no closeness."""
+        """The tree that a gang is placed in; empty if it requests no closeness."""
         groups = list(whole.every_group())
         if any(group.required for group in groups):
             return self.topology
         return self.if_soft if any(group.preferred for group in groups) else ""
 
     def closeness(self, asked: NetworkTopology | None, at: ObjectPath) -> Closeness:
-        """What a `networkTopology` means; raises `InvalidObject` if it cannot be told."""
+        """The levels of a `networkTopology`. Raises `InvalidObject` if it is ambiguous."""
         if asked is None:
             return NOTHING
         if asked.mode not in MODES:
@@ -101,7 +101,7 @@ class Tiers:
         return Closeness(required, closest if required not in (None, closest) else None)
 
     def _level(self, asked: NetworkTopology, at: ObjectPath) -> str | None:
-        """The level of the highest tier; None if none is given, or one that spans the whole cluster, as Volcano reads it."""
+        """The level of the highest tier; None if it is missing or spans the whole cluster, as in Volcano."""
         tier, name = asked.highest_tier_allowed, asked.highest_tier_name
         if tier is None and not name:
             return None
@@ -120,5 +120,5 @@ class Tiers:
             raise InvalidObject(where, f"{tier} must be {lowest} or more")
         if not self.tiers or tier > self.tiers[-1].number:
             return None
-        # A number that no HyperNode has allows the smaller ones.
+        # A tier number without HyperNodes allows the lower tiers.
         return [each.level for each in self.tiers if each.number <= tier][-1]

@@ -1,10 +1,10 @@
-"""Volcano's PodGroup (`scheduling.volcano.sh/v1beta1`): a minimum of all, minima of tasks, and sub-groups by label.
+"""Volcano's PodGroup (`scheduling.volcano.sh/v1beta1`): minima of all pods and of tasks, and sub-groups by label.
 
-    minMember, minTaskMember   a group for each task, or one for all where only the sum counts
-    subGroupPolicy             pods by selector, divided by labels into sub-groups of one size, of which so many must start
-    networkTopology            levels of a tree (`dialects/volcano/network_topology.py`), for the whole and for each sub-group
+    minMember, minTaskMember   a group for each task, or one for all if only the sum counts
+    subGroupPolicy             pods by selector, in sub-groups of one size by label, with a minimum of sub-groups
+    networkTopology            levels of a tree (`network_topology.py`), for the gang and for each sub-group
 
-Pods name their PodGroup in an annotation and their task in a label or annotation, both written by Volcano's controllers.
+Volcano's controllers write a pod's PodGroup into an annotation and its task into a label or annotation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def group_named(pod: Pod) -> str:
 
 
 def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
-    """The gang of a PodGroup; raises `InvalidObject` where it says what cannot be."""
+    """The gang of a PodGroup. Raises `InvalidObject` if it is invalid."""
     at = ObjectPath.of(written).child("spec")
     _check_minima(written, at)
     tiers = Tiers.of(written.metadata, topologies)
@@ -71,7 +71,7 @@ def _check_minima(written: PodGroup, at: ObjectPath) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A group at the top of the gang, how many of its pods must have nodes in the end, and who has not arrived yet."""
+    """A top-level group of the gang, the number of its pods that must get nodes, and what has not arrived."""
 
     group: Group
     least: int
@@ -79,10 +79,10 @@ class _Part:
 
 
 def _by_task(written: PodGroup, pods: Sequence[Pod], elsewhere: int, divided: Collection[str]) -> list[_Part]:
-    """A group for each task with a minimum of its own, and one for all other pods; `divided` tasks are in sub-groups.
+    """A group for each task with a minimum, and one for all other pods; `divided` tasks are in sub-groups.
 
-    Volcano drops the minima of tasks if they exceed the overall minimum. If they fall short of it, the other pods make up the difference
-    first, then the tasks in their order; in Volcano that choice depends on timing.
+    Volcano drops the minima of tasks if they exceed the overall minimum. If they fall short, the other pods make up the
+    difference first, then the tasks in order; in Volcano that depends on timing.
     """
     minima = {task: least for task, least in (written.spec.min_task_member or {}).items() if task not in divided}
     own = max(written.spec.min_member - elsewhere, 0)
@@ -112,7 +112,7 @@ def _task(pod: Pod) -> str:
 def _by_policy(
     written: PodGroup, pods: Sequence[Pod], tiers: Tiers, at: ObjectPath
 ) -> tuple[list[_Part], Sequence[Pod]]:
-    """A group for each policy that means pods, with its sub-groups inside; and the pods that no policy means."""
+    """A group for each policy with its sub-groups inside, and the pods that no policy selects."""
     parts: list[_Part] = []
     rest = pods
     for index, policy in enumerate(written.spec.sub_group_policy or ()):
@@ -128,7 +128,7 @@ def _by_policy(
 def _policy_part(
     policy: SubGroupPolicy, pods: Sequence[Pod], others: int, closeness: Closeness, written: PodGroup, at: ObjectPath
 ) -> _Part:
-    """The sub-groups of a policy; `others` are the members that it does not mean."""
+    """The sub-groups of a policy; `others` is the number of members that it does not select."""
     size = 1 if policy.sub_group_size is None else policy.sub_group_size
     if size < 1:
         raise InvalidObject(at.child("subGroupSize"), f"{size} must be 1 or more")
@@ -137,7 +137,7 @@ def _policy_part(
         labels = pod.metadata.labels or {}
         by_values.setdefault(tuple(labels.get(key, "") for key in policy.match_label_keys or ()), []).append(pod)
     least = _least_sub_groups(policy, size, pods, others, written)
-    # Where the gang was complete, the sub-groups that it needed were whole; of others those that have begun were.
+    # If the gang was complete, the sub-groups that it needed were, too; of the others, those that have begun.
     complete, needed = was_complete(written), len(by_values) <= least
     whole = {
         values: some
@@ -158,7 +158,7 @@ def _policy_part(
 
 
 def _least_sub_groups(policy: SubGroupPolicy, size: int, pods: Sequence[Pod], others: int, written: PodGroup) -> int:
-    """How many sub-groups must start: as many as the policy says, and as the minima of their tasks and of all need."""
+    """The number of sub-groups that must start, by the policy and by the minima of their tasks and of all pods."""
     minima = written.spec.min_task_member or {}
     of_tasks = sum(minima.get(task, 0) for task in {_task(pod) for pod in pods})
     of_all = max(written.spec.min_member - others, 0)
@@ -166,10 +166,10 @@ def _least_sub_groups(policy: SubGroupPolicy, size: int, pods: Sequence[Pod], ot
 
 
 def _whole(parts: Sequence[_Part], least: int, closeness: Closeness) -> Group:
-    """Everything together; a gang of one nameless group is that group."""
+    """The whole gang; a single nameless group is the gang itself."""
     if len(parts) == 1 and not parts[0].group.name:
         group = parts[0].group
-        # With a minimum of zero each pod may start alone: then one of them begins.
+        # With a minimum of zero, each pod can start alone: then one of them begins.
         begins = group.minimum or (0 if least or group.running else min(1, len(group.pods)))
         return replace(group, minimum=begins, required=closeness.required, preferred=closeness.preferred)
     own = next((part.group for part in parts if not part.group.name), Group(minimum=0))
@@ -178,7 +178,7 @@ def _whole(parts: Sequence[_Part], least: int, closeness: Closeness) -> Group:
 
 
 def remarks(written: PodGroup) -> tuple[str, ...]:
-    """What is Volcano's own, and minima that bayplan reads more strictly."""
+    """Queues, minima that bayplan reads more strictly, and annotations without effect."""
     spec = written.spec
     found = []
     if spec.queue not in ("", DEFAULT_QUEUE):
@@ -186,11 +186,12 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
     tasks = sum((spec.min_task_member or {}).values())
     if spec.min_task_member and tasks < spec.min_member:
         found.append(
-            f"minMember: {spec.min_member} is more than the {tasks} of minTaskMember: the others must be of the tasks that come first"
+            f"minMember: {spec.min_member} is more than the {tasks} of minTaskMember: "
+            "the first tasks provide the difference"
         )
     if spec.min_task_member and tasks > spec.min_member:
         found.append(
-            f"minTaskMember: counts no more, as in Volcano, because its sum {tasks} is more than minMember {spec.min_member}"
+            f"minTaskMember: has no effect, as in Volcano: its sum {tasks} is more than minMember {spec.min_member}"
         )
     why = "has no effect: bayplan does not place tasks by affinity to each other"
     found += [f'annotation "{key}": {why}' for key in TASK_TOPOLOGY if key in (written.metadata.annotations or {})]
@@ -203,9 +204,9 @@ def was_complete(written: PodGroup) -> bool:
 
 
 def status_of(progress: Progress) -> Document:
-    """The phase, the count of running pods, the condition Unschedulable or Scheduled."""
+    """The phase, the number of running pods, and the condition Unschedulable or Scheduled."""
     if progress.phase is Phase.ENDED:
-        # Volcano's controllers may create pods again.
+        # Volcano's controllers can recreate the pods.
         return {"phase": "Inqueue", "running": 0, "conditions": []}
     if progress.phase is Phase.COMPLETE:
         phase, kind, reason = "Running", "Scheduled", "tasks in gang are ready to be scheduled"
@@ -223,6 +224,7 @@ DIALECT = Dialect(
     gang_of,
     remarks,
     was_complete,
+    least_running=lambda written: None if written.spec.min_task_member else written.spec.min_member,
     status_of=status_of,
     conditions=(UNSCHEDULABLE, "Scheduled"),
     resource=VOLCANO_POD_GROUPS,

@@ -1,7 +1,7 @@
-"""Volcano Jobs that wait for admission: Volcano's controllers create a Job's pods only after a scheduler moves the PodGroup to phase Inqueue.
+"""Volcano Jobs that wait for phase Inqueue: only then do Volcano's controllers create a Job's pods.
 
-If bayplan replaces Volcano's scheduler, bayplan must do that for the Jobs that name one of its profiles as their scheduler. Events about
-Jobs and PodGroups arrive in any order; `due` are the PodGroups whose phase must be written. There are no queues here, so no Job is held
+If bayplan replaces Volcano's scheduler, it must write this phase for Jobs that name one of its profiles. Events about
+Jobs and PodGroups arrive in any order; `due` returns the PodGroups to write. bayplan has no queues, so it holds no Job
 back.
 """
 
@@ -17,12 +17,12 @@ NOT_LET_IN = ("", "Pending")
 
 
 class VolcanoQueue:
-    """PodGroups by the Job that owns them, and the Jobs that are for one of these schedulers."""
+    """Jobs of these schedulers, and PodGroups by the Job that owns them."""
 
     def __init__(self, schedulers: Container[str]) -> None:
         self._schedulers = schedulers
         self._jobs: set[str] = set()
-        # PodGroups that are not let in, by the name of their Job, and that name by the PodGroup's own.
+        # PodGroups that are not admitted, by their Job; and Jobs by PodGroup.
         self._outside: dict[str, PodGroup] = {}
         self._job_of: dict[str, str] = {}
         self._due: set[str] = set()
@@ -38,12 +38,12 @@ class VolcanoQueue:
             self._due.add(name)
 
     def remove_job(self, name: str) -> None:
-        """A Job is gone, or names another scheduler."""
+        """A Job was deleted, or names another scheduler."""
         self._jobs.discard(name)
         self._due.discard(name)
 
     def set_group(self, written: PodGroup) -> None:
-        """A PodGroup came or changed; those that are no Job's own, or are let in already, need nothing."""
+        """A PodGroup was created or changed. One without a Job, or already admitted, needs nothing."""
         name = full_name(written.metadata)
         self.remove_group(name)
         phase = written.status.phase if written.status is not None else ""
@@ -61,7 +61,7 @@ class VolcanoQueue:
         self._due.discard(job)
 
     def due(self) -> list[PodGroup]:
-        """PodGroups to be let in now; each is due again only if it changes and still is not in."""
+        """The PodGroups to admit now; each is due again only if it changes and is still not admitted."""
         found = [self._outside[job] for job in self._due]
         for written in found:
             self.remove_group(full_name(written.metadata))

@@ -1,7 +1,7 @@
-"""Bounds: what counting alone says about a gang, before anybody searches. They prove most of the "no", in the sentence that users read.
+"""Bounds: what counting alone proves about a gang, before any search. Most refusals come from here.
 
-Each part is held against the domains it may take, shape by shape and resource by resource. The other bound is how few preferred domains could hold
-a gang: an answer that needs no more is the best there is.
+Each part is compared with its possible domains, shape by shape and resource by resource. The other bound is the fewest
+preferred domains that could hold a gang: an answer that needs no more is optimal.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FEW_SHAPES = 64
 
 
 def shortage(problem: Problem) -> str:
-    """A part that no domain of its level holds, by its pods of one shape or by one resource; an empty text if there is none."""
+    """Why no domain of its level holds a part, by pods of one shape or by one resource; empty if one does."""
     most: Most = {}
     return _of_slots(problem, most) or _of_a_resource(problem, most) or _of_equal_groups(problem)
 
 
 Most = dict[tuple[int, int, tuple[int, int], int | None], int]
-"""By shape, level, home and whom a part keeps apart from: the most slots that one domain has."""
+"""By shape, level, home and the parts to keep apart from: the most slots of one domain."""
 
 
 def _of_slots(problem: Problem, known: Most) -> str:
@@ -44,7 +44,7 @@ def _of_slots(problem: Problem, known: Most) -> str:
 
 
 def _of_a_resource(problem: Problem, slots: Most) -> str:
-    """What pods of several shapes ask for together, which no domain has."""
+    """The total request of several shapes that no domain has."""
     asked: set[Hashable] = set()
     for number, part in enumerate(problem.parts):
         wanted = problem.totals[number]
@@ -75,7 +75,7 @@ def _of_a_resource(problem: Problem, slots: Most) -> str:
 
 
 def _of_equal_groups(problem: Problem) -> str:
-    """Equal groups of several shapes, of which all domains together hold fewer: each holds no more than its capacity rows say."""
+    """Why all domains together hold too few of some equal groups of several shapes, by their capacity rows."""
     alike: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
     groups = groups_of(problem)
     for group in groups.groups:
@@ -98,7 +98,7 @@ def _of_equal_groups(problem: Problem) -> str:
 
 
 def _amount(resource: str, amount: float) -> str:
-    """An amount as a sentence says it: CPUs, GiB of memory, numbers of everything else."""
+    """An amount for a sentence: CPUs, GiB of memory, numbers of everything else."""
     if resource == "cpu":
         return f"{amount / 1000:g}"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
@@ -130,7 +130,7 @@ def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
 
 
 def slots_at_home(problem: Problem, number: int, shape: int) -> Counts:
-    """The slots that a part may use: all, or those beside its running members."""
+    """The slots that a part can use: all, or those in the domain of its running members."""
     first, end = problem.home(number)
     if end - first == problem.tree.size:
         return problem.slots[shape]
@@ -183,7 +183,7 @@ def crowd(problem: Problem) -> str:
 
 
 def fewest_domains(problem: Problem) -> int:
-    """A bound: so many preferred domains hold the pods of all parts that prefer, each part and each shape by itself."""
+    """A bound on preferred domains for all parts that prefer a level, each part and each shape by itself."""
     known: dict[tuple[object, ...], int] = {}
     total = 0
     for number, part in enumerate(problem.parts):
@@ -200,7 +200,7 @@ def fewest_domains(problem: Problem) -> int:
 
 
 def fewest_wider(problem: Problem) -> tuple[int, ...]:
-    """A bound: of each wider level, narrow ones first, one domain for each part that prefers a narrower one, or those that members stand in."""
+    """A bound on domains per wider level, narrow ones first: one for each part that prefers a narrower level."""
     levels = range(problem.tree.node_level - 1, -1, -1)
     return tuple(
         sum(
@@ -213,7 +213,7 @@ def fewest_wider(problem: Problem) -> tuple[int, ...]:
 
 
 def _fewest_of(problem: Problem, number: int, shape: int) -> int:
-    """So many preferred domains a part's pods of one shape need; at least one, even if they have no place."""
+    """The preferred domains that a part's pods of one shape need; at least one."""
     part = problem.parts[number]
     wish = EqualPods(
         problem.totals[number][shape], problem.required(number), part.preferred, running_at=part.running_at
@@ -222,7 +222,7 @@ def _fewest_of(problem: Problem, number: int, shape: int) -> int:
 
 
 def _fewest_by_sums(problem: Problem, number: int) -> Iterator[int]:
-    """So many preferred domains have the amounts that a part's pods of all shapes ask for together, resource by resource."""
+    """A bound on preferred domains, by the total request of a part's pods, resource by resource."""
     part = problem.parts[number]
     for resource in range(problem.free.shape[0]):
         amounts = [int(amount) for amount in problem.amounts[:, resource]]

@@ -1,8 +1,8 @@
 """Groups close together: of the placements in as few domains as possible, one whose pods are near each other.
 
-The narrower a domain is that holds all of a gang, the closer are its pods, and the shorter is the search. So the quick searches run inside single domains first,
-those in which pods could be closest before others (`close_place`), and only where none of them holds all pods in as few preferred domains as possible the whole cluster is
-searched (`search.py`) and its answer brought closer (`brought_together`).
+In a narrow domain, pods are closer and the search is shorter. So the quick searches run inside single domains first,
+those with the closest pods before others (`close_place`). If none holds all pods in as few preferred domains as
+possible, the whole cluster is searched (`search.py`), and its answer is brought closer (`brought_together`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from bayplan.engine.gangs.groups.gathering import closeness, closest_possible, g
 from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, domain_counts, preferred_domains
 
-# What may be spent on being closer together: inside narrower domains in all and in each, and on fewer domains of wider levels.
+# What may be spent on being closer together: inside narrower domains in all and in each, and on fewer domains of wider
+# levels.
 WORK_FOR_CLOSER = 200_000
 WORK_FOR_A_DOMAIN = 5_000
 WORK_FOR_WIDER = 400_000
 # Domains that are searched, those first in which pods could be closest.
 MOST_CLOSER = 4
-# In so few nodes it is worth a look whether pods are closer where they are in several domains.
+# With few nodes it is worth checking whether pods are closer in several domains.
 SMALL_TREE = 256
 # Bringing groups together takes a share of what the search has taken, and so much in any case.
 SHARE_FOR_GATHERING = 0.25
@@ -37,7 +38,7 @@ Cost = tuple[tuple[int, ...], int]
 
 
 def cost_of(problem: Problem, solution: Solution) -> Cost:
-    """What is made small: preferred domains, domains of wider levels, and how far pods are from each other."""
+    """What is minimised: preferred domains, domains of wider levels, and distances."""
     return domain_counts(problem, solution), -closeness(problem, solution.placed)
 
 
@@ -48,7 +49,7 @@ def reading(problem: Problem) -> float:
 
 
 def quickly(problem: Problem, budget: Budget) -> Solution:
-    """What can be found without the exact search: by packing, which may prove that there is nothing, or where shapes mix by best fit."""
+    """A placement without the exact search: by packing, which can prove a "no", or by best fit if shapes mix."""
     return pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem, budget)
 
 
@@ -78,7 +79,7 @@ def close_place(problem: Problem, least: int, budget: Budget) -> Solution | None
 
 
 def brought_together(problem: Problem, known: Solution, budget: Budget) -> Solution:
-    """The same with pods closer together, in no more domains of any level. What is proven stays proven."""
+    """The same solution with pods closer together, in no more domains of any level. Proofs stay valid."""
     if not known.found:
         return known
     for closer in (_in_fewer_wider_domains, _divided_anew, _gathered):
@@ -90,7 +91,7 @@ def brought_together(problem: Problem, known: Solution, budget: Budget) -> Solut
 
 
 def _in_narrow_domains(problem: Problem, budget: Budget) -> Iterator[tuple[Solution | None, int]]:
-    """What is found quickly inside single domains, or in the whole tree, and how close pods can be in those that come next."""
+    """Placements found quickly in single domains or the whole tree, and how close pods can be in the next ones."""
     inside = [each for _, some, _ in narrowed.from_below(problem) for each in some]
     if problem.tree.size <= SMALL_TREE and len(problem.shapes) == 1:
         inside += narrowed.in_required_domains(problem)
@@ -128,7 +129,10 @@ def _divided_anew(problem: Problem, known: Solution, budget: Budget) -> Solution
 
 
 def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
-    """Groups closer to each other, without more domains of any level. Gangs that are to be spread stay as they are, and those of many shapes."""
+    """Groups closer to each other, without more domains of any level.
+
+    Gangs that are to be spread stay as they are, and those of many shapes.
+    """
     if problem.spread or problem.roomiest or len(problem.shapes) > narrowed.MANY_SHAPES:
         return known
     work = max(WORK_FOR_GATHERING, SHARE_FOR_GATHERING * budget.spent)
@@ -142,7 +146,7 @@ def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
 
 
 def _spanned(problem: Problem, solution: Solution) -> int:
-    """The lowest level one domain of which has all members in it, those that run already too; `WHOLE_TREE` if none has."""
+    """The lowest level with one domain around all members, running ones included; `WHOLE_TREE` if there is none."""
     ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part.values() if len(spots.positions)]
     ends += [np.array(part.running_at) for part in problem.parts if part.running_at]
     first, last = int(min(each.min() for each in ends)), int(max(each.max() for each in ends))

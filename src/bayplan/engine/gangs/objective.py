@@ -1,15 +1,14 @@
-"""What a gang's placement is measured by: goals, and the order in which they count.
+"""The objective of a gang's placement: goals, and the order in which they count.
 
-| goal | what is made small |
-|---|---|
-| `fewest-domains` | the domains of the preferred level that the gang uses; then those of each wider level, from the preferred one outwards |
-| `mean-distance` | the mean distance between two members, in edges of the tree |
-| `fewest-nodes` | the nodes that the gang uses |
-| `least-leftover` | the slots left over in the domains it uses: those of the preferred level, else of the required one. Of a gang in segments: room for whole segments, then slots |
-| `closest` | the largest distance between two members: all of them in the lowest common domain that holds them, as Kueue does |
+    fewest-domains  domains of the preferred level that the gang uses; then those of each wider level
+    mean-distance   the mean distance between two members, in edges of the tree
+    fewest-nodes    the nodes that the gang uses
+    least-leftover  the slots left over in the used domains of the preferred level, else of the required one;
+                    for a gang in segments, room for whole segments, then slots
+    closest         the largest distance between two members: the lowest common domain, as in Kueue
 
-The order is lexicographic: a later goal decides only between placements that are equal by the ones before. Goals that a user names come first, the others
-follow in their usual order.
+All are minimised. The order is lexicographic: a later goal decides only between placements that are equal by the ones
+before. Goals that a user names come first, the others follow in their usual order.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LOWEST_COMMON_DOMAIN: Objective = (Goal.CLOSEST, *(goal for goal in Goal if goal
 
 
 def objective_of(names: Sequence[str]) -> Objective:
-    """The order of goals that these names ask for. Raises `ValueError` with one sentence if a name is unknown or there twice."""
+    """The order of goals with these names first. Raises `ValueError` if a name is unknown or repeated."""
     known = {goal.value: goal for goal in Goal}
     for number, name in enumerate(names):
         if name not in known:

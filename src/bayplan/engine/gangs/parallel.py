@@ -1,10 +1,12 @@
 """Parallel groups: which rank of a training job goes to which of the places that its gang has got.
 
-A job declares its parallel groups innermost first, for example 8 tensor-parallel ranks in each of 4 pipeline stages of 2 replicas. The ranks of an
-inner group talk to each other most, so inner groups are kept together first: as many as possible on one node, of the rest as many as possible in one rack, and so on
-up the tree; then these groups are put together to the next larger ones in the same way. A group that nothing narrower holds is made of the largest leftovers.
+A job declares its parallel groups innermost first, for example 8 tensor-parallel ranks in each of 4 pipeline stages of
+2 replicas. The ranks of an inner group talk to each other most, so inner groups are kept together first: as many as
+possible on one node, of the rest as many as possible in one rack, and so on up the tree; then these groups are put
+together to the next larger ones in the same way. A group that nothing narrower holds is made of the largest leftovers.
 
-In come places by position in the tree's order, out go the same places by rank. `spread_of` counts how far the groups are spread then.
+In come places by position in the tree's order, out go the same places by rank. `spread_of` counts how far the groups
+are spread then.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ Unit = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of the groups of one kind: how many there are, and how many lie inside one domain of each level, the widest level first."""
+    """The number of groups of one kind, and how many are inside one domain of each level, the widest first."""
 
     groups: int
     inside_one: tuple[int, ...]
 
 
 def order_by_groups(tree: Tree, positions: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Positions by rank. `sizes` are how many units of the kind before make one group, innermost first; the last group may be smaller."""
+    """Positions by rank.
+
+    `sizes` are how many units of the kind before make one group, innermost first; the last group may be smaller.
+    """
     units = [[position] for position in sorted(positions)]
     # Ranks that make no whole group are the highest, so that they shift no other group.
     highest: list[int] = []
@@ -47,7 +52,7 @@ def spread_of(by_rank: Sequence[Path], size: int) -> Spread:
 
 
 def _put_together(tree: Tree, units: list[Unit], size: int) -> tuple[list[Unit], list[Unit]]:
-    """Groups of `size` units, from the node up: each level makes whole groups of what the level below left. And what is left in the end."""
+    """Groups of `size` units, from the node up, and the leftover units."""
     made: list[Unit] = []
     left = units
     for level in range(tree.node_level, -1, -1):
@@ -65,7 +70,7 @@ def _put_together(tree: Tree, units: list[Unit], size: int) -> tuple[list[Unit],
 
 
 def _largest_first(tree: Tree, units: list[Unit], level: int) -> list[Unit]:
-    """Units of one domain, those of the inner domain with the most of them first: a group then touches few inner domains."""
+    """Units of one domain, largest inner domain first: a group then touches few inner domains."""
     if level == tree.node_level:
         return units
     inner: list[list[Unit]] = []

@@ -1,12 +1,12 @@
-"""A gang as numbers: parts inside parts, how many pods of which shape each has, and in which domains they must stay together.
+"""A gang as numbers: nested parts, the pods of each by shape, and the domains that they must share.
 
-The search (`search.py`) sees nothing of Kubernetes: nodes are positions in a tree's order, a shape is a class of equal pods, and
-`slots[shape][position]` says how many of them that node's kubelet would admit. Levels are numbers, 0 the widest; the node itself is
-the level below all labels.
+The search (`search.py`) knows nothing of Kubernetes: nodes are positions in a tree's order, a shape is a class of equal
+pods, and `slots[shape][position]` is how many of them the node's kubelet would admit. Levels are numbers, 0 the widest;
+the node is the level below all labels.
 
-What is asked for: every part with a `required` level has all its pods (those of parts inside it included) in one domain of that level.
-What is wished for are the goals of the `objective`, usually as few domains as possible at `preferred` levels, then as little room left over in
-them, then short distances.
+Every part with a `required` level has all its pods, also those of inner parts, in one domain of that level. The goals
+of the `objective` are preferences: usually few domains at `preferred` levels, then little leftover room in them, then
+short distances.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A group of pods: so many of its own by shape, and those of parts whose `parent` it is. The gang itself is part 0.
+    """A group of pods: its own by shape, and those of parts whose `parent` it is. The gang itself is part 0.
 
-    Parts with the same number in `apart` take different domains of their required level. Members that run already are `running_at` at these
-    positions, and bind a part to the domain `home` of its required level: whatever it is, and though others may not take it.
+    Parts with the same number in `apart` take different domains of their required level. Running members are at the
+    positions `running_at`, and bind a part to the domain `home` of its required level, even if it is closed to others.
     """
 
     name: str
@@ -66,19 +66,19 @@ class Mixes(Protocol):
         """True if a mix counted as refused because there were too many orders to try."""
 
     def admits(self, position: int, counts: Mix) -> bool:
-        """Whether a kubelet admits so many pods of each shape."""
+        """True if a kubelet admits these pods of each shape."""
 
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
-        """None if a kubelet admits so many pods of each shape; else a smallest mix that it refuses, and where that is so."""
+        """None if a kubelet admits these pods of each shape; else a smallest mix that it refuses, and where."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """Parts (parents before children) and where pods of each shape fit.
 
-    `amounts[shape]` and `free` are per resource what a pod takes and what each position has, in sum over the node; where several shapes
-    meet on a node, both these sums and `mixes` decide. It is None where sums say it all. `spread` and `roomiest` are explained at `choice.Wish`;
-    `resources` are the names behind amounts, for sentences.
+    `amounts[shape]` and `free` are what a pod takes and what each position has, per resource, in total over the node.
+    If several shapes meet on a node, both these sums and `mixes` decide; it is None if sums are enough. `spread` and
+    `roomiest` are those of `choice.EqualPods`; `resources` are names for messages.
     """
 
     tree: Tree
@@ -123,7 +123,7 @@ class Problem:
         return first, end
 
     def closed(self, number: int) -> list[int]:
-        """The domains of its level that a part may not take, because one that it keeps apart from runs there."""
+        """The domains of its level that a part cannot take, because a part that it is kept apart from runs there."""
         part = self.parts[number]
         return [] if part.apart is None or part.home is not None else self._homes_of_sets.get(part.apart, [])
 
@@ -137,7 +137,7 @@ class Problem:
         return homes
 
     def used(self, number: int) -> list[int]:
-        """The domains of a part's preferred level in which members stand already: they cost nothing more."""
+        """The domains of a part's preferred level with running members: they cost nothing more."""
         part = self.parts[number]
         if part.preferred is None:
             return []
@@ -185,8 +185,9 @@ Placed = tuple[Mapping[int, Spots], ...]
 class Solution:
     """Where every part's pods go: `placed[part][shape]`.
 
-    `bound` is a sentence: what proves that there is nothing better, or nothing at all. `gap` is by how many preferred domains the answer
-    may be worse than the best; `wider_proven` that nothing has as few of them and fewer domains of wider levels.
+    `bound` is a sentence: what proves that there is nothing better, or nothing at all. `gap` is by how many preferred
+    domains the answer may be worse than the best; `wider_proven` that nothing has as few of them and fewer domains of
+    wider levels.
     """
 
     status: Status
@@ -207,18 +208,18 @@ def infeasible(bound: str) -> Solution:
 
 
 def domains_used(problem: Problem, solution: Solution, number: int) -> int:
-    """How many domains of its preferred level a part uses: its pods, those of the parts inside it, and its running members."""
+    """The number of domains of its preferred level that a part uses, with its inner parts and running members."""
     preferred = problem.parts[number].preferred
     return 0 if preferred is None else len(domains_at(problem, solution, number, preferred))
 
 
 def preferred_domains(problem: Problem, solution: Solution) -> int:
-    """What is minimised: the preferred domains of all parts that prefer a level."""
+    """The preferred domains of all parts that prefer a level."""
     return sum(domains_used(problem, solution, number) for number in range(len(problem.parts)))
 
 
 def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
-    """What is minimised, in this order: preferred domains of all parts that prefer a level, then their domains at each wider level, narrow ones first."""
+    """What is minimised: preferred domains of all parts, then domains at each wider level, narrow ones first."""
     wider = []
     for level in range(problem.tree.node_level - 1, -1, -1):
         preferring = [number for number, part in enumerate(problem.parts) if level < (part.preferred or 0)]
@@ -227,7 +228,7 @@ def domain_counts(problem: Problem, solution: Solution) -> tuple[int, ...]:
 
 
 def domains_at(problem: Problem, solution: Solution, number: int, level: int) -> set[int]:
-    """The domains of a level in which a part's pods stand, those of the parts inside it, and its running members."""
+    """The domains of a level with a part's pods, those of its inner parts, and its running members."""
     domain_at = problem.tree.domain_at[level]
     touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values())
     running_at = (int(domain_at[position]) for position in problem.parts[number].running_at)

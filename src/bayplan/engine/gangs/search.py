@@ -1,17 +1,19 @@
-"""Find a place for a whole gang, or prove that there is none. Cheap arguments come first, each only if the one before did not settle it.
+"""Find a place for a whole gang, or prove that there is none. Cheap arguments come first.
 
-1. *Bounds* (`bounds.py`). Too few slots in sum, or no required domain that holds enough: a proof, and the sentence that users read.
-2. *Equal pods, one constraint* (`equal_pods.py`): arithmetic, always exact.
-3. *Groups of equal pods* (`packing.py`): a depth-first search; exact about whether, and optimal if it meets the bound on domains.
-   *Pods of different shapes* (`best_fit.py`): best fit of whole groups into domains, in several orders; optimal if it meets the bound.
-4. *The rest* (`program.py`): an integer program over domains, whose node packing is verified exactly, on parts of the cluster (`narrowed.py`) if the whole is too
-   large. A "no" of the program is a proof.
+1. Bounds (`bounds.py`): too few slots in total, or no required domain that holds enough. This is a proof.
 
-Every step counts its work (`budget.py`) and none looks at a clock, so an answer does not depend on how busy the machine is.
+2. Equal pods with one constraint (`equal_pods.py`): arithmetic, always exact.
 
-Groups stand close together where that costs nothing (`closeness.py`), and equal ones get their places in the order of ranks (`exchange.py`).
+3. Groups of equal pods (`packing.py`): a depth-first search. It is exact about feasibility, and optimal if it meets the
+bound on domains. Pods of different shapes (`best_fit.py`): best fit of whole groups in several orders, optimal if it
+meets the bound.
 
-The answer says which of these it rests on.
+4. The rest (`program.py`): an integer program over domains, whose node packing is verified exactly. If the whole is too
+large, it runs on parts of the cluster (`narrowed.py`). Its "no" is a proof.
+
+Every step counts its work (`budget.py`), and none reads a clock, so an answer does not depend on the load. Groups are
+close together if that costs nothing (`closeness.py`), and equal ones get their places in the order of ranks. The answer
+names the step that it rests on.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ from bayplan.engine.gangs.problem import (
 
 
 def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:
-    """The best placement that can be found in some time. `layers` are slices of the pods of a gang of equal pods without parts inside."""
+    """The best placement that can be found in some time.
+
+    `layers` are slices of the pods of a gang of equal pods without parts inside.
+    """
     if not problem.totals[0]:
         return Solution(Status.OPTIMAL, tuple({} for _ in problem.parts), bound="there is nothing to place")
     if not problem.tree.size:
@@ -72,13 +77,14 @@ def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> 
 
 
 def _of_groups(problem: Problem, budget: Budget) -> Solution:
-    """Groups, or pods of different shapes: what is proven is about their first goal, `fewest-domains` or `closest`."""
+    """Groups, or pods of different shapes; proofs are about their first goal, `fewest-domains` or `closest`."""
     first = problem.objective[0]
     if first is Goal.CLOSEST:
         return _closest(problem, budget)
     solution = _in_few_domains(problem, budget)
     if first is not Goal.FEWEST_DOMAINS and solution.found:
-        bound = f"{solution.bound}; {first.value} is exact for equal pods in one group only, these were searched by fewest-domains"
+        only = "is exact for equal pods in one group only, these were searched by fewest-domains"
+        bound = f"{solution.bound}; {first.value} {only}"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
 
@@ -151,7 +157,7 @@ def _how(problem: Problem) -> str:
 def _is_better(problem: Problem, quick: Solution, exact: Solution) -> bool:
     if exact.found:
         more = preferred_domains(problem, quick) - preferred_domains(problem, exact)
-        # Equally few domains: only a proven answer has looked at the room left over in them.
+        # Equally few domains: only a proven answer has minimised the leftover room in them.
         return more < 0 or (more == 0 and exact.status is not Status.OPTIMAL)
     return exact.status is not Status.INFEASIBLE
 
@@ -171,7 +177,7 @@ def _bound_text(how: str, least: int) -> str:
 
 
 def _is_one_group(problem: Problem) -> bool:
-    """True if only the gang itself asks for anything."""
+    """True if only the gang itself has requirements."""
     return all(part.required is None and part.preferred is None for part in problem.parts[1:])
 
 
@@ -209,7 +215,7 @@ def _slice_word(problem: Problem) -> str:
 
 
 def _not_proven(goals: Iterable[Goal], *, wider: bool = True) -> str:
-    """`not proven to be the best by mean-distance`; where preferred domains are proven and `wider` ones are not, it says so."""
+    """`not proven to be the best by mean-distance`; also if only `wider` domains are unproven."""
     names = [] if wider else [f"{Goal.FEWEST_DOMAINS.value} of wider levels"]
     return f"not proven to be the best by {' and '.join((*names, *(goal.value for goal in goals)))}"
 

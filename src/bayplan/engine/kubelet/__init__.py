@@ -1,5 +1,7 @@
-"""The kubelet's admission of one pod on one node, replayed exactly: `admit(node, pod)` gives every container's place or the
-reason against it. `node.py` says what must be known of a node; start reading in `replay.py`.
+"""The kubelet's admission of one pod on one node, replayed exactly.
+
+`admit(node, pod)` returns every container's place or the reason against it. `node.py` is what must be known about a
+node. Start at `replay.py`.
 """
 
 from bayplan.engine.kubelet.merge import Hint, admits, merge

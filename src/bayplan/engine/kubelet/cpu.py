@@ -1,7 +1,8 @@
 """The CPU Manager's static policy: which containers own CPUs, which zones could serve them, which CPUs they get.
 
-`CpuLedger` holds what one admission changes: the free CPUs and those that finished init containers of the same pod leave
-for re-use. Hints go to `merge.py`; the choice of single CPUs is made in `cpu_assignment.py`; `replay.py` calls both in turn.
+`CpuLedger` holds what one admission changes: the free CPUs and those that finished init containers of the same pod
+leave for re-use. Hints go to `merge.py`; the choice of single CPUs is made in `cpu_assignment.py`; `replay.py` calls
+both in turn.
 """
 
 from __future__ import annotations

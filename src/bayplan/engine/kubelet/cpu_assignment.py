@@ -1,9 +1,10 @@
 """Which CPUs exactly: the static CPU Manager's choice of n CPUs out of those available.
 
-In comes the layout, the available CPUs and a number; out goes the set that the kubelet would take. `take` packs: whole zones and sockets first, then whole caches, cores and single CPUs, at every level the
-fullest unit that still has room. With distribute-cpus-across-numa it spreads evenly over as few zones as will do and packs
-inside each (on more than `MOST_ZONES` zones it packs, too, because finding the evenest zones takes exponential time).
-`cpu.py` asks; nothing here knows about pods.
+In comes the layout, the available CPUs and a number; out goes the set that the kubelet would take. `take` packs: whole
+zones and sockets first, then whole caches, cores and single CPUs, at every level the fullest unit that still has room.
+With distribute-cpus-across-numa it spreads evenly over as few zones as will do and packs inside each (on more than
+`MOST_ZONES` zones it packs, too, because finding the evenest zones takes exponential time). `cpu.py` asks; nothing here
+knows about pods.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PREFER_UNCORE_CACHE = "prefer-align-cpus-by-uncorecache"
 def take(
     layout: CpuLayout, options: frozenset[str], available: CpuSet, count: int, version: KubeletVersion = NEWEST
 ) -> CpuSet:
-    """The `count` CPUs that a container gets; the caller has made sure that so many are available."""
+    """The `count` CPUs that a container gets; the caller has checked that there are enough."""
     if DISTRIBUTE_ACROSS_NUMA in options and count > 0:
         return _take_distributed(layout, options, available, count, RULES[version])
     return _take_packed(layout, options, available, count)
@@ -39,7 +40,7 @@ def take(
 
 @dataclass(slots=True)
 class _Packing:
-    """CPUs being collected: what is still available, how many are still needed, what was taken."""
+    """CPUs being collected: those available, the number still needed, and those taken."""
 
     layout: CpuLayout
     available: CpuSet
@@ -76,7 +77,7 @@ def _zones_hold_sockets(layout: CpuLayout) -> bool:
 
 
 def _fullest_first(units: Mapping[int, CpuSet], available: CpuSet) -> list[int]:
-    """Units with anything available, those with the least of it first, then by id."""
+    """Units with available CPUs, those with the fewest first, then by id."""
     left = [((cpus & available).bit_count(), unit) for unit, cpus in units.items() if cpus & available]
     return [unit for _, unit in sorted(left)]
 
@@ -119,7 +120,7 @@ def _caches_in_order(layout: CpuLayout, available: CpuSet) -> list[int]:
 
 
 def _claim_whole(packing: _Packing, order: list[int], units: Mapping[int, CpuSet], size: Callable[[int], int]) -> None:
-    """Take every unit that is free and not larger than what is needed. `size` is what counts as a whole unit."""
+    """Take every free unit that is not larger than needed. `size` is that of a whole unit."""
     free = [unit for unit in order if (units[unit] & packing.available).bit_count() == size(unit)]
     for unit in free:
         if packing.needed >= units[unit].bit_count():
@@ -239,7 +240,8 @@ def _most_balanced(
 ) -> tuple[list[int], list[int]] | None:
     """The zones to share evenly and those that take the remainder, so that what stays free differs least.
 
-    With `sockets_of`, zones of one socket come before all others, and a zone that lacks an even share gives what it has.
+    With `sockets_of`, zones of one socket come before all others, and a zone that lacks an even share gives what it
+    has.
     """
     best: tuple[float, _Combination, _Combination] | None = None
     best_in_one_socket = False
@@ -336,8 +338,9 @@ def _take_evenly(
 def _combinations(items: Sequence[int], size: int) -> Iterator[_Combination]:
     """All combinations in lexicographic order, sharing memory the way kubelet v1.36.4 does.
 
-    Its slices grow to capacities 1, 2, 4, 8, ... While there is capacity left, the next choice of the last item overwrites
-    the previous one, so a combination that was remembered as the best changes afterwards (kubernetes PR 141238).
+    Its slices grow to capacities 1, 2, 4, 8, ... While there is capacity left, the next choice of the last item
+    overwrites the previous one, so a combination that was remembered as the best changes afterwards (kubernetes PR
+    141238).
     """
 
     def extend(chosen: _Combination, start: int) -> Iterator[_Combination]:

@@ -1,8 +1,8 @@
 """The Device Manager: which zones host enough devices of a resource, and which devices a container gets.
 
-`DeviceLedger` holds what one admission changes. Unlike CPUs and memory, devices align for pods of any QoS class. Which of
-several equal devices a kubelet picks is its plugin's business; here it is the lowest id, as with a plugin that prefers
-so. `replay.py` is the caller.
+`DeviceLedger` holds what one admission changes. Unlike CPUs and memory, devices align for pods of any QoS class. Which
+of several equal devices a kubelet picks is its plugin's business; here it is the lowest id, as with a plugin that
+prefers so. `replay.py` is the caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DeviceLedger:
 
 
 def device_requests(node: NodeKnowledge, container: ContainerRequest) -> dict[str, int]:
-    """How many devices of each plugin's resource a container asks for."""
+    """The number of devices of each plugin's resource that a container requests."""
     return {name: amount for name, amount in container.limits.items() if name in node.devices}
 
 
@@ -41,7 +41,7 @@ def device_requests_of_pod(node: NodeKnowledge, pod: PodRequest) -> dict[str, in
 def device_hints(
     node: NodeKnowledge, ledger: DeviceLedger, requests: Mapping[str, int], *, with_reuse: bool = True
 ) -> dict[str, ResourceHints]:
-    """Per resource the zones that host enough free devices; None where no device says where it is."""
+    """Per resource, the zones with enough free devices; None if no device has a known zone."""
     hints: dict[str, ResourceHints] = {}
     for resource, count in requests.items():
         devices = node.devices[resource]
@@ -82,9 +82,9 @@ def allocate_devices(
 def _hints_of_resource(
     node: NodeKnowledge, devices: Iterable[Device], usable: Iterable[Device], reusable: set[str], count: int
 ) -> list[Hint]:
-    """Only zones that host such a device are considered, by newer kubelets; a device between zones counts for each of them.
+    """Hints for one resource. Newer kubelets consider only zones with such a device; one between zones counts for each.
 
-    What a zone could serve at most includes devices that are taken or unhealthy.
+    What a zone could serve at most includes devices that are in use or unhealthy.
     """
     everywhere = mask_of(node.zone_ids) if RULES[node.settings.version].devices_hint_every_zone else 0
     reused: list[int] = []
@@ -117,7 +117,7 @@ def _matching(tally: Mapping[int, int], mask: int) -> int:
 
 
 def _choose(node: NodeKnowledge, ledger: DeviceLedger, resource: str, count: int, affinity: int | None) -> set[str]:
-    # Health comes first, even if none is asked for (kubernetes #109595).
+    # Health comes first, even if none is requested (kubernetes #109595).
     if not any(device.healthy for device in node.devices[resource]):
         raise unexpected(
             no_healthy_devices_text(resource),

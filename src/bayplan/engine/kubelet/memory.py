@@ -1,9 +1,9 @@
 """The Memory Manager's static policy: which zones, or groups of zones, hold a container's memory and huge pages.
 
-All memory types of a container go to the same zones. A zone serves either allocations of its own or those of exactly one
-group of zones, until nothing is allocated in it any more. `MemoryLedger` holds what one admission changes. What makes this
-manager special: if no zones fit, it tells the Topology Manager nothing at all, and the pod fails only when memory
-is handed out, whatever the policy. `replay.py` is the caller.
+All memory types of a container go to the same zones. A zone serves either allocations of its own or those of exactly
+one group of zones, until nothing is allocated in it any more. `MemoryLedger` holds what one admission changes. What
+makes this manager special: if no zones fit, it tells the Topology Manager nothing at all, and the pod fails only when
+memory is handed out, whatever the policy. `replay.py` is the caller.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def manages(node: NodeKnowledge, pod: PodRequest) -> bool:
 
 
 def memory_requests(node: NodeKnowledge, pod: PodRequest, container: ContainerRequest) -> dict[str, int]:
-    """Bytes by memory type that a container of a managed pod asks for. Types that no zone knows do not matter."""
+    """Bytes by memory type that a container of a managed pod requests. Types that no zone knows do not matter."""
     if pod.pod_level is not None and not is_guaranteed_alone(container):
         return {}
     return known_memory(node, container.requests)
 
 
 def memory_requests_of_pod(node: NodeKnowledge, pod: PodRequest) -> dict[str, int]:
-    """The most at any one time; of the types that application containers ask for, and no others."""
+    """The most at any one time, of the types that application containers request."""
     by_application = {name for container in pod.containers if container.role is Role.APP for name in container.requests}
     totals = sidecar_aware_sum(pod.containers)
     return known_memory(node, {name: amount for name, amount in totals.items() if name in by_application})
@@ -170,7 +170,7 @@ def allocate_memory(
 
 
 def charge(ledger: MemoryLedger, mask: int, memory_type: str, amount: int) -> None:
-    """Book memory on a group of zones, lowest zone first; every zone of it counts one more assignment."""
+    """Charge memory to a group of zones, lowest zone first; every zone counts one more assignment."""
     for zone in bits(mask):
         ledger.assignments[zone] += 1
         ledger.group[zone] = mask
@@ -210,7 +210,7 @@ def _best(
 def _shrink_init_blocks(
     ledger: MemoryLedger, pod: PodRequest, container: ContainerRequest, blocks: list[MemoryBlock]
 ) -> None:
-    """Keep the books: what a container re-uses is taken off the blocks of the init containers before it."""
+    """Deduct what a container reuses from the blocks of the init containers before it."""
     for block in blocks:
         to_cover = block.size
         for earlier in pod.containers:

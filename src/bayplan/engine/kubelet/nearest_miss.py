@@ -1,8 +1,7 @@
-"""Why no zones satisfied all resources, in one number: which resource came closest to fitting, where, and how much was missing.
+"""Why no zones satisfied all resources: which resource came closest to fitting, where, and how much was missing.
 
-Called for refused merges only. The input is what was needed at once, the output a `NearestMiss` for messages and for "what is
-the smallest change that would fit". Zones are tried one by one under single-numa-node, otherwise in the smallest number that
-could ever serve one of the resources: the others would have had to agree at that size.
+Called for rejected merges only. Zones are tried one by one under single-numa-node, otherwise in the smallest number
+that could ever serve one of the resources: the others would have to agree at that size.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class _Supply:
 def nearest_miss(
     node: NodeKnowledge, ledgers: tuple[DeviceLedger, CpuLedger, MemoryLedger], need: Need
 ) -> NearestMiss | None:
-    """Over the zone sets that would have had to do, the one that lacks least, and the resource that lacks most in it."""
+    """The zone set that lacks least of those that could serve, and the resource that lacks most in it."""
     supplies = _supplies(node, ledgers, need)
     if not supplies:
         return None

@@ -1,8 +1,8 @@
 """All that decides an admission on one node, frozen: zones, settings, CPUs, memory, devices and what of them is free.
 
 With complete knowledge (a node agent, a simulated node, a recording) every field is filled exactly. A scheduler that
-only sees a NodeResourceTopology knows counts per zone; `from_counts` builds a plausible node from those. `replay.py` reads
-a `NodeKnowledge` and never changes it.
+only sees a NodeResourceTopology knows counts per zone; `from_counts` builds a plausible node from those. `replay.py`
+reads a `NodeKnowledge` and never changes it.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Device:
 class NodeKnowledge:
     """One node as the kubelet's managers see it. Sets of zones and CPUs are masks over their ids.
 
-    `distances` has rows and columns by position in `zone_ids` and may be empty. `free_cpus` are those that can be handed out
-    exclusively now. `devices` knows the plugins' resources; a resource not in it is none of the Device Manager's. `by_name` is False if
-    CPUs or devices are made up from counts.
+    `distances` has rows and columns by position in `zone_ids` and may be empty. `free_cpus` are those that can be
+    handed out exclusively now. `devices` knows the plugins' resources; a resource not in it is none of the Device
+    Manager's. `by_name` is False if CPUs or devices are made up from counts.
     """
 
     zone_ids: ZoneIds
@@ -78,8 +78,8 @@ class ZoneCounts:
     """What a topology report says about one zone: (all there is, available now) per resource.
 
     CPUs are whole CPUs, reserved ones included in the first number; None where the report has no CPUs for the zone.
-    Memory's first number is what pods may use at most. `memory_group` are the zones its memory is used together with, if the
-    node says so; a zone whose memory is used alone is its own group.
+    Memory's first number is what pods may use at most. `memory_group` are the zones its memory is used together with,
+    if the node says so; a zone whose memory is used alone is its own group.
     """
 
     zone_id: int
@@ -99,10 +99,11 @@ def from_counts(
 ) -> NodeKnowledge:
     """A node that has these counts: a socket per zone, devices that differ by number only.
 
-    A resource that no zone reports does not matter for alignment; without CPUs or memory in any zone the respective manager
-    counts as off. `devices_without_zone` are those of a reported resource whose plugin does not say where they are. Memory
-    groups are rarely reported: without them none is assumed, or, with `strict_memory_groups`, every zone with memory in use counts as taken by
-    an allocation of its own. Cores have the threads that the settings lead to believe.
+    A resource that no zone reports does not matter for alignment; without CPUs or memory in any zone the respective
+    manager counts as off. `devices_without_zone` are those of a reported resource whose plugin does not say where they
+    are. Memory groups are rarely reported: without them none is assumed, or, with `strict_memory_groups`, every zone
+    with memory in use counts as taken by an allocation of its own. Cores have the threads that the settings lead to
+    believe.
     """
     ordered = sorted(zones, key=lambda zone: zone.zone_id)
     layout, free_cpus = _cpus_from_counts(ordered, settings.believed_threads_per_core)

@@ -1,8 +1,8 @@
-"""The common case of a merge, without hints: one zone that every manager would give, and prefer.
+"""The common case of a merge, without hints: one zone that every manager prefers.
 
-A zone that holds all that is asked for is the smallest set for every resource, so it is preferred by all; the best such zone is what
-the merge of all hints would find. Looking for it takes a tenth of the time that listing 255 subsets of eight zones for every
-resource does. `replay.py` asks here first and collects hints only where there is no such zone.
+A zone that holds the whole request is the smallest set for every resource; the best such zone is what the merge of all
+hints would find. This takes a tenth of the time of listing 255 subsets of eight zones for every resource. `replay.py`
+collects hints only if there is no such zone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def one_zone_for_all(
     *,
     with_reuse: bool = True,
 ) -> Hint | None:
-    """The hint that the merge would end with if one zone serves everything; None if none does, or no resource depends on zones."""
+    """The hint of the merge if one zone serves everything; None if none does, or no resource depends on zones."""
     devices, cpus, memory = ledgers
     zones: set[int] | None = None
     for resource, count in need.devices.items():

@@ -2,8 +2,8 @@
 
 The CPU and Memory Manager each set one lot aside for the whole pod, sized by `spec.resources`, and divide it among the
 containers: a container that would be Guaranteed by itself owns its part, all others share what is left. A pod whose
-owners would leave nothing for its sharers is refused. Devices are not handed out at admission for such pods. `replay.py`
-comes here only if the node has the gate on and the pod has pod-level resources.
+owners would leave nothing for its sharers is refused. Devices are not handed out at admission for such pods.
+`replay.py` comes here only if the node has the gate on and the pod has pod-level resources.
 """
 
 from __future__ import annotations
@@ -45,13 +45,17 @@ def cpu_lot_problem(node: NodeKnowledge, pod: PodRequest) -> ManagerRefused | No
             someone_shares = someone_shares or own == 0
             owned += own
         elif own > total - owned:
-            text = f"pod rejected, largest exclusive init container requests {own} cpus, but only {total - owned} available"
+            text = (
+                f"pod rejected, largest exclusive init container requests {own} cpus, "
+                f"but only {total - owned} available"
+            )
             return _empty(text, NearestMiss(CPU, None, (total - owned) * 1000, own * 1000))
         elif own == 0 and owned >= total:
             return _empty("pod rejected, pod has shared init containers but no cpus available for them")
     if someone_shares and owned >= total:
         return _empty(
-            "pod rejected, sum of exclusive container cpu requests equals pod budget, leaving no cpus for shared containers"
+            "pod rejected, sum of exclusive container cpu requests equals pod budget, "
+            "leaving no cpus for shared containers"
         )
     return None
 
@@ -71,7 +75,10 @@ def memory_lot_problem(node: NodeKnowledge, pod: PodRequest) -> ManagerRefused |
         for name, amount in total.items():
             left = amount - owned[name]
             if own and own.get(name, 0) > left:
-                text = f"pod rejected, largest exclusive init container requests {own[name]} of {name}, but only {left} available"
+                text = (
+                    f"pod rejected, largest exclusive init container requests {own[name]} of {name}, "
+                    f"but only {left} available"
+                )
                 return _empty(text, NearestMiss(name, None, left, own[name]))
             if not own and left <= 0:
                 return _empty(f"pod rejected, pod has shared init containers but no {name} available for them")

@@ -1,12 +1,13 @@
 """One pod, one node, complete knowledge: what the kubelet answers, step by step as the kubelet does it.
 
-`admit` is the whole story. The Topology Manager collects hints (device, cpu, memory, in this order), merges them and lets its
-policy judge; then the managers hand out devices, CPUs and memory, in the same order, container by container. At container
-scope this happens for one container after the other, each seeing what the previous ones took, without going back. At
-pod scope there is one merge for the sum. Policy none skips the merge and still can fail while handing out.
+`admit` is the whole story. The Topology Manager collects hints (device, cpu, memory, in this order), merges them and
+lets its policy judge; then the managers hand out devices, CPUs and memory, in the same order, container by container.
+At container scope this happens for one container after the other, each seeing what the previous ones took, without
+going back. At pod scope there is one merge for the sum. Policy none skips the merge and still can fail while handing
+out.
 
-Not part of it is the kubelet's last check, whether the pod fits the node's allocatable in sum; the caller knows that. It
-comes after all this, so a pod that fails both is named by what fails here.
+Not part of it is the kubelet's last check, whether the pod fits the node's allocatable in sum; the caller knows that.
+It comes after all this, so a pod that fails both is named by what fails here.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def admit(node: NodeKnowledge, pod: PodRequest) -> Admission:
 
 
 class _Replay:
-    """The ledgers of one admission and where it stands, so that a refusal can say where it happened."""
+    """The ledgers of one admission and its progress, so that a refusal can say where it happened."""
 
     def __init__(self, node: NodeKnowledge, pod: PodRequest) -> None:
         self.node = node

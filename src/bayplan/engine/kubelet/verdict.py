@@ -1,7 +1,7 @@
 """What comes out of a replayed admission: the kubelet's yes or no, where everything lies, or what was missing.
 
-`replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `ManagerRefused`, which carries
-the kubelet's own reason and text and the shortfall behind it.
+`replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `ManagerRefused`, which
+carries the kubelet's own reason and text and the shortfall behind it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def unexpected(cause: str, shortfall: NearestMiss | None = None) -> ManagerRefus
 
 
 def no_healthy_devices(resource: str, container: str) -> Admission:
-    """The refusal of a container that asks for zero devices where none works (kubernetes #109595)."""
+    """The refusal of a container that requests zero devices if none is healthy (kubernetes #109595)."""
     refused = unexpected(no_healthy_devices_text(resource))
     return Admission(
         admitted=False, reason=refused.reason, message=refused.message, stage="device", container=container
@@ -91,12 +91,12 @@ def no_healthy_devices(resource: str, container: str) -> Admission:
 
 
 def no_healthy_devices_text(resource: str) -> str:
-    """What the Device Manager says about it."""
+    """The Device Manager's message."""
     return f"no healthy devices present; cannot allocate unhealthy devices {resource}"
 
 
 def undecided(zones: int, shortfall: NearestMiss | None = None) -> ManagerRefused:
-    """A no of our own: so many zones can be combined in more ways than are looked at (`masks.MOST_SUBSETS`)."""
+    """bayplan's own refusal: the zones can be combined in more ways than it checks (`masks.MOST_SUBSETS`)."""
     return ManagerRefused(
         TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", shortfall
     )

@@ -1,6 +1,7 @@
 """What kubelets of one version do that those of others do not. Everything else in this room is the same in all of them.
 
-In: the version in a node's settings. Out: its `Rules`. `devices.py`, `memory.py` and `cpu_assignment.py` ask. docs/kubelet.md tells users.
+In: the version in a node's settings. Out: its `Rules`. `devices.py`, `memory.py` and `cpu_assignment.py` ask.
+docs/kubelet.md tells users.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class Rules:
     """One version's."""
 
     devices_hint_every_zone: bool
-    """Hints for devices go over all zones, not only over those that host one (kubernetes PR 138244): other zones under best-effort."""
+    """Hints for devices cover all zones, not only those with devices (kubernetes PR 138244)."""
     distributes_within_sockets: bool
     """align-by-socket counts for distribute-cpus-across-numa too (kubernetes PR 139778)."""
     serves_containers_without_memory: bool

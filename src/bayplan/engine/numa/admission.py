@@ -1,7 +1,7 @@
 """Would the kubelet admit this pod? The Topology Manager's verdict for all nodes at once, from per-zone amounts.
 
-In comes a `Demand` and the rows to look at, out goes one code per node (0 = admitted). The kubelet builds lists of hints and
-merges their cross product; none of that is needed for the verdict:
+In comes a `Demand` and the rows to look at, out goes one code per node (0 = admitted). The kubelet builds lists of
+hints and merges their cross product; none of that is needed for the verdict:
 
 * one zone that holds every wanted amount gives equal, preferred masks, so it is admitted by every policy;
 * `single-numa-node` admits nothing else;
@@ -9,9 +9,9 @@ merges their cross product; none of that is needed for the verdict:
   judged by totals, not by what is free: that is why a request between free and total is refused (kubernetes #132187);
 * `none` and `best-effort` take what there is: the zones must hold the pod in sum.
 
-Containers of a pod are handled in order, each seeing what the earlier ones took (container scope), or as one sum (pod scope).
-Which CPUs of a zone are taken is not modelled here; where that could matter, the node that was chosen is replayed exactly
-(`engine/numa/placement.py`) before the decision stands.
+Containers of a pod are handled in order, each seeing what the earlier ones took (container scope), or as one sum (pod
+scope). Which CPUs of a zone are taken is not modelled here; where that could matter, the node that was chosen is
+replayed exactly (`engine/numa/placement.py`) before the decision stands.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class ZoneWalk:
         return self.left(index) if held is None else self.left(index) + held
 
     def zones_held(self, wants: list[Want]) -> NDArray[np.uint64] | None:
-        """Per node the bits of zones with CPUs and devices of finished init containers, which a mask must include; None if there are none."""
+        """Per node, the zones of finished init containers, as bits that a mask must include; None if there are none."""
         found: NDArray[np.uint64] | None = None
         for index, _, relevant in wants:
             held = self._reusable.get(index)

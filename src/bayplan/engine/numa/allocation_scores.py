@@ -1,13 +1,13 @@
 """LeastAllocated, MostAllocated and BalancedAllocation over NUMA zones, as scheduler-plugins computes them.
 
-Each zone is scored for the request, a node is worth its *worst* zone (the kubelet may pick that one) where a zone worth 0
-counts as "does not fit" and is passed over. Only `single-numa-node` nodes are scored; other policies get 0. At container scope
-the mean over containers is taken. Quotients are exact: a non-integer quotient below 100 is further from an integer than a
-float64 division errs, as long as amounts stay below 2^46.
+Each zone is scored for the request, a node is worth its *worst* zone (the kubelet may pick that one) where a zone worth
+0 counts as "does not fit" and is passed over. Only `single-numa-node` nodes are scored; other policies get 0. At
+container scope the mean over containers is taken. Quotients are exact: a non-integer quotient below 100 is further from
+an integer than a float64 division errs, as long as amounts stay below 2^46.
 
-All requested resources are handled at once, in blocks of nodes: few calls for a single node (18 us; resource by resource
-27 us), and arrays that stay in the processor's cache for many (5,000 nodes, 6 resources: Least 0.46 ms, Balanced 1.5 ms; in one
-piece 0.43 and 4.2 ms).
+All requested resources are handled at once, in blocks of nodes: few calls for a single node (18 us; resource by
+resource 27 us), and arrays that stay in the processor's cache for many (5,000 nodes, 6 resources: Least 0.46 ms,
+Balanced 1.5 ms; in one piece 0.43 and 4.2 ms).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ Items = tuple[tuple[str, int], ...]
 class RequestArrays:
     """A request as arrays [resource, 1, 1].
 
-    Exact amounts tell whether it fits; `percent` is a hundred times the whole units (CPUs rounded up) that make the share.
+    Exact amounts tell whether it fits; `percent` is a hundred times the whole units (CPUs rounded up) that make the
+    share.
     """
 
     names: tuple[str, ...]
@@ -63,7 +64,10 @@ def allocation_scores(
     *,
     as_upstream: bool = False,
 ) -> Scores:
-    """The score of every node in `rows`: 0 to 100. `as_upstream`: by the policy and scope that scheduler-plugins reads in the reports."""
+    """The score of every node in `rows`: 0 to 100.
+
+    `as_upstream`: by the policy and scope that scheduler-plugins reads in the reports.
+    """
     nodes = count(rows)
     if not request.guaranteed:
         return np.full(nodes, MOST_SCORE, dtype=np.int32)
@@ -108,8 +112,8 @@ def allocation_score(
 def least_allocated(free: Stack, asked: RequestArrays) -> Grid:
     """Weighted share that would stay free: high for roomy zones.
 
-    floor((free - want) * 100 / free) is written as 100 - min(ceil(want * 100 / free), 100): a zone that lacks the amount (or
-    has nothing) falls to 0 without a test of its own.
+    floor((free - want) * 100 / free) is written as 100 - min(ceil(want * 100 / free), 100): a zone that lacks the
+    amount (or has nothing) falls to 0 without a test of its own.
     """
     share = _percent_of_free(free, asked)
     np.ceil(share, out=share)

@@ -1,8 +1,9 @@
 """What a pod asks of NUMA zones, step by step, as the kubelet's managers would ask.
 
-In comes a `PodRequest`, out goes a `Demand`: one step per container (container scope) or one for the pod (pod scope), each
-with the amounts that need alignment. CPUs appear only where the static CPU Manager pins whole CPUs, memory only for
-Guaranteed pods, devices always. Whether a node cares about a resource at all is the node's matter (`engine/numa/admission.py`).
+In comes a `PodRequest`, out goes a `Demand`: one step per container (container scope) or one for the pod (pod scope),
+each with the amounts that need alignment. CPUs appear only where the static CPU Manager pins whole CPUs, memory only
+for Guaranteed pods, devices always. Whether a node cares about a resource at all is the node's matter
+(`engine/numa/admission.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ class Demand:
 
     @cached_property
     def nothing_to_align(self) -> bool:
-        """True if no manager would refuse this pod: it can go anywhere it fits. Zero devices of one kind always find a zone, of two kinds not."""
+        """True if no manager would refuse this pod: it can go anywhere it fits.
+
+        Zero devices of one kind always find a zone, of two kinds not.
+        """
         return not self.in_sum and all(len(step.wants) < 2 for step in (*self.container_steps, self.pod_step))
 
     @cached_property
@@ -64,7 +68,7 @@ class Demand:
 
     @cached_property
     def needs_report(self) -> bool:
-        """True if a static CPU Manager pins CPUs of the pod, or it asks for devices: what only a node's report tells where."""
+        """True if a static CPU Manager pins CPUs of the pod, or it requests devices: only a report shows where."""
         return any(want and (name == CPU or not is_memory(name)) for name, want in self.in_sum)
 
     @cached_property
@@ -126,8 +130,8 @@ class Demand:
     def steps_by_amounts(self, *, by_pod: bool) -> tuple[Step, ...] | None:
         """The merges in turn, if amounts per zone tell how they end; None if the admission must be replayed.
 
-        Amounts are not enough after init containers, unless they hand over what they held, and for memory that a merge at pod
-        scope does not see.
+        Amounts are not enough after init containers, unless they hand over what they held, and for memory that a merge
+        at pod scope does not see.
         """
         if by_pod:
             hands_over = not self.has_init_containers or self.hands_over_at_pod_scope

@@ -1,12 +1,14 @@
 """How much of what is free on a node one aligned pod can have, for all nodes at once.
 
-*Aligned* means inside one NUMA zone. `largest` is the most that one zone has free; `at_best` is the most that one zone could have free if the same free
-amount lay together: all of it, or one whole zone if it is more than that. The fragmentation of nodes is the share of `at_best` that is out of reach:
+*Aligned* means inside one NUMA zone. `largest` is the most that one zone has free; `at_best` is the most that one zone
+could have free if the same free
+amount lay together: all of it, or one whole zone if it is more than that. The fragmentation of nodes is the share of
+`at_best` that is out of reach:
 
     fragmentation = 1 - sum(largest) / sum(at_best)
 
-An idle node has 0, and so has one whose pods fill one zone after another; two zones that are half free each have 0.5. Nodes without a usable report, and nodes
-whose kubelet aligns nothing (policy `none`), count as zero in both sums.
+An idle node has 0, and so has one whose pods fill one zone after another; two zones that are half free each have 0.5.
+Nodes without a usable report, and nodes whose kubelet aligns nothing (policy `none`), count as zero in both sums.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ class Aligned:
 
 
 def aligned_amounts(state: ClusterState, resource: str, rows: RowNumbers) -> Aligned:
-    """The largest aligned amounts of a resource on the nodes of `rows`. CPUs are whole, and whole cores under `full-pcpus-only`."""
+    """The largest aligned amounts of a resource on the nodes of `rows`.
+
+    CPUs are whole, and whole cores under `full-pcpus-only`.
+    """
     columns = state.columns
     index = columns.index_of(resource)
     left_on_node = np.maximum(columns.free[index][rows], 0.0)
@@ -68,7 +73,10 @@ def fragmentation(largest: Amounts, at_best: Amounts) -> Amounts:
 
 
 def _largest_zone(state: ClusterState, resource: str, rows: RowNumbers) -> Amounts:
-    """What the largest zone of each node offers to pods. Columns keep the hardware's totals, which include reserved CPUs."""
+    """What the largest zone of each node offers to pods.
+
+    Columns keep the hardware's totals, which include reserved CPUs.
+    """
     return np.array(
         [
             max(

@@ -1,11 +1,11 @@
 """LeastNUMANodes: the fewer zones a pod needs, and the closer they are, the better the node.
 
-For each container (or the pod) the narrowest set of zones that holds the request is found; the node is scored by the widest set any
-container needs, with half a step extra if every set was the closest of its size. All nodes of a hardware class share one table of sets
-in order of preference, so "the best set" is "the first row that fits".
+For each container (or the pod) the narrowest set of zones that holds the request is found; the node is scored by the
+widest set any container needs, with half a step extra if every set was the closest of its size. All nodes of a hardware
+class share one table of sets in order of preference, so "the best set" is "the first row that fits".
 
-`least_numa_scores` answers as scheduler-plugins: the closest set first, and a resource that no zone reports voids the score.
-`engine/numa/zones_needed.py` scores by the zones that the kubelet would pick.
+`least_numa_scores` answers as scheduler-plugins: the closest set first, and a resource that no zone reports voids the
+score. `engine/numa/zones_needed.py` scores by the zones that the kubelet would pick.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ Amounts = Mapping[str, int]
 Grids = Mapping[str, NDArray[np.float64]]
 """By resource what is free in [zone, node]."""
 
-# All sets of four of eight zones are 70 rows: in blocks the sums need no fresh memory from the system every time. For 5,000
-# nodes and a pod that needs several zones: 2.9 ms in blocks of 2,048, 4.0 ms in blocks of 512, 5.4 ms in one piece.
+# All sets of four of eight zones are 70 rows: in blocks the sums need no fresh memory from the system every time. For
+# 5,000 nodes and a pod that needs several zones: 2.9 ms in blocks of 2,048, 4.0 ms in blocks of 512, 5.4 ms in one
+# piece.
 NODES_PER_BLOCK = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class NarrowestSets:
-    """Per node: the bits of the narrowest set that holds a request (0: none does), its size, and if it is the closest."""
+    """Per node: the bits of the narrowest set for a request (0 for none), its size, and whether it is the closest."""
 
     bits: NDArray[np.uint64]
     width: NDArray[np.int64]
@@ -92,10 +93,10 @@ def narrowest_sets(
     *,
     guaranteed: bool,
 ) -> NarrowestSets:
-    """Scheduler-plugins' choice for `amounts` on each node of one hardware class: the narrowest, then closest set of zones.
+    """Scheduler-plugins' choice for `amounts` on each node of one hardware class: the narrowest, then closest set.
 
-    `left[resource][zone, node]` is free, `reported[resource][node]` has a bit for every zone that reports the resource at all:
-    a zone that does not report a requested resource cannot be part of a set.
+    `left[resource][zone, node]` is free; `reported[resource][node]` has a bit for every zone that reports the resource.
+    A zone that does not report a requested resource cannot be part of a set.
     """
     usable = np.full(_nodes_in(left), np.uint64((1 << hardware.zone_count) - 1))
     for name in amounts:
@@ -107,9 +108,10 @@ def narrowest_sets(
 def kubelets_sets(
     hardware: HardwareClass, left: Grids, amounts: Amounts, *, including: NDArray[np.uint64] | None = None
 ) -> NarrowestSets:
-    """The narrowest set for `amounts` on each node, in the kubelet's order: by distance where it prefers that, then by number.
+    """The narrowest set for `amounts` on each node, in the kubelet's order: closest if it prefers that, then by number.
 
-    `including` has the bits of zones that must be part of the set. A zone without a resource adds nothing to a set, but may be in it.
+    `including` has the bits of zones that must be part of the set. A zone without a resource can be part of a set, but
+    adds nothing.
     """
     return _first_sets(hardware, left, amounts, SetRules(including=including))
 

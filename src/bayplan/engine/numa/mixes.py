@@ -1,12 +1,13 @@
 """Mixes: whether a node's kubelet admits pods of several classes together, and in which order they must arrive.
 
-Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a node with zones, neither slots nor sums are enough: a
-small pod in the wrong zone keeps a large one out. The order matters too, because a kubelet takes the lowest zone that fits and never
-moves a pod. So the question is whether there is *some* order in which each pod in turn is admitted. The answer is that order, and the
-binder follows it. The first order tried is large pods first, which is nearly always right: by amounts per zone if they decide,
-otherwise by replaying the kubelet.
+Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a node with zones, neither slots nor sums
+are enough: a small pod in the wrong zone keeps a large one out. The order matters too, because a kubelet takes the
+lowest zone that fits and never moves a pod. So the question is whether there is *some* order in which each pod in turn
+is admitted. The answer is that order, and the binder follows it. The first order tried is large pods first, which is
+nearly always right: by amounts per zone if they decide, otherwise by replaying the kubelet.
 
-A refusal names a smallest mix that is already refused and all nodes in the same state, so that a search does not hit it again elsewhere.
+A refusal names a smallest mix that is already refused and all nodes in the same state, so that a search does not hit it
+again elsewhere.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class NodeMixes:
         return self._rivals(counts) is None and self.order(position, counts) is not None
 
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
-        """None if a kubelet admits so many pods of each class; else a smallest mix that it refuses, and where that is so."""
+        """None if a kubelet admits these pods of each class; else a smallest mix that it refuses, and where."""
         rivals = self._rivals(counts)
         if rivals is not None:
             return rivals, range(self._tree.size)

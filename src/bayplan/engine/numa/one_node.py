@@ -1,9 +1,9 @@
 """One node in plain Python: a loop over two dozen numbers is faster than thirty calls on tiny arrays.
 
-After a placement exactly one row has changed, and its answers are renewed here. Measured for a pod with three resources on a
-node with eight zones: 4 us instead of 10 us for the verdict, 6 us instead of 16 us for LeastAllocated. The formulas are those
-of `engine/numa/admission.py` and `engine/numa/allocation_scores.py`, one zone at a time, as scheduler-plugins documents them;
-`tests/properties` holds both forms to the same answers.
+After a placement exactly one row has changed, and its answers are renewed here. Measured for a pod with three resources
+on a node with eight zones: 4 us instead of 10 us for the verdict, 6 us instead of 16 us for LeastAllocated. The
+formulas are those of `engine/numa/admission.py` and `engine/numa/allocation_scores.py`, one zone at a time, as
+scheduler-plugins documents them; `tests/properties` holds both forms to the same answers.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def worst_zone_score(
 ) -> int:
     """LeastAllocated or MostAllocated for one request: the lowest score of any zone, zones worth 0 passed over.
 
-    A zone's score is the weighted mean of each resource's share in percent: of what is free there, how much would stay free
-    (or, for MostAllocated, be used). A resource that does not fit counts 0; 0 is also the answer if no zone scores more.
+    A zone's score is the weighted mean of each resource's share in percent: of what is free there, how much would stay
+    free (or, for MostAllocated, be used). A resource that does not fit counts 0; 0 is also the answer if no zone scores
+    more.
     """
     totals = [0.0] * int(columns.zone_count[row])
     weight_sum = 0

@@ -1,10 +1,10 @@
 """Which zones a pod gets on one node, and what that takes out of each: the detail behind a verdict.
 
-The columns say *whether* (`engine/numa/admission.py`, all nodes); this module says *where*, for the node that was chosen. As long as
-each container in turn fits into one zone, it gets the lowest such zone: that is the kubelet's answer, and it needs amounts only
-(10 us). Where a container takes over from an init container or spans zones, the admission is replayed exactly as the kubelet would
-do it (`engine/kubelet/`, 1 to 5 ms), which may also turn the columns' yes into a no. Policy `none` aligns nothing, so which zone
-is charged makes no difference there.
+The columns say *whether* (`engine/numa/admission.py`, all nodes); this module says *where*, for the node that was
+chosen. As long as each container in turn fits into one zone, it gets the lowest such zone: that is the kubelet's
+answer, and it needs amounts only (10 us). Where a container takes over from an init container or spans zones, the
+admission is replayed exactly as the kubelet would do it (`engine/kubelet/`, 1 to 5 ms), which may also turn the
+columns' yes into a no. Policy `none` aligns nothing, so which zone is charged makes no difference there.
 """
 
 from __future__ import annotations
@@ -40,15 +40,17 @@ TOO_MANY_ZONES_USED = "TooManyNUMAZones"
 _WAITS_FOR_REPORT = Admission(
     admitted=False,
     reason=REPORT_BEHIND,
-    message="the node's report does not show yet all pods that were sent there, and this one depends on more than amounts",
+    message=(
+        "the node's report does not show yet all pods that were sent there, and this one depends on more than amounts"
+    ),
 )
 
 
 class ContainerZones(Struct, frozen=True, gc=False):
     """The NUMA ids in which a container will hold CPUs, memory or devices; None if none are known.
 
-    Amounts alone do not always tell. `estimated` zones are the likely ones; without `shares_known` the zones are right, but not
-    what is taken from each.
+    Amounts alone do not always tell. `estimated` zones are the likely ones; without `shares_known` the zones are right,
+    but not what is taken from each.
     """
 
     container: str
@@ -171,7 +173,7 @@ def _devices_without_zone(state: ClusterState, row: int, counts: list[ZoneCounts
 
 
 def says_more_than_amounts(report: TopologyReport) -> bool:
-    """True if amounts per zone are not all that decides: groups of zones, odd devices or reservations, and two options."""
+    """True if amounts per zone do not decide alone: zone groups, odd devices or reservations, and two options."""
     settings = report.settings
     own_distances = {zone.costs.get(zone.id) for zone in report.zones}
     return (
@@ -324,8 +326,8 @@ def zones_held(node: NodeKnowledge, placed: ContainerPlacement) -> set[int]:
 def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones:
     """Where a container holds something, and how sure that is.
 
-    With CPUs and devices by name the replay is exact. Without, it still is for what lies in one zone; and if a container needs all zones, it uses them
-    all. Otherwise, and under policy none, the names decide.
+    With CPUs and devices by name the replay is exact. Without, it still is for what lies in one zone; and if a
+    container needs all zones, it uses them all. Otherwise, and under policy none, the names decide.
     """
     zones = tuple(sorted(zones_held(node, placed))) or None
     settings = node.settings
@@ -335,7 +337,8 @@ def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones
     if node.by_name or in_one_zone or len(node.zone_ids) == 1:
         # How many CPUs of an init container stay with the pod depends on the cores they are on.
         return ContainerZones(placed.name, zones, shares_known=node.by_name)
-    # With every zone in it there is no other set of that size. Of smaller ones options decide that plain reports do not name.
+    # With every zone in it there is no other set of that size. Of smaller ones options decide that plain reports do not
+    # name.
     used_whole = placed.preferred and settings.scope is Scope.CONTAINER and zones == placed.zones == node.zone_ids
     return ContainerZones(placed.name, zones, estimated=not used_whole, shares_known=False)
 

@@ -29,6 +29,9 @@ Scores = NDArray[np.int32]
 
 
 def reads_report(topology: NDArray[np.int8]) -> Mask:
-    """Where scheduler-plugins has a report to judge by. What is unclear about a kubelet is clear to it: an unknown policy means none."""
+    """Where scheduler-plugins has a report to judge by.
+
+    What is unclear about a kubelet is clear to it: an unknown policy means none.
+    """
     known: Mask = (topology == TOPOLOGY_USABLE) | (topology == TOPOLOGY_UNCLEAR)
     return known

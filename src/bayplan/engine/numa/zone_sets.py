@@ -1,7 +1,7 @@
 """Sets of zones as 0/1 matrices, so that "what does this set hold" is one matrix product for all nodes.
 
-Tables exist for up to eight zones (255 sets); they depend on the hardware class alone and are computed once. Wider nodes
-are searched set by set with bounds (`engine/numa/zone_sets.py`).
+Tables exist for up to eight zones (255 sets); they depend on the hardware class alone and are computed once. Wider
+nodes are searched set by set with bounds (`engine/numa/zone_sets.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ TABLE_ZONES = 8
 
 @dataclass(frozen=True, slots=True)
 class SubsetTable:
-    """All sets of one size. Row i of `members` marks the zones of set i; the order of rows is the order of preference."""
+    """All sets of one size.
+
+    Row i of `members` marks the zones of set i; the order of rows is the order of preference.
+    """
 
     members: NDArray[np.float64]
     bits: NDArray[np.uint64]
@@ -51,7 +54,7 @@ def sets_by_distance(distances: tuple[tuple[int, ...], ...], size: int) -> Subse
 
 @lru_cache(maxsize=1024)
 def sets_as_kubelet_prefers(distances: tuple[tuple[int, ...], ...], size: int, *, closest_first: bool) -> SubsetTable:
-    """Sets of `size` in the kubelet's order: by number, or under `prefer-closest-numa-nodes` by distance and then by number."""
+    """Sets of `size` in the kubelet's order: by number; under `prefer-closest-numa-nodes`, by distance first."""
     table = sets_of_size(len(distances), size)
     averages = [average_distance(distances, tuple(np.nonzero(row)[0].tolist())) for row in table.members]
     shortest = min(np.float32(255), *averages)
@@ -158,8 +161,9 @@ def closest_feasible_set(
 ) -> tuple[int, int, bool]:
     """Narrowest, then closest set within the `usable` zones: (bits, size, whether it is the closest of its size).
 
-    Of equally close sets scheduler-plugins takes the first in lexical order, the kubelet the lowest `by_number`. Sizes below the bound that the largest amounts allow are skipped. Sets are compared until
-    `MOST_PAIRS` distances were looked at; after that the closest found is taken, or any that fits, and not called the closest.
+    Of equally close sets scheduler-plugins takes the first in lexical order, the kubelet the lowest `by_number`. Sizes
+    below the bound that the largest amounts allow are skipped. Sets are compared until `MOST_PAIRS` distances were
+    looked at; after that the closest found is taken, or any that fits, and not called the closest.
     """
     zones = range(len(distances))
     pairs = 0
@@ -214,8 +218,8 @@ PerNode = NDArray[np.float64]
 class ManagerQuestion:
     """What one manager is asked: for each resource what is left [zone, node] and the amount per node.
 
-    An amount of 0 means that the node does not align the resource. What could be is in `reach` [k, node], the most that k + 1
-    zones have in total, if the question is about one resource; else in `totals` [zone, node] of each.
+    An amount of 0 means that the node does not align the resource. What could be is in `reach` [k, node], the most that
+    k + 1 zones have in total, if the question is about one resource; else in `totals` [zone, node] of each.
     """
 
     left: list[ZoneGrid]

@@ -1,10 +1,10 @@
-"""How many zones a pod would get on each node, and how close they are: the kubelet's choice, estimated from amounts for all nodes at once.
+"""The number of zones that a pod would get on each node, and their closeness: the kubelet's choice, from amounts.
 
-In come a `Demand` and rows, out go numbers per row. Containers (or, at pod scope, the pod) take the narrowest set of zones that holds them, one after
-the other, in the order in which the node's kubelet prefers sets: lowest-numbered, or closest under `prefer-closest-numa-nodes`. What an init
-container held is free for later containers. Only resources count that the node's managers align: one that no zone reports does not.
+Containers (or, at pod scope, the pod) take the narrowest set of zones that holds them, one after the other, in the
+kubelet's order: lowest-numbered, or closest under `prefer-closest-numa-nodes`. Later containers reuse what an init
+container held. Only resources that the node's managers align count, not those that no zone reports.
 
-`kubelet_least_numa_scores` is the strategy LeastNUMANodes in mode `Kubelet`; `zones_needed` is what Volcano's score is about.
+`kubelet_least_numa_scores` is the strategy LeastNUMANodes in mode `Kubelet`; Volcano's score uses `zones_needed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOT_KNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class ZonesPicked:
-    """Per node: the widest set of any container, the zones of all of them as bits, and whether each set is the closest of its size.
+    """Per node: the widest set of any container, all zones as bits, and whether each set is the closest of its size.
 
     `short` marks nodes whose zones do not hold the pod, `aligned` those whose kubelet aligns some of it.
     """
@@ -44,7 +44,8 @@ def kubelet_least_numa_scores(
 ) -> Scores:
     """100 less a step per zone, half a step back if the zones that the kubelet would pick are the closest.
 
-    A pod that is in no zone at all gets 100; one whose CPUs and memory are in zones but not pinned there may use all of them.
+    A pod that is in no zone at all gets 100; one whose CPUs and memory are in zones but not pinned there may use all of
+    them.
     """
     if demand.nothing_to_align:
         return np.full(count(rows), MOST_SCORE, dtype=np.int32)
@@ -82,7 +83,8 @@ def zones_needed(
 ) -> NDArray[np.int64]:
     """Zones of all containers of a pod on each of the rows.
 
-    A node that does not hold the pod in its zones, or does not align it, may use all of them. `NOT_KNOWN` without a usable report.
+    A node that does not hold the pod in its zones, or does not align it, may use all of them. `NOT_KNOWN` without a
+    usable report.
     """
     needed = np.full(len(rows), NOT_KNOWN, dtype=np.int64)
     for chosen, number, steps in _alike(columns, demand, rows):
@@ -143,7 +145,7 @@ def _grid(columns: Columns, walk: ZoneWalk, asked: Want) -> NDArray[np.float64]:
 
 
 def _alike(columns: Columns, demand: Demand, rows: Rows) -> list[tuple[Mask | None, int, tuple[Step, ...]]]:
-    """Nodes with usable reports by class of hardware and scope, with the steps they take; None stands for all of the rows."""
+    """Nodes with usable reports by hardware class and scope, with their steps; None means all rows."""
     scored = columns.topology[rows] == TOPOLOGY_USABLE
     classes = columns.hardware_class[rows]
     by_pod = columns.scope[rows] == Scope.POD

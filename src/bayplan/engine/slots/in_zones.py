@@ -1,9 +1,11 @@
-"""Slots inside NUMA zones: how many equal pods a kubelet admits one after another so that every so many in a row share a zone.
+"""Slots inside NUMA zones: how many equal pods a kubelet admits so that each unit of consecutive pods shares a zone.
 
-A kubelet takes no advice: each pod goes into the lowest zone that holds it. So pods share a zone only if the zone that the first of them gets has room for all.
-A zone with room for 5 pods takes one unit of 4; the next unit would begin there and end in the next zone, so the count stops.
+A kubelet puts each pod into the lowest zone that holds it. So pods share a zone only if the zone of the first has room
+for all. A zone with room for 5 pods takes one unit of 4; the next unit would begin there and end in the next zone, so
+the count stops.
 
-Amounts decide for pods of one step on regular nodes. All others are replayed, as in `engine/slots/replay.py`. A node whose kubelet aligns nothing has no such slots.
+Amounts decide for pods of one step on regular nodes. Others are replayed, as in `replay.py`. A node whose kubelet
+aligns nothing has no such slots.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def _one_step(demand: Demand) -> bool:
 def _by_amounts(
     state: ClusterState, demand: Demand, assumptions: Assumptions, rows: RowNumbers, slots: Counts, unit: int
 ) -> NDArray[np.int64]:
-    """Zone after zone, as many units as each holds; a zone that keeps room for a pod but not for a unit ends the count."""
+    """Zone after zone, the units that each holds; a zone with room left for a pod but not for a unit ends the count."""
     columns = state.columns
     times = np.full((columns.zone_available.shape[1], len(rows)), np.inf)
     aligned = np.zeros(len(rows), dtype=np.bool_)
@@ -130,7 +132,9 @@ def _in_a_row(
 
 
 def _zones_held(node: NodeKnowledge, admission: Admission) -> set[int]:
-    """The zones in which a pod's CPUs, memory and devices are. Under `best-effort` that need not be the zone it was meant for.
+    """The zones in which a pod's CPUs, memory and devices are.
+
+    Under `best-effort` that need not be the zone it was meant for.
 
     A device attached to several zones is where the rest of the pod is, if it is attached there.
     """

@@ -1,12 +1,12 @@
 """Slots by replay: admit a pod, take what it got, admit the next, until the node's kubelet refuses one.
 
-`engine/slots/slots.py` comes here with the nodes where amounts alone do not tell: pods with init containers or larger than a zone,
-memory that may span zones, machines that are not regular. An admission takes about a millisecond on eight zones, but racks are full of
-equal nodes: what has been counted once is remembered under everything that decided it.
+`engine/slots/slots.py` comes here with the nodes where amounts alone do not tell: pods with init containers or larger
+than a zone, memory that may span zones, machines that are not regular. An admission takes about a millisecond on eight
+zones, but racks are full of equal nodes: what has been counted once is remembered under everything that decided it.
 
-Two cautions make the count smaller than it could be. A node with more zones than can be replayed has the slots that were found
-until then. And a scheduler that waits for reports (`cluster/reports/freshness.py`) replays only nodes whose report shows every pod, and goes on
-after a pod only if the end of its init containers changes nothing.
+Two cautions make the count smaller than it could be. A node with more zones than can be replayed has the slots that
+were found until then. And a scheduler that waits for reports (`cluster/reports/freshness.py`) replays only nodes whose
+report shows every pod, and goes on after a pod only if the end of its init containers changes nothing.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def unsettled(request: PodRequest, admission: Admission) -> bool:
 
 
 def after(node: NodeKnowledge, admission: Admission) -> NodeKnowledge:
-    """The node once a pod is admitted: its CPUs, devices and memory are taken, its init containers have not finished."""
+    """The node after a pod is admitted: its resources are in use, and its init containers have not finished."""
     cpus = 0
     devices: dict[str, set[str]] = {}
     memory = MemoryLedger.of(node)
@@ -156,7 +156,7 @@ def _counted_before(state: ClusterState) -> dict[Hashable, int]:
 def amounts_that_decide(
     columns: Columns, demand: Demand, rows: RowNumbers, possible: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The numbers that decide, one line per node: what its zones have left, what devices it has in sum, and the limit."""
+    """The deciding numbers, one line per node: what its zones have left, its total devices, and the limit."""
     blocks = [possible[np.newaxis, :]]
     for name, _ in demand.in_sum:
         index = columns.index_of(name)

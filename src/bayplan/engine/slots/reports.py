@@ -1,8 +1,9 @@
 """What a count of slots must know of the nodes' reports beyond the columns, kept per row and up to date.
 
-A report is a Python object, and a count over all nodes must not look at each of them. So `reports_of(state)` keeps two marks per
-row for `engine/slots/slots.py` and looks again only at rows that the change log names; reading 5,000 reports the first time takes 2 ms. For
-`engine/slots/replay.py` it numbers reports by `kind`: equal numbers stand for the same machine and settings.
+A report is a Python object, and a count over all nodes must not look at each of them. So `reports_of(state)` keeps two
+marks per row for `engine/slots/slots.py` and looks again only at rows that the change log names; reading 5,000 reports
+the first time takes 2 ms. For `engine/slots/replay.py` it numbers reports by `kind`: equal numbers stand for the same
+machine and settings.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from bayplan.engine.numa.rows import Mask
 
 
 class SeenReports:
-    """Marks per row. `irregular`: amounts are not all that decides there. `distributing`: CPUs are spread over zones."""
+    """Marks per row.
+
+    `irregular`: amounts are not all that decides there. `distributing`: CPUs are spread over zones.
+    """
 
     def __init__(self) -> None:
         self.irregular: Mask = np.zeros(0, dtype=np.bool_)

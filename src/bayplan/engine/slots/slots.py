@@ -1,19 +1,22 @@
 """Slots: how many equal pods the kubelet of each node would admit one after another, for all nodes at once.
 
-In comes a class of pods and the rows to look at, out goes one number per row; racks and blocks are sums of these. Nothing here
-asks node by node as long as amounts decide:
+In comes a class of pods and the rows to look at, out goes one number per row; racks and blocks are sums of these.
+Nothing here asks node by node as long as amounts decide:
 
 * the node's own sums bound every count, whatever its kubelet does with zones;
-* `single-numa-node` admits as many as its zones hold, each by itself: a sum over zones. `restricted` does the same, unless a
+* `single-numa-node` admits as many as its zones hold, each by itself: a sum over zones. `restricted` does the same,
+  unless a
   pod is larger than a zone;
 * `best-effort` and `none` take CPUs and devices from anywhere: what the zones hold in sum. Memory has zones of its own;
 * containers that are aligned one by one are sent through all nodes in step, pod after pod, lowest zone first.
 
-This gives two bounds per node, what is certain and what is possible. Where they differ, the kubelet is replayed (`engine/slots/replay.py`).
+This gives two bounds per node, what is certain and what is possible. Where they differ, the kubelet is replayed
+(`engine/slots/replay.py`).
 
-A count is never above the truth, as far as the report tells it. It is below where the filter refuses what a kubelet would take (1 in 1,000
-random nodes, mostly `align-by-socket`), and where a strict policy at pod scope aligns the memory of several containers and nothing
-else: a kubelet that finds no zones for the sum tries container by container, which is not counted.
+A count is never above the truth, as far as the report tells it. It is below where the filter refuses what a kubelet
+would take (1 in 1,000 random nodes, mostly `align-by-socket`), and where a strict policy at pod scope aligns the memory
+of several containers and nothing else: a kubelet that finds no zones for the sum tries container by container, which is
+not counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What would let a gang in, in words: `12 pods instead of 16`, `block required instead of rack`.
 
-The counterpart of `changes.py`: in come the remedies that `gangs/remedies.py` has tried, out goes one phrase for each, ready to stand
-after "Would schedule now if".
+The remedies of `gangs/remedies.py` come in; one phrase for each goes out, to follow "Would schedule now if".
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def gang_changes(outcome: GangOutcome) -> list[str]:
 
 
 def gang_changes_document(outcome: GangOutcome) -> list[Document]:
-    """One entry for each remedy: which sort of change it is, the sentence, and its values."""
+    """One entry for each remedy: the sort of change, the sentence, and its values."""
     return [
         {
             "change": _phrase(remedy, outcome.levels),

@@ -1,11 +1,15 @@
 """A gang as a document for programs: what `bayplan place` and `bayplan why` print with -o json or yaml.
 
-The counterpart of `documents.py` for gangs. Levels are whole labels here, paths are lists, and nothing is shortened.
+Levels are full labels, paths are lists, and nothing is shortened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
 
 from bayplan.cluster.topology.tree import Path
 from bayplan.engine.gangs.parallel import spread_of
@@ -19,17 +23,17 @@ from bayplan.explain.documents import (
     stages_document,
 )
 from bayplan.explain.gangs.changes import gang_changes_document
-from bayplan.explain.gangs.kueue_assignment import assignments_document
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView
 from bayplan.explain.gangs.text import closer_text, gang_text
 from bayplan.explain.placement import PodOutcome
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.kueue_v1beta2 import Assignment, Domain, TopologyAssignment, encoded
 
 
 def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome]) -> Document:
-    """What `bayplan place -o json` prints: gangs beside the pods that belong to none."""
+    """What `bayplan place -o json` prints: gangs, and pods outside gangs."""
     return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
 
 
@@ -46,7 +50,7 @@ def gang_explanation(outcome: GangOutcome) -> Document:
 
 
 def gang_document(outcome: GangOutcome) -> Document:
-    """One gang. `seats` is empty for one that has no place; `shapes` then say what became of the nodes."""
+    """One gang. Without a place, `seats` is empty, and `shapes` say why nodes were rejected."""
     decision, distances = outcome.decision, outcome.distances
     seats = sorted(outcome.seats, key=lambda seat: seat.rank)
     return {
@@ -126,7 +130,7 @@ def _shape_document(shape: ShapeView) -> Document:
 
 
 def rooms_document(rooms: Sequence[LevelRoom]) -> list[Document]:
-    """Per level: how many domains there are, how many hold all pods, and which holds the most."""
+    """Per level: the number of domains, how many hold all pods, and which holds the most."""
     return [
         {
             "level": room.level,
@@ -137,3 +141,30 @@ def rooms_document(rooms: Sequence[LevelRoom]) -> list[Document]:
         }
         for room in rooms
     ]
+
+
+# -- Kueue's TopologyAssignment ---------------------------------------------------------------------------------------
+
+
+# Kueue's name for the only pod set of a job.
+ONLY_POD_SET = "main"
+
+
+def assignments_document(seats: Iterable[Seat]) -> list[dict[str, Any]]:
+    """Each group's pod set and its assignment; empty if no pod has a seat."""
+    by_group: dict[str, Counter[str]] = {}
+    for seat in seats:
+        by_group.setdefault(seat.group or ONLY_POD_SET, Counter())[seat.node] += 1
+    return [
+        {"podSet": group, "topologyAssignment": _document(encoded(_assignment(hosts)))}
+        for group, hosts in by_group.items()
+    ]
+
+
+def _document(assignment: TopologyAssignment) -> dict[str, Any]:
+    """The document as read from JSON, with lists, so that a reread snapshot is equal."""
+    return msgspec.json.decode(msgspec.json.encode(assignment), type=dict[str, Any])
+
+
+def _assignment(hosts: Counter[str]) -> Assignment:
+    return Assignment((HOSTNAME,), tuple(Domain((host,), hosts[host]) for host in sorted(hosts)))

@@ -1,8 +1,8 @@
-"""Everything there is to say about one gang that was placed, or was not.
+"""Everything to report about one gang, placed or not.
 
-`cli/shared/gangs.py` gathers it: the decision, the zones that its pods were given, and for each shape of pods the room at every level before
-and after, and what became of the nodes. `explain/gangs/text.py` writes it for people, `explain/gangs/document.py` for programs, `explain/topology/svg.py`
-draws it.
+`cli/shared/gangs.py` collects it: the decision, the zones of its pods, and for each shape of pods the room at every
+level before and after. `text.py` writes it for people, `document.py` for programs, and `explain/topology/svg.py` draws
+it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bayplan.cluster.topology.tree import Distances, Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.explain.topology.levels import ranks_text
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import GangDecision, LevelRoom, Seat
 from bayplan.gangs.remedies import GangRemedy
@@ -28,10 +29,10 @@ IN_THE_TREE = "in the tree"
 
 @dataclass(frozen=True, slots=True)
 class ShapeView:
-    """Equal pods of a gang: how many, one of them, what they ask for, and per level the room for such pods.
+    """Equal pods of a gang: their number, one of them, their request, and the room for such pods per level.
 
-    `after` is empty if nothing was taken. `slots` are by position in the tree, as they are now. `causes` and `stages` say which filter took how
-    many nodes.
+    `after` is empty if nothing was placed. `slots` are by position in the tree. `causes` and `stages` say which filter
+    rejected how many nodes.
     """
 
     pods: int
@@ -47,11 +48,11 @@ class ShapeView:
 
 @dataclass(frozen=True)
 class GangOutcome:
-    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of pods that were seated.
+    """One gang. `nodes` are all nodes of the cluster; `zones` are the NUMA zones of seated pods.
 
-    `distances` are those among all members, seated or running; `running` are the places of members with a node, and `closeness` tells whether a running
-    gang could be closer. `waited` is how many seconds it has waited, None if unknown. `remedies` are changes that would help a gang without a place.
-    `owner` is the workload that the gang was made from, if its name differs.
+    `distances` are those among all members, seated or running. `running` are the places of members with a node, and
+    `closeness` tells whether a running gang could be closer. `waited` is in seconds, None if unknown. `remedies` are
+    changes that would help a gang without a place. `owner` is the workload of the gang, if its name differs.
     """
 
     decision: GangDecision
@@ -81,17 +82,17 @@ class GangOutcome:
 
     @property
     def runs(self) -> bool:
-        """True if every member has a node, and all stand as the gang asks for."""
+        """True if every member has a node, and all are placed as the gang requests."""
         return bool(self.running) and not self.shapes
 
     @property
     def title(self) -> str:
-        """What to call the gang: by the workload that the user wrote, else by its own name."""
+        """The title of the gang: the user's workload, else its own name."""
         return self.owner or self.name
 
     @property
     def waiting_seconds(self) -> int | None:
-        """How many whole seconds the gang has waited; None if unknown, or if no pod waits."""
+        """Whole seconds that the gang has waited; None if unknown, or if no pod waits."""
         return None if self.waited is None else int(self.waited)
 
     @property
@@ -103,7 +104,7 @@ class GangOutcome:
 def stages_in_tree(
     tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
 ) -> tuple[tuple[CauseCount, ...], tuple[Stage, ...]]:
-    """Which filter took which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
+    """Which filter rejected which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
     inside = {path[-1] for path in tree.paths[tree.node_level]}
     causes = tuple(
         CauseCount(cause.plugin, cause.cause, kept, cause.reason, cause.details)
@@ -118,7 +119,7 @@ def stages_in_tree(
 
 
 def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Nodes outside a tree by the label they lack, or whatever else `Tree.outside` says, most first."""
+    """Nodes outside a tree by the missing label, or another reason of `Tree.outside`, most first."""
     lacking: dict[str, list[str]] = {}
     for node, label in outside.items():
         lacking.setdefault(label, []).append(node)
@@ -146,3 +147,33 @@ def seat_rows(seats: Sequence[Seat]) -> list[SeatRow]:
         SeatRow(domain, group, segment, tuple(seat.rank for seat in own), tuple(seat.node for seat in own))
         for (domain, group, segment), own in found.items()
     ]
+
+
+# -- parties in pictures ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Pods of one group and segment, with the ranks on each node; nameless if the gang has neither."""
+
+    name: str
+    ranks: Mapping[str, tuple[int, ...]]
+
+    def words(self, ranks: Sequence[int]) -> str:
+        """Some of its ranks: `ranks 4-7 · workers, segment 1`."""
+        numbers = f"rank{'s' if len(ranks) > 1 else ''} {ranks_text(ranks)}"
+        return f"{numbers} · {self.name}" if self.name else numbers
+
+
+def parties_of(seats: Sequence[Seat]) -> tuple[Party, ...]:
+    """The parties of a gang, in the order of their first rank."""
+    found: dict[tuple[str, int | None], dict[str, list[int]]] = {}
+    for seat in sorted(seats, key=lambda each: each.rank):
+        found.setdefault((seat.group, seat.segment), {}).setdefault(seat.node, []).append(seat.rank)
+    return tuple(
+        Party(
+            ", ".join([*([group] if group else []), *([] if segment is None else [f"segment {segment}"])]),
+            {node: tuple(ranks) for node, ranks in by_node.items()},
+        )
+        for (group, segment), by_node in found.items()
+    )

@@ -1,4 +1,4 @@
-"""A gang as text: the first line is the answer, then who sits where and how much room is left, or what kept it out.
+"""A gang as text: the first line is the answer, then the seats and the room that is left, or why it has no place.
 
     ml/pretrain fits: block b2, 2 racks, 8 nodes (optimal)
 
@@ -6,7 +6,7 @@
       b2/r1     8  0-7    b2-r1-n[1-4]
       b2/r3     8  8-15   b2-r3-n[1-4]
 
-Comes from `explain/gangs/outcome.py` and goes to a terminal; nothing here looks at the cluster.
+The data comes from `outcome.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, listing
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
-from bayplan.explain.numa.zones import zone_column
+from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
@@ -38,7 +38,7 @@ LEAD = "rests on  "
 
 
 def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide: bool = False) -> str:
-    """What `bayplan place` prints for gangs, and for pods that belong to none."""
+    """What `bayplan place` prints for gangs, and for pods outside gangs."""
     if len(gangs) == 1 and not pods:
         return gang_text(gangs[0], wide=wide)
     fit = sum(gang.good for gang in gangs)
@@ -51,7 +51,7 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide
 
 
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
-    """One gang. `status` says how it stands: `is Pending for 4m`."""
+    """One gang; `status` is its state: `is Pending for 4m`."""
     if outcome.runs:
         return visible_lines(_running_lines(outcome, wide=wide))
     if outcome.decision.problem:
@@ -73,7 +73,7 @@ def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
 
 
 def standing_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
-    """Where running pods are, how far they are apart, and whether they could be closer."""
+    """Where running pods are, their distances, and whether they could be closer."""
     told = [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
     told += [("closer?   ", closer_text(outcome.closeness, outcome.levels))] if outcome.closeness else []
     table_lines = _every_seat(outcome, outcome.running) if wide else _seat_lines(outcome, outcome.running)
@@ -120,7 +120,7 @@ def _running_count(outcome: GangOutcome, others: int) -> str:
 
 
 def refusal_sentence(outcome: GangOutcome) -> str:
-    """Why a gang goes nowhere, with short names of levels."""
+    """Why a gang has no place, with short names of levels."""
     return in_short(outcome.decision.bound, outcome.levels)
 
 
@@ -131,17 +131,18 @@ def _refused_line(outcome: GangOutcome, status: str) -> str:
         return f"{outcome.title} {f'{status}: ' if status else ''}{refusal_sentence(outcome)}."
     if outcome.running:
         pods = sum(shape.pods for shape in outcome.shapes)
-        fit = "may or may not fit" if unsure else "does not fit" if pods == 1 else "do not fit"
+        fit = "might not fit" if unsure else "does not fit" if pods == 1 else "do not fit"
         lead = f"{outcome.title}{f' {status}' if status else ''}: {_running_count(outcome, pods)}"
         return f"{lead}, the other {pods} {fit}: {refusal_sentence(outcome)}."
-    return f"{outcome.title} {status or ('may or may not fit' if unsure else 'does not fit')}: {refusal_sentence(outcome)}."
+    status = status or ("might not fit" if unsure else "does not fit")
+    return f"{outcome.title} {status}: {refusal_sentence(outcome)}."
 
 
-# -- who sits where --------------------------------------------------------------------------------------------------------
+# -- seats -------------------------------------------------------------------------------------------------------
 
 
 def _seat_lines(outcome: GangOutcome, seats: Sequence[Seat]) -> list[str]:
-    """A line for each rack (the lowest level), group and segment; columns that say nothing are left out."""
+    """A line for each rack (the lowest level), group and segment, without empty columns."""
     rows = seat_rows(seats)
     domain = short_levels(outcome.levels)[-2] if outcome.levels else ""
     header = [domain, "group", "segment", "pods", "ranks", "nodes"]
@@ -178,7 +179,7 @@ def _every_seat(outcome: GangOutcome, seats: Sequence[Seat]) -> list[str]:
 
 
 def _table(header: list[str], rows: list[list[str]], numbers: Sequence[str]) -> list[str]:
-    """A table without the columns in which no row says anything."""
+    """A table without empty columns."""
     kept = [column for column in range(len(header)) if any(row[column] for row in rows)]
     return table(
         [header[column] for column in kept],
@@ -188,7 +189,7 @@ def _table(header: list[str], rows: list[list[str]], numbers: Sequence[str]) -> 
     )
 
 
-# -- room ------------------------------------------------------------------------------------------------------------------
+# -- room --------------------------------------------------------------------------------------------------------
 
 
 def _room_lines(outcome: GangOutcome) -> list[str]:
@@ -221,7 +222,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
 
 
 def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
-    """What there is to say, each behind its lead."""
+    """Remarks, each after its lead."""
     return [
         line
         for lead, words in told
@@ -230,7 +231,7 @@ def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _running_text(outcome: GangOutcome) -> str:
-    """`rank 0 on b1-r1-n1`, `ranks 0-3 on b1-r1-n[1-2]`: the members that have nodes already."""
+    """`rank 0 on b1-r1-n1`, `ranks 0-3 on b1-r1-n[1-2]`: the members with nodes."""
     nodes = hostlist([seat.node for seat in outcome.running], LONGEST_HOSTLIST)
     ranks = [seat.rank for seat in outcome.running if seat.rank >= 0]
     if len(ranks) < len(outcome.running):
@@ -239,7 +240,7 @@ def _running_text(outcome: GangOutcome) -> str:
 
 
 def parallelism_texts(outcome: GangOutcome) -> list[str]:
-    """`tensor: 8 of 8 groups of 4 pods on one node`, for each kind of parallel groups; the narrower level first."""
+    """`tensor: 8 of 8 groups of 4 pods on one node`, for each kind of parallel groups; narrow levels first."""
     levels = short_levels(outcome.levels)
     paths = [seat.path for seat in sorted(outcome.seats, key=lambda seat: seat.rank)]
     told = []
@@ -260,7 +261,7 @@ def distance_text(distances: Distances) -> str:
     return f"at most {distances.largest} between two pods, {distances.mean:.3g} on average"
 
 
-# -- what kept it out --------------------------------------------------------------------------------------------------------
+# -- refusal -----------------------------------------------------------------------------------------------------
 
 
 def _why_lines(outcome: GangOutcome) -> list[str]:
@@ -284,7 +285,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
 
 
 def room_table(levels: Sequence[str], shape: ShapeView) -> list[str]:
-    """Per level how many domains hold all pods of a shape, and the most that one holds."""
+    """Per level, the number of domains that hold all pods of a shape, and the most that one holds."""
     rows = [
         (short, str(room.domains), str(room.holding_all), str(room.most), best_in(room))
         for short, room in zip(short_levels(levels), shape.before, strict=True)

@@ -1,8 +1,8 @@
-"""A node's NUMA zones as a picture is drawn from them: packages, zones, what is free, who is where.
+"""A node's NUMA zones for pictures: packages, zones, free amounts, pods.
 
-In comes a row of the cluster state, out goes a `NumaMap` without any layout; `explain/numa/text.py` and `explain/numa/svg.py` draw it, and
-`numa_document` writes it down for programs. Pods stand in the zones that the node reports for them, else in those of their annotation
-(`cluster/reports/pod_zones.py`), or in those they were just given.
+A row of the cluster state comes in; a `NumaMap` without layout goes out. `text.py` and `svg.py` draw it, and
+`numa_document` is for programs. Pods are in the zones that the node reports, else in those of their annotation
+(`cluster/reports/pod_zones.py`), or in those just assigned.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from bayplan.engine.numa.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
-from bayplan.explain.numa.packages import packages_of
-from bayplan.explain.numa.zones import zone_numbers
+from bayplan.explain.numa.labels import zone_numbers
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneResource:
-    """One resource in one zone: what is left of what pods may use, out of what the hardware has."""
+    """One resource in one zone: what is free, what pods can use, and what the hardware has."""
 
     name: str
     free: int
@@ -35,15 +34,15 @@ class ZoneResource:
 
     @property
     def is_device(self) -> bool:
-        """True for things that are counted one by one: network cards, GPUs."""
+        """True for resources counted one by one: network cards, GPUs."""
         return self.name != CPU and not is_memory(self.name) and self.name not in HOST_RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
 class PodInZone:
-    """Containers of a pod that hold something in a zone, or in several. `new` if the pod was placed just now.
+    """Containers of a pod that use one or several zones; `new` if the pod was just placed.
 
-    `whole` is False where other containers of the pod stand elsewhere.
+    `whole` is False if other containers of the pod are elsewhere.
     """
 
     key: str
@@ -55,7 +54,7 @@ class PodInZone:
 
     @property
     def title(self) -> str:
-        """The pod's name, with what makes this part of it special."""
+        """The pod's name, and what distinguishes this part."""
         parts = "" if self.whole else f" ({', '.join(self.containers)})"
         return f"{self.key}{parts}" + (f" (zones {zone_numbers(self.zones)})" if len(self.zones) > 1 else "")
 
@@ -80,7 +79,7 @@ class PackageView:
 
 @dataclass(frozen=True, slots=True)
 class PodOutside:
-    """A pod on the node that stands in no zone of the map."""
+    """A pod on the node without a zone on the map."""
 
     key: str
     amounts: Mapping[str, int]
@@ -107,9 +106,9 @@ class NumaMap:
         return [zone for package in self.packages for zone in package.zones]
 
     def distance_row(self, zone: ZoneView) -> str:
-        """`10 12 | 32 32`: distances in order of zone id, a bar between packages if their zones follow one another.
+        """`10 12 | 32 32`: distances by zone id, with a bar between packages whose zones are consecutive.
 
-        A distance that the node does not report is a question mark.
+        An unreported distance is a question mark.
         """
         if all(distance == UNKNOWN_DISTANCE for distance in zone.distances):
             return "not reported"
@@ -133,7 +132,7 @@ def numa_map(
 ) -> NumaMap | None:
     """The map of one node; None if it reports no usable zones.
 
-    `parents` names the package of zones that say so; `placed` holds the zones of pods that were placed just now.
+    `parents` has the package of zones that name one; `placed` has the zones of pods that were just placed.
     """
     report = state.reports[row]
     if report is None or not report.zones or state.columns.topology[row] != TOPOLOGY_USABLE:
@@ -244,7 +243,7 @@ def _resources(state: ClusterState, row: int, report: TopologyReport, position: 
 
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:
-    """A pod's containers grouped by their zones; init containers are gone by the time of display."""
+    """A pod's containers by their zones, without init containers."""
     grouped: dict[tuple[int, ...], list[ContainerRequest]] = {}
     for container in request.containers:
         place = zones.get(container.name)
@@ -272,3 +271,37 @@ def _remarks(state: ClusterState, row: int) -> tuple[str, ...]:
     taints = state.taint_sets[state.columns.taint_set[row]]
     remarks += [f"taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints]
     return tuple(remarks)
+
+
+# -- packages ---------------------------------------------------------------------------------------------------------
+
+
+Packages = list[tuple[str, list[int]]]
+
+
+def packages_of(distances: Mapping[int, Mapping[int, int]], parents: Mapping[int, str]) -> Packages:
+    """Packages with a name and their zones; one nameless package if they are unknown."""
+    zones = sorted(distances)
+    if zones and all(zone in parents for zone in zones):
+        by_parent: dict[str, list[int]] = {}
+        for zone in zones:
+            by_parent.setdefault(parents[zone], []).append(zone)
+        return list(by_parent.items())
+    clusters = _clusters(zones, distances)
+    if len(clusters) in (1, len(zones)):
+        return [("", zones)]
+    return [(f"package {number}", members) for number, members in enumerate(clusters)]
+
+
+def _clusters(zones: list[int], distances: Mapping[int, Mapping[int, int]]) -> list[list[int]]:
+    """Zones connected by less than the largest distance, in ascending order."""
+    others = [distances[zone][other] for zone in zones for other in zones if other != zone]
+    if not others or UNKNOWN_DISTANCE in others:
+        return [zones]
+    farthest = max(others)
+    clusters: list[list[int]] = []
+    for zone in zones:
+        near = [cluster for cluster in clusters if any(distances[zone][other] < farthest for other in cluster)]
+        joined = sorted([zone, *(member for cluster in near for member in cluster)])
+        clusters = [cluster for cluster in clusters if cluster not in near] + [joined]
+    return sorted(clusters)

@@ -1,7 +1,7 @@
-"""A NUMA map as one self-contained SVG: packages, zones in them, bars, device squares, pods, distances.
+"""A NUMA map as one self-contained SVG: packages, zones, bars, device squares, pods, distances.
 
-In comes a `NumaMap`, out goes text that a browser, a README or a ticket shows as it is: no script, no style sheet. Every bar has its numbers beside it, and
-devices in use are hollow, so the picture also works without colours. It is narrow enough for two of them side by side in a page, at full size.
+There is no script and no style sheet. Every bar has its numbers beside it, and devices in use are hollow, so the
+picture also works without colours. Two pictures fit side by side on a page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bayplan.explain.theme import LIGHT, Theme
 MARGIN, GAP, PADDING = 16, 12, 12
 ZONE_WIDTH = 284
 INNER = ZONE_WIDTH - 2 * PADDING
-# One line for each resource: its label, a bar or squares, and the numbers at the right edge.
+# One line per resource: label, bar or squares, and the numbers at the right edge.
 BAR_GAP, NARROWEST_BAR, BAR_HEIGHT, RESOURCE_LINE = 8, 48, 8, 19
 SQUARE_GAP, SMALLEST_SQUARE, LARGEST_SQUARE = 2, 5, 10
 POD_TITLE, POD_LINE, POD_FOOT, POD_GAP, POD_PADDING = 17, 14, 5, 5, 8
@@ -31,7 +31,7 @@ def numa_svg(drawn: NumaMap, theme: Theme = LIGHT) -> str:
 
 
 class _Picture:
-    """Draws from top to bottom; each part is told where to begin and says where it ended."""
+    """Draws from top to bottom; each method takes its start and returns its end."""
 
     def __init__(self, drawn: NumaMap, theme: Theme) -> None:
         self.drawn = drawn
@@ -43,7 +43,7 @@ class _Picture:
             (width_of(_numbers(resource), SMALL, bold=not resource.free) for resource in resources), default=0
         )
         label = max((width_of(text, bold=True) for text in self.labels.values()), default=0)
-        # Bars begin and end at the same place in all zones; a label that leaves too little for them is cut.
+        # Bars are aligned in all zones; a label that leaves too little room is cut.
         self.bar_at = min(label + BAR_GAP, INNER - numbers - BAR_GAP - NARROWEST_BAR)
         self.bar = INNER - numbers - BAR_GAP - self.bar_at
         self.width = 2 * MARGIN + 2 * (ZONE_WIDTH + PADDING) + GAP + (2 * PADDING if len(drawn.packages) > 1 else 0)
@@ -63,7 +63,7 @@ class _Picture:
         return self.canvas.document(f"NUMA map of node {self.drawn.node}", self.width, y + MARGIN - 4)
 
     def _lines(self, items: Sequence[str], x: float, y: float, fill: str = "") -> float:
-        """Items in as many lines as they need; returns where the last line ends."""
+        """Items on as many lines as they need; returns the end of the last line."""
         for line in listed(items, self.width - x - MARGIN):
             self.canvas.text(x, y + FONT_SIZE, line, fill=fill)
             y += LINE_HEIGHT
@@ -95,7 +95,7 @@ class _Picture:
         return y + height + GAP
 
     def _single_frame(self, package: PackageView, y: float) -> float:
-        """Zones two by two in one frame: which of them share a package is not known, or there is only one."""
+        """Zones two by two in one frame: there is only one package, or packages are unknown."""
         pairs = [package.zones[start : start + 2] for start in range(0, len(package.zones), 2)]
         heights = [max(self._zone_height(zone) for zone in pair) for pair in pairs]
         caption = CAPTION if package.name else PADDING
@@ -149,7 +149,7 @@ class _Picture:
             canvas.box((left, top), (length, BAR_HEIGHT), theme.good, radius=2)
 
     def _square(self, corner: tuple[float, float], size: float, *, free: bool) -> None:
-        """A device: filled while it is free, hollow in use."""
+        """A device: filled if free, hollow if in use."""
         theme = self.theme
         fill, line = (theme.good, theme.good) if free else (theme.paper, theme.frame)
         inside = (corner[0] + 0.5, corner[1] + 0.5)

@@ -1,4 +1,4 @@
-"""A NUMA map in characters: boxes in boxes, a bar for every resource, numbers beside every bar.
+"""A NUMA map in characters: nested boxes, a bar for every resource, numbers beside every bar.
 
     telco-1: 2 NUMA zones, policy single-numa-node, scope pod
     ┌ NUMA 0 ─────────────────────────────────────┐
@@ -25,7 +25,7 @@ SHORTEST_BAR = 6
 
 @dataclass(frozen=True, slots=True)
 class _BarColumns:
-    """The labels, and how wide label, bar and numbers are: the same in all boxes, so that bars can be compared."""
+    """Labels, and the widths of label, bar and numbers: the same in all boxes, so that bars are comparable."""
 
     labels: Mapping[str, str]
     label: int
@@ -72,7 +72,7 @@ def _header(drawn: NumaMap) -> Iterator[StyledLine]:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A zone's lines between its edges: what it has and who is there, and the distances that stay at the bottom."""
+    """A zone's lines between its edges: resources and pods, with distances at the bottom."""
 
     title: str
     style: str
@@ -124,7 +124,7 @@ def _resource_line(resource: ZoneResource, columns: _BarColumns) -> StyledLine:
         free, used = "■" * resource.free, "□" * (resource.total - resource.free)
     else:
         filled = round(bar * resource.free / resource.total) if resource.total else 0
-        # Something free is never drawn as nothing, and something used never as all free.
+        # Free amounts are never drawn as nothing, and used ones never as all free.
         filled = max(filled, 1) if resource.free else 0
         filled = min(filled, bar - 1) if resource.free < resource.total else filled
         free, used = "█" * filled, "░" * (bar - filled)

@@ -1,6 +1,7 @@
-"""Everything that waits or was refused by a kubelet, grouped by cause: `bayplan why -A`.
+"""Waiting pods and pods that kubelets rejected, grouped by cause: `bayplan why -A`.
 
-In come findings, one for each pod (`cli/shared/deciding.py` decides about them in turn), out go groups, the most frequent first, as text and as a document.
+Findings come in, one per pod (`cli/shared/deciding.py`); groups go out, the most frequent first, as text and as a
+document.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ONE_OWNER = "'bayplan why NAMESPACE/NAME' explains a pod, 'bayplan why KIND/NAME
 
 
 class Kind(Enum):
-    """What stands between a pod and its node, as documents name it."""
+    """What keeps a pod from its node, as documents name it."""
 
     UNSCHEDULABLE = "Unschedulable"
     GANG = "Gang"
@@ -37,7 +38,10 @@ ON_THE_WAY = (Kind.FITS, Kind.OTHER_SCHEDULER)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One pod and its cause. `gang` is empty for a pod that stands alone, `node` for one that waits; `owner` is the workload that the gang was made of."""
+    """One pod and its cause. `gang` is empty for a single pod, `node` for a waiting one.
+
+    `owner` is the workload of the gang.
+    """
 
     pod: str
     kind: Kind
@@ -62,14 +66,17 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The causes, the most frequent first; pods that only wait for their turn come last. `namespace` is empty for all of them."""
+    """The causes, the most frequent first; pods that only wait for their turn are last.
+
+    `namespace` is empty for all.
+    """
 
     causes: tuple[Cause, ...]
     namespace: str = ""
 
     @property
     def good(self) -> bool:
-        """True if every pod that waits only waits for its turn, and no kubelet refused one."""
+        """True if waiting pods only wait for their turn, and no kubelet rejected one."""
         return all(each.kind in ON_THE_WAY for each in self.causes)
 
     @property

@@ -1,7 +1,7 @@
-"""A NUMA summary of every node: what is known of it, what is free, the largest aligned pod, fragmentation, refused pods.
+"""A NUMA summary of every node: report, free amounts, largest aligned pod, fragmentation, rejected pods.
 
-In come the cluster's columns and its pods, out goes a `NodeList`; `nodes_text.py` writes the table, `nodes_document` the document. What counts as
-fragmentation is defined in `engine/numa/fragmentation.py`.
+The cluster's columns and pods come in; a `NodeList` goes out. `nodes_text.py` writes the table, `nodes_document` the
+document. `engine/numa/fragmentation.py` defines fragmentation.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ from bayplan.cluster.columns.columns import (
 )
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet.verdict import (
+    EMPTY_POD_SHARED_POOL_ERROR,
+    SMT_ALIGNMENT_ERROR,
+    TOPOLOGY_AFFINITY_ERROR,
+    UNEXPECTED_ADMISSION_ERROR,
+)
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
-from bayplan.explain.overview.refused import refusal_reason
 from bayplan.explain.topology.levels import counted
 from bayplan.kube.wire.core_v1 import Pod
 
-# What is known of a node's zones, by the number in the topology column.
+# What is known about a node's zones, by the number in the topology column.
 REPORTS = {
     NO_TOPOLOGY: "none",
     TOPOLOGY_EXPECTED: "expected",
@@ -47,9 +52,12 @@ FRESH, NONE = REPORTS[TOPOLOGY_USABLE], REPORTS[NO_TOPOLOGY]
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """One node. `largest` are the amounts of the largest aligned pod, in `zone`; None if no zone is known, or if the kubelet aligns nothing.
+    """One node.
 
-    `fragmentation` is by resource, without those of which nothing is free in zones. `refused` counts pods by the kubelet's reason.
+    `largest` are the amounts of the largest aligned pod, in `zone`; None if zones or alignment are missing.
+
+    `fragmentation` is by resource, without those that have nothing free in zones. `refused` counts pods by the
+    kubelet's reason.
     """
 
     node: str
@@ -69,7 +77,7 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """The nodes in the order of the cluster, and the resources that are shown."""
+    """The nodes in the order of the cluster, and the shown resources."""
 
     nodes: tuple[NodeSummary, ...]
     resources: tuple[str, ...]
@@ -163,7 +171,7 @@ def nodes_document(listed: NodeList) -> Document:
 
 
 def _refused(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
-    """By node, how many of its pods that still exist its kubelet refused, by reason."""
+    """By node, the number of existing pods that its kubelet rejected, by reason."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
         reason = refusal_reason(pod)
@@ -174,7 +182,7 @@ def _refused(pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
 
 
 def _freest_zone(state: ClusterState, amounts: Mapping[str, Aligned], rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Per node the position of the zone that has the largest share of its resources free, in the mean; the first one of equals."""
+    """Per node, the position of the zone with the largest mean share of free resources; the first of equals."""
     columns = state.columns
     shares = np.zeros((columns.zone_available.shape[1], len(rows)))
     for name, each in amounts.items():
@@ -182,3 +190,28 @@ def _freest_zone(state: ClusterState, amounts: Mapping[str, Aligned], rows: NDAr
         shares += np.divide(each.by_zone, largest, out=np.zeros_like(each.by_zone), where=largest > 0)
     found: NDArray[np.intp] = shares.argmax(axis=0)
     return found
+
+
+# -- pods that a kubelet rejected -------------------------------------------------------------------------------------
+
+
+REASONS = frozenset(
+    {TOPOLOGY_AFFINITY_ERROR, SMT_ALIGNMENT_ERROR, UNEXPECTED_ADMISSION_ERROR, EMPTY_POD_SHARED_POOL_ERROR}
+    # The general predicates, and other checks of every kubelet.
+    | {"NodeAffinity", "NodePorts", "NodeName", "TaintToleration", "InvalidNodeInfo", "UnexpectedPredicateFailureType"}
+    | {
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "PodFeatureUnsupported",
+        "SysctlForbidden",
+        "AppArmor",
+    }
+)
+OUT_OF = "OutOf"  # OutOfcpu, OutOfmemory, OutOfpods
+
+
+def refusal_reason(pod: Pod) -> str:
+    """The kubelet's reason; empty for admitted pods, even if they failed later."""
+    status = pod.status
+    reason = status.reason or "" if status is not None and status.phase == "Failed" else ""
+    return reason if reason in REASONS or reason.startswith(OUT_OF) else ""

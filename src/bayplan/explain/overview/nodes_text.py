@@ -22,7 +22,7 @@ NOTHING = "-"
 
 
 def nodes_text(listed: NodeList, *, wide: bool = False) -> str:
-    """The table; `wide` adds what there is of each resource in all, the reasons of refusals and the zone of the largest aligned pod."""
+    """The table; `wide` adds totals, reasons of rejections, and the zone of the largest aligned pod."""
     labels = short_labels(listed.resources)
     domain = common_domain(node.node for node in listed.nodes)
     free = [f"{labels[name]} free" for name in listed.resources]

@@ -1,7 +1,7 @@
-"""Many node names in few characters, the way Slurm writes them: `b3-r07-n[02-07,11]`.
+"""Many node names in few characters, as Slurm writes them: `b3-r07-n[02-07,11]`.
 
-Names that differ only in their last number share one bracket; runs of numbers become ranges. Long lists are cut at a word
-and end with the count of what was left out, so that a line of text stays a line.
+Names that differ only in their last number share one bracket; consecutive numbers become ranges. Long lists are cut and
+end with the number of omitted names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compressed(names: Iterable[str]) -> list[str]:
 
 
 def hostlist(names: Iterable[str], longest: int = 60) -> str:
-    """The names as one text of about `longest` characters; what does not fit is counted."""
+    """The names as one text of about `longest` characters; the rest is counted."""
     every = sorted(set(names), key=_by_number)
     domain = common_domain(every)
     if domain:
@@ -48,13 +48,13 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
         hosts = [name.removesuffix(domain) for name in every]
         in_full = hostlist(hosts, longest - len(domain) - len(" ()"))
         if in_full.endswith(" more"):
-            # Where names are left out anyway, more of them are worth more than the domain.
+            # If names are omitted anyway, more of them are worth more than the domain.
             return f"{hostlist(hosts, longest - len(' (…)'))} (…)"
         return f"{in_full} ({domain})" if ", " in in_full else f"{in_full}{domain}"
     text = ", ".join(compressed(every))
     if len(text) <= longest:
         return text
-    # Cut by names rather than by groups: one group alone may be too long.
+    # Cut by name, not by group: one group alone can be too long.
     shown = len(every)
     while shown > 1 and len(", ".join(compressed(every[:shown]))) > longest:
         shown = shown * 3 // 4
@@ -64,10 +64,9 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
 
 
 def common_domain(names: Iterable[str]) -> str:
-    """What all names have after their host part, with its dot: `.example.internal`; empty if they differ, or if there is only one.
+    """The common part of all names after their host part: `.example.internal`; empty if there is none.
 
-    >>> common_domain(["worker-1.eu.example.internal", "worker-2.eu.example.internal"])
-    '.eu.example.internal'
+    >>> common_domain(["worker-1.eu.example.internal", "worker-2.eu.example.internal"]) '.eu.example.internal'
     """
     domains = set()
     number = 0
@@ -80,7 +79,7 @@ def common_domain(names: Iterable[str]) -> str:
 
 
 def domain_lines(domain: str) -> list[str]:
-    """What was left out of every name, said once."""
+    """The omitted common domain, said once."""
     return [f"  (node names end in {domain})"] if domain else []
 
 

@@ -1,6 +1,6 @@
-"""Levels and domains in few words: `rack` for example.com/rack, `block b2, 4 racks, 8 nodes` for where pods are.
+"""Levels and domains in few words: `rack` for example.com/rack, `block b2, 4 racks, 8 nodes` for a place.
 
-In come labels and paths of a tree, out goes text for tables and first lines. Documents keep the labels as they are.
+For tables and first lines. Documents keep the full labels.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def domain_name(level: str, value: str) -> str:
-    """`block b2`; only the value where it says itself what it is, as in `block-2`."""
+    """`block b2`; only the value if it contains the level, as in `block-2`."""
     return value if value.lower().startswith(level.lower()) else f"{level} {value}"
 
 
 def place_phrase(levels: Sequence[str], paths: Sequence[Path]) -> str:
-    """Where nodes are, given their paths: what they share by name, the rest by number."""
+    """A place, given the paths of nodes: shared domains by name, the rest by number."""
     words = []
     for depth, level in enumerate(short_levels(levels), start=1):
         domains = {path[:depth] for path in paths}

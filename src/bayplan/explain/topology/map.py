@@ -1,8 +1,8 @@
-"""A topology as text and pictures are made from it: domains inside domains, what is free in each, how many pods of a shape fit.
+"""A topology for text and pictures: nested domains, free amounts, and how many pods of a shape fit.
 
-In come a tree and the cluster's columns, out goes a `TopologyMap` without any layout; `explain/topology/text.py` and `explain/topology/svg.py` draw it,
-and `topology_document` writes it down for programs. Free is what nodes have beside the pods on them; how many pods *fit* is what
-the kubelets would admit, filters included. Below a node are its NUMA zones, where a report names them.
+A tree and the cluster's columns come in; a `TopologyMap` without layout goes out. `text.py` and `svg.py` draw it, and
+`topology_document` is for programs. Free is what nodes have beside their pods; pods *fit* if kubelets would admit them,
+filters included. Below a node are its reported NUMA zones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragment
 from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gangs.document import rooms_document
-from bayplan.explain.gangs.parties import Party
+from bayplan.explain.gangs.outcome import Party
 from bayplan.explain.topology.levels import counted, short_levels
 from bayplan.gangs.model import LevelRoom
 from bayplan.gangs.trees import rooms_of
@@ -33,10 +33,11 @@ from bayplan.kube.topology_levels import HOSTNAME
 
 @dataclass(frozen=True, slots=True)
 class DomainView:
-    """A domain of any level, the NUMA zone being the lowest: `path` from the top, amounts, and the domains inside.
+    """A domain of any level, down to NUMA zones: `path` from the top, amounts, and inner domains.
 
-    `slots` are how many pods of the asked shape fit now, and `slots_if_idle` how many would if nothing ran; None if no shape was asked for, and for
-    a zone, because a pod may take several. `fragmentation` is by resource, as `engine/numa/fragmentation.py` defines it, over the nodes that report zones.
+    `slots` is the number of pods of the requested shape that fit now, `slots_if_idle` the number if nothing ran. Both
+    are None without a shape, and for a zone, because a pod can take several. `fragmentation` is by resource, as in
+    `engine/numa/fragmentation.py`, over nodes that report zones.
     """
 
     path: Path
@@ -51,12 +52,12 @@ class DomainView:
 
 @dataclass(frozen=True)
 class TopologyMap:
-    """Everything to be drawn about a topology. `outside` has what nodes lack to be in it, `lead` the text before that.
+    """Everything to draw about a topology; wide because text, pictures and documents share it.
 
-    The counted shape is one unit of a resource unless another is `named`.
-
-    `asks_for` is what pods of the requested shape want, `rooms` the largest gang of such pods per level. Distances are counted from the node at `origin`.
-    `parties` are a gang's pods, with the gang's own words in `title` and `facts`.
+    `outside` has the labels that nodes outside lack, `lead` the text before that. The counted shape is one unit of a
+    resource unless another is `named`. `asks_for` is the request of the shape, `rooms` the largest gang of such pods
+    per level. Distances are counted from the node at `origin`. `parties` are a gang's pods; `title` and `facts`
+    describe the gang.
     """
 
     name: str
@@ -66,7 +67,7 @@ class TopologyMap:
     resources: tuple[str, ...]
     outside: Mapping[str, str]
     lead: str
-    nobody: str
+    if_empty: str
     zones: int | None = None
     origin: Path = ()
     asks_for: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +85,7 @@ class TopologyMap:
         words += [counted(self.zones, "NUMA zone")] if self.zones is not None else []
         sentence = f"{self.name}: {', '.join(words)}"
         if not self.nodes:
-            sentence = f"{self.name}: {self.nobody}"
+            sentence = f"{self.name}: {self.if_empty}"
         if self.outside:
             sentence += f"; {counted(len(self.outside), 'node')} outside"
         return sentence
@@ -98,7 +99,7 @@ class TopologyMap:
 
     @property
     def slots(self) -> int | None:
-        """How many pods of the asked shape fit in all."""
+        """The number of pods of the requested shape that fit in total."""
         return sum(domain.slots or 0 for domain in self.domains) if self.asks_for else None
 
 
@@ -111,7 +112,7 @@ def topology_map(
     *,
     with_zones: bool = False,
 ) -> TopologyMap:
-    """The map of a tree with these resources; `slots` by position in the tree for pods of one class; `with_zones` goes below the nodes."""
+    """The map of a tree; `slots` by position in the tree for pods of one class; `with_zones` includes NUMA zones."""
     columns = state.columns
     free, total = {}, {}
     for name in resources:
@@ -133,7 +134,7 @@ def topology_map(
         resources=tuple(resources),
         outside=tree.outside,
         lead=tree.lead,
-        nobody="no node carries all of its labels" if tree.by_labels else tree.nobody,
+        if_empty="no node carries all of its labels" if tree.by_labels else tree.nobody,
         zones=sum(map(len, zones)) if with_zones else None,
         asks_for=pod.request.total if pod is not None else {},
         rooms=rooms_of(tree, slots, 1) if slots is not None else (),
@@ -142,12 +143,12 @@ def topology_map(
 
 # The level below the nodes.
 NUMA = "numa"
-# Slots travel with the amounts while sums are made: they add up the same way.
+# Slots add up like amounts, so they share the sums.
 _SLOTS = ""
 
 
 def leading_resource(resources: Sequence[str]) -> str:
-    """What is looked at where one resource must do: the first device, else the first of all."""
+    """The resource to show if only one fits: the first device, else the first of all."""
     devices = [name for name in resources if "/" in name]
     return (devices or list(resources) or [CPU])[0]
 
@@ -199,9 +200,9 @@ def _domain_document(drawn: TopologyMap, domain: DomainView) -> Document:
 
 
 def stranded(drawn: TopologyMap, domain: DomainView) -> tuple[str, float] | None:
-    """The share of a resource's free amount that pods of the asked shape cannot use; None if nothing is free, or no shape was asked for.
+    """The share of a free resource that pods of the shape cannot use; None if nothing is free, or without a shape.
 
-    A domain's pods are those that fit; a NUMA zone's are those that fit into it by the amounts that are shown.
+    A domain counts the pods that fit; a NUMA zone counts those that fit by the shown amounts.
     """
     asked = {name: amount for name, amount in drawn.asks_for.items() if amount and name in drawn.resources}
     name = leading_resource([each for each in drawn.resources if each in asked])
@@ -218,7 +219,7 @@ def _aligned(state: ClusterState, tree: Tree, resources: Sequence[str]) -> dict[
 
 
 def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[DomainView, ...]:
-    """The NUMA zones of a node as its report has them; none if there is no usable one."""
+    """The reported NUMA zones of a node, if usable."""
     columns, report = state.columns, state.reports[row]
     if report is None or columns.topology[row] != TOPOLOGY_USABLE:
         return ()
@@ -239,7 +240,7 @@ def _domains(
     zones: Sequence[tuple[DomainView, ...]],
     aligned: Mapping[str, Aligned],
 ) -> tuple[DomainView, ...]:
-    """All domains, from the nodes upwards; those of a level lie in the order of the tree."""
+    """All domains, from the nodes upwards, in the order of the tree."""
     below: list[DomainView] = []
     firsts_below = np.zeros(0, dtype=np.intp)
     for level in range(tree.node_level, -1, -1):
@@ -272,7 +273,7 @@ def _domains(
 
 
 def _slots_if_idle(state: ClusterState, tree: Tree, pod: PodClass) -> Counts:
-    """How many pods each node would hold by its sums if it were empty."""
+    """The number of pods that each node would hold by its totals if it were empty."""
     columns = state.columns
     asked = {**pod.request.total, PODS: 1}
     times = [

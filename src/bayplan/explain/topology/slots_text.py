@@ -1,10 +1,10 @@
-"""How many gangs of equal pods fit in each domain now: as text and as a document.
+"""How many gangs of equal pods fit in each domain now, as text and as a document.
 
-In comes a `SlotCount` (`cli/slots.py` fills it), whose first line is the answer:
+The first line is the answer:
 
     5 gangs of 8 pods fit, each in one rack
 
-A gang that may spread over a whole domain of a level fits there as often as the domain's slots divided by the gang's size.
+A gang that can spread over a domain fits there as often as the domain's slots divided by the gang's size.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class DomainSlots:
 
 @dataclass(frozen=True)
 class SlotCount:
-    """The answer for gangs of `pods` pods. `level` is the one that it is about; `gangs` counts per level, the node last.
+    """The answer for gangs of `pods` pods at one `level`; `gangs` counts per level, the node last.
 
-    With `in_zone` each gang is in one NUMA zone, and only slots in such units are counted.
+    With `in_zone` each gang is in one NUMA zone, and only slots in such units count.
     """
 
     topology: str
@@ -72,7 +72,8 @@ class SlotCount:
         levels = short_levels(self.levels)
         where = "in one NUMA zone" if self.in_zone else in_one(levels[self.level])
         if self.fit:
-            return f"{count(self.fit, 'gang')} of {count(self.pods, 'pod')} {'fits' if self.fit == 1 else 'fit'}, each {where}"
+            verb = "fits" if self.fit == 1 else "fit"
+            return f"{count(self.fit, 'gang')} of {count(self.pods, 'pod')} {verb}, each {where}"
         if self.in_zone:
             return f"no gang of {count(self.pods, 'pod')} fits in one NUMA zone"
         room = self.rooms[self.level]
@@ -94,7 +95,7 @@ def slot_count_of(tree: Tree, counts: Counts, pods: int, level: int) -> tuple[tu
 
 
 def slots_text(counted_slots: SlotCount) -> str:
-    """The answer, every level, and the domains of the level that was asked about."""
+    """The answer, every level, and the domains of the requested level."""
     levels = short_levels(counted_slots.levels)
     asked = f"{listing(counted_slots.request.total) or 'nothing'}  ({counted_slots.described})"
     in_all = counted(counted_slots.slots, "slot")
@@ -112,7 +113,7 @@ def slots_text(counted_slots: SlotCount) -> str:
 
 
 def _domain_lines(domains: Sequence[DomainSlots], level: str) -> list[str]:
-    """The domains with room first, then how many have none or too little."""
+    """The domains with room first, then the number of those with none or too little."""
     shown = sorted((domain for domain in domains if domain.slots), key=lambda domain: -domain.slots)[:MOST_LINES]
     order = {domain.path: number for number, domain in enumerate(domains)}
     rows = [

@@ -1,8 +1,8 @@
-"""A topology as one self-contained SVG: blocks, racks in them, a cell for every node with a number in it; a gang's nodes in strong colours.
+"""A topology as one self-contained SVG: blocks, racks, a numbered cell for every node; a gang in strong colours.
 
-In comes a `TopologyMap`, out goes text that a browser or a ticket shows as it is. The two lowest levels are boxes in boxes; blocks of the same wider
-domain stand under its name. A number says what its colour says, and a rack lists the ranks of a gang's pods in it, so the picture works without colours; pointing at a cell
-tells the node's name. Every title has the room that it needs (`_Sizes`), nothing is written over something else. About a thousand nodes fit on a page.
+The two lowest levels are nested boxes; blocks of one wider domain are under its name. Numbers repeat what colours show,
+and a rack lists the ranks of a gang's pods, so the picture works without colours. Hovering over a cell shows the node's
+name. Every title has its room (`_Sizes`). About a thousand nodes fit on a page.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def topology_svg(drawn: TopologyMap, theme: Theme = LIGHT) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A domain of the second lowest level with the racks in it; without a name if the topology has one level only."""
+    """A domain of the second lowest level with its racks; nameless if the topology has one level."""
 
     around: Path
     name: str
@@ -54,14 +54,14 @@ class _Block:
 
 
 class _Words:
-    """What is said about domains: names, numbers, and whose pods are there."""
+    """Names, numbers and parties of domains."""
 
     def __init__(self, drawn: TopologyMap) -> None:
         self.drawn = drawn
         self.labels = short_labels([*drawn.resources, *drawn.asks_for])
-        # The resource that cells show where no shape was asked for.
+        # The resource in cells without a requested shape.
         self.resource = leading_resource(drawn.resources)
-        # Of the gang's pods on a node: the numbers of their parties, and their ranks.
+        # The gang's pods on a node: the numbers of their parties, and their ranks.
         self._on_node: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         for number, party in enumerate(drawn.parties):
             for node, ranks in party.ranks.items():
@@ -72,7 +72,7 @@ class _Words:
         return domain_name(short_levels(levels)[-2], rack.path[-1]) if levels else "all nodes"
 
     def figure(self, domain: DomainView) -> tuple[int, int]:
-        """What a cell shows, and the most that it could be."""
+        """What a cell shows, and its maximum."""
         if domain.slots is not None:
             return domain.slots, domain.slots_if_idle or 0
         unit = 1000 if self.resource == CPU else GIB if counted_in_bytes(self.resource) else 1
@@ -96,7 +96,7 @@ class _Words:
         return sum(len(ranks) for _, ranks in self._on_node.get(node, ()))
 
     def parties_on(self, nodes: Sequence[str]) -> list[tuple[int, str]]:
-        """The numbers of the parties on some nodes, and which of their ranks are there."""
+        """The numbers of the parties on some nodes, and their ranks there."""
         found: dict[int, list[int]] = {}
         for node in nodes:
             for number, ranks in self._on_node.get(node, ()):
@@ -104,7 +104,7 @@ class _Words:
         return [(number, self.drawn.parties[number].words(found[number])) for number in sorted(found)]
 
     def number(self, node: DomainView) -> str:
-        """The number in a cell: pods of the gang, else what is left; a dash where there never was anything."""
+        """The number in a cell: pods of the gang, else what is free; a dash if there never was anything."""
         value, most = self.figure(node)
         pods = self.pods_on(node.path[-1])
         return str(pods) if pods else str(value) if most else "-"
@@ -122,7 +122,7 @@ class _Words:
 
 
 class _Sizes:
-    """How wide racks and blocks are, and how many stand side by side: a grid that the largest one and the longest title set."""
+    """The widths of racks and blocks, and their number per row, set by the largest one and the longest title."""
 
     def __init__(self, words: _Words, blocks: Sequence[_Block]) -> None:
         racks = [rack for block in blocks for rack in block.racks]
@@ -137,7 +137,7 @@ class _Sizes:
         captions += [width_of(ranks, SMALL) + PARTY_TEXT for each in racks for _, ranks in words.parties_on(each.nodes)]
         caption = min(max(captions, default=0), WIDEST_RACK_CAPTION)
         self.rack = max(NARROWEST_RACK, cells + 2 * RACK_PADDING, ceil(caption) + 2 * RACK_PADDING)
-        # A rack that is wide for its caption has more cells side by side, and fewer rows.
+        # A rack that is wide for its caption has more cells per row.
         self.cells_per_row = _balanced(most_nodes, (self.rack - 2 * RACK_PADDING + CELL_GAP) // (self.cell + CELL_GAP))
         named = [
             (width_of(each.name, bold=True), width_of(words.room(each.domain), SMALL)) for each in blocks if each.domain
@@ -146,7 +146,7 @@ class _Sizes:
         most_racks = max((len(block.racks) for block in blocks), default=1)
         self.racks_per_row = _balanced(most_racks, (widest - PADDING) // (self.rack + GAP))
         grid = self.racks_per_row * (self.rack + GAP) - GAP
-        # The room of a block is said beside its name if all blocks have the width for it, else below.
+        # The room of a block is beside its name if all blocks are wide enough, else below.
         self.in_one_line = all(name + room + 12 <= grid for name, room in named)
         longest = max((min(max(pair), WIDEST_BLOCK_CAPTION) for pair in named), default=0)
         self.block = max(grid, ceil(longest)) + 2 * PADDING
@@ -168,7 +168,7 @@ class _Picture:
         self.sizes = _Sizes(self.words, self.blocks)
 
     def drawing(self) -> str:
-        """Title, blocks, legend, and who is outside."""
+        """Title, blocks, legend, and nodes outside."""
         y = self._header()
         for around, group in groupby(self.blocks, key=_around):
             y = self._heading(around, y)
@@ -196,7 +196,7 @@ class _Picture:
         return y - 2
 
     def _heading(self, around: Path, y: float) -> float:
-        """The domains around a group of blocks, and what room the lowest of them has."""
+        """The domains around a group of blocks, and the room of the lowest."""
         if not around:
             return y
         levels = short_levels(self.drawn.levels)
@@ -257,7 +257,7 @@ class _Picture:
         self._rack_parties(parties, x + RACK_PADDING, y + RACK_CAPTION + rows * (self.sizes.cell_height + CELL_GAP))
 
     def _rack_parties(self, parties: Sequence[tuple[int, str]], x: float, y: float) -> None:
-        """Which ranks are in a rack, a line for each party."""
+        """The ranks in a rack, a line per party."""
         room = self.sizes.rack - 2 * RACK_PADDING - PARTY_TEXT
         for number, words in parties[:MOST_PARTIES]:
             colour = self._party(number)
@@ -286,7 +286,7 @@ class _Picture:
         self._zones(node, x, y + CELL_HEIGHT + 1)
 
     def _gang_cell(self, numbers: Sequence[int], x: float, y: float, hint: str) -> None:
-        """A cell with pods of the gang: in the colour of their party, in stripes if there are several."""
+        """A cell with pods of the gang: in the colour of their party, striped for several."""
         stripe, radius = self.sizes.cell / len(numbers), 3 if len(numbers) == 1 else 0
         for place, number in enumerate(numbers):
             self.canvas.box(
@@ -297,7 +297,7 @@ class _Picture:
         return self.theme.parties[number % len(self.theme.parties)]
 
     def _shade(self, value: int, most: int) -> Shade:
-        """The colours of something that has so much left, of so much. Beside a gang they are pale."""
+        """The colours for a free amount; pale beside a gang."""
         if not most:
             return Shade(self.theme.panel, self.theme.dim)
         none, less, more, everything = self.theme.free
@@ -371,6 +371,6 @@ def _in_rows(things: Sequence[_Thing], per_row: int) -> list[Sequence[_Thing]]:
 
 
 def _balanced(number: int, most: int) -> int:
-    """How many to put into a row of at most `most`, so that rows are about equally long."""
+    """The number of items per row, at most `most`, so that rows are about equally long."""
     most = max(1, most)
     return max(1, ceil(number / ceil(max(number, 1) / most)))

@@ -1,12 +1,10 @@
-"""A topology as text: the first line is the answer, then a line for every domain, wide ones first, those inside them indented.
+"""A topology as text: the first line is the answer, then a line for every domain, inner ones indented.
 
-    network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside
+network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside
 
-      domain    nodes  cpu free      gpu free   hosts
-      block b1     32  600 of 3072   80 of 256
-        rack r1     8  100 of 768    20 of 64   b1-r1-n[1-8]
-
-Comes from `explain/topology/map.py` and goes to a terminal.
+  domain    nodes  cpu free      gpu free   hosts
+  block b1     32  600 of 3072   80 of 256
+    rack r1     8  100 of 768    20 of 64   b1-r1-n[1-8]
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ INDENT = "  "
 
 
 def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
-    """The map down to this many levels, 1 being the widest; `wide` lists every host by name."""
+    """The map down to this many levels, 1 for the widest; `wide` lists every host."""
     lines = [drawn.answer]
     if drawn.asks_for and drawn.named:
         lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
@@ -99,7 +97,7 @@ def _title(drawn: TopologyMap, domain: DomainView, domain_of_names: str) -> str:
 
 
 def _amounts(domain: DomainView, name: str) -> str:
-    """`20 of 40`; a NUMA zone may know nothing of a resource."""
+    """`20 of 40`; a NUMA zone may lack a resource."""
     return f"{human(name, domain.free[name])} of {human(name, domain.total[name])}" if name in domain.free else "-"
 
 

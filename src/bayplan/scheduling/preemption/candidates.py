@@ -35,6 +35,8 @@ class EvictionRules:
     gang_of: Callable[[str], RunningGang | None] = _no_gang
     """The running gang of a pod, by its key."""
     must_stay: Callable[[Pod], bool] = lambda _: False
+    is_stuck: Callable[[Pod], bool] = lambda _: False
+    """True of a pod that should have left long ago: it is neither a victim nor counted as leaving."""
 
 
 def priority_of(pod: Pod) -> int:
@@ -47,9 +49,10 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def terminating_on(state: ClusterState, row: int) -> list[str]:
+def terminating_on(state: ClusterState, row: int, rules: EvictionRules) -> list[str]:
     """The pods of a node that are about to leave it."""
-    return [key for key in state.pods_on(row) if (pod := state.bound.get(key)) is not None and is_terminating(pod)]
+    found = ((key, state.bound.get(key)) for key in state.pods_on(row))
+    return [key for key, pod in found if pod is not None and is_terminating(pod) and not rules.is_stuck(pod)]
 
 
 def candidates_on(

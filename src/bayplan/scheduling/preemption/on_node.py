@@ -74,7 +74,7 @@ def victims_on(
 
     `floor` as in `engine.preemption.victims.cost_of`.
     """
-    with without(state, terminating_on(state, row)):
+    with without(state, terminating_on(state, row, rules)):
         filters = preemptor.for_class()
         if _fits(state, row, preemptor, filters, budget):
             return Victims((), NO_COST)

@@ -113,7 +113,7 @@ def plan_preemption(
         state.names[row],
         tuple(sorted(victims.pods, key=lambda each: (-each.priority, each.key))),
         victims.cost,
-        tuple(terminating_on(state, row)),
+        tuple(terminating_on(state, row, rules)),
         proven=victims.proven and complete,
     )
 

@@ -17,8 +17,7 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as, gang_named, key_of
 from bayplan.gangs.ranks.ranks import RANK
-from bayplan.grouping.expecting import GROUPED
-from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group
+from bayplan.grouping.group import GROUPED, GroupingSettings, asks_by_itself, may_have_group
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource

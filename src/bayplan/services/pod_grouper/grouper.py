@@ -19,10 +19,8 @@ from typing import Protocol
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.grouping.expecting import ALONE, GROUPED
-from bayplan.grouping.group import group_for
-from bayplan.grouping.grouping import Grouping
-from bayplan.grouping.questions import Question
+from bayplan.grouping.group import ALONE, GROUPED, group_for
+from bayplan.grouping.grouping import Grouping, Question
 from bayplan.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Pod

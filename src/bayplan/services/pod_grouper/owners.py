@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.client.versions import resources_of

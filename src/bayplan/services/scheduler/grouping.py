@@ -12,7 +12,7 @@ from typing import Any
 
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Unschedulable
-from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod

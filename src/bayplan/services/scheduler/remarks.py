@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from bayplan.cluster.reports.topology_report import ObjectRemark
-from bayplan.dialects.redundant_levels import redundant_levels
+from bayplan.dialects.own.pod_group import redundant_levels
 from bayplan.dialects.registry import AnyPodGroup, remarks_on
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.gangs.checks import Naming, naming_in

@@ -26,8 +26,7 @@ from bayplan.cluster.columns.columns import (
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.sub_queues import UnitState
-from bayplan.grouping.expecting import asks_for_group, awaits_look
-from bayplan.grouping.group import GroupingSettings
+from bayplan.grouping.group import GroupingSettings, asks_for_group, awaits_look
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.lease import unique_identity

@@ -9,8 +9,7 @@ from __future__ import annotations
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.explain.event import event_text
-from bayplan.explain.refusal import refusal_of
+from bayplan.explain.refusal import event_text, refusal_of
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one

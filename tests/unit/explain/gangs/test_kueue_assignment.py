@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bayplan.explain.gangs.kueue_assignment import assignments_document
+from bayplan.explain.gangs.document import assignments_document
 from bayplan.gangs.model import Seat
 from bayplan.kube.wire.kueue_v1beta2 import Domain, TopologyAssignment, decoded
 

@@ -40,7 +40,7 @@ def outcome(status: Status, bound: str = "", *, gap: int = 0, on: tuple[Seat, ..
             outcome(Status.INFEASIBLE, "group a needs 9 slots in one example.com/rack, the most there are is 8"),
             "ml/g does not fit: group a needs 9 slots in one rack, the most there are is 8.",
         ),
-        (outcome(Status.LIMIT_REACHED, "no answer in 5 s"), "ml/g may or may not fit: no answer in 5 s."),
+        (outcome(Status.LIMIT_REACHED, "no answer in 5 s"), "ml/g might not fit: no answer in 5 s."),
     ],
 )
 def test_the_first_line_says_how_much_is_known(told: GangOutcome, answer: str) -> None:

@@ -10,8 +10,7 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.numa.labels import short_amount, short_labels
-from bayplan.explain.numa.map import NumaMap, numa_document, numa_map
-from bayplan.explain.numa.packages import packages_of
+from bayplan.explain.numa.map import NumaMap, numa_document, numa_map, packages_of
 from bayplan.explain.numa.svg import numa_svg
 from bayplan.explain.numa.text import numa_text
 from bayplan.explain.theme import LIGHT

@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree
-from bayplan.explain.gangs.parties import Party, parties_of
+from bayplan.explain.gangs.outcome import Party, parties_of
 from bayplan.explain.theme import LIGHT
 from bayplan.explain.topology.map import TopologyMap, default_resources, topology_map
 from bayplan.explain.topology.svg import topology_svg

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bayplan.grouping.expecting import awaits_look
+from bayplan.grouping.group import awaits_look
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.scheduling_v1alpha2 import Workload

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher

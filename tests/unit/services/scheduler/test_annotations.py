@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.dispatch.actions import Assignment
 from bayplan.engine.numa.placement import ContainerZones
-from bayplan.explain.numa.zones import zone_phrase
+from bayplan.explain.numa.labels import zone_phrase
 from bayplan.gangs.model import Seat
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology

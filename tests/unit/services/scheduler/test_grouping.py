@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.dispatch.actions import Unschedulable
-from bayplan.grouping.expecting import asks_for_group, awaits_look
+from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
 from bayplan.kube.wire.core_v1 import Pod

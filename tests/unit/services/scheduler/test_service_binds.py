@@ -24,7 +24,7 @@ from bayplan.services.scheduler import unit_binder as module
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 from tests.builders.services import api_error, in_virtual_time, now, scheduler_service
-from tests.unit.dispatch.test_dispatcher import dispatcher, on_node, pod, pod_group
+from tests.builders.units import dispatcher, on_node, pod, pod_group
 from tests.unit.services.scheduler.test_announcer import Heard
 
 

@@ -21,7 +21,7 @@ from bayplan.compat.kai.grouping.metadata import (
     usual_group,
     wrong_pod,
 )
-from bayplan.grouping.questions import Question, every
+from bayplan.grouping.grouping import Question, every
 from bayplan.grouping.raw import (
     RawObject,
     Reference,

@@ -19,7 +19,7 @@ from bayplan.compat.kai.grouping.metadata import (
     wrong_pod,
 )
 from bayplan.gangs.ranks.ranks import KUBEFLOW_INDEX
-from bayplan.grouping.questions import Question, every
+from bayplan.grouping.grouping import Question, every
 from bayplan.grouping.raw import (
     RawObject,
     Reference,

@@ -1,7 +1,7 @@
 """What every PodGroup of KAI's has in common: name, owner, queue, priority class, preemptibility, labels, annotations, constraint.
 
 `usual_group` is KAI's default grouper; the other kinds begin with it and change what is different (`dataclasses.replace`). Objects it looks at besides pod and
-owners (priority classes, the ConfigMap with defaults per kind) are asked for (`questions.py`).
+owners (priority classes, the ConfigMap with defaults per kind) are asked for (`grouping.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import msgspec
 
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
-from bayplan.grouping.questions import Answers, Question, one
+from bayplan.grouping.grouping import Answers, InvalidGrouping, InvalidValue, Question, one
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, look_up
 from bayplan.kube.json_text import decode
 

@@ -18,8 +18,7 @@ from bayplan.compat.kai.grouping.metadata import (
     KaiSubGroup,
 )
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Grouping, InvalidValue
-from bayplan.grouping.questions import Answers
+from bayplan.grouping.grouping import Answers, Grouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, metadata_of
 
 Grouper = Callable[[KaiCase], KaiGroup]

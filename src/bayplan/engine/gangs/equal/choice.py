@@ -1,8 +1,9 @@
 """Which domains equal pods go to: the best by the objective's three goals, in the order that it names them.
 
-The room of every domain is known (`equal_pods.py`), so this is arithmetic. What makes it short: the largest distance between two members is
-given by the lowest level one domain of which holds them all. So for each level the best set of domains *inside one domain of that level* is
-found by the two other goals, and of these sets, the lowest first, that one is taken which is as good by the goals that come before `closest`.
+The room of every domain is known (`equal_pods.py`), so this is arithmetic. What makes it short: the largest distance
+between two members is given by the lowest level one domain of which holds them all. So for each level the best set of
+domains *inside one domain of that level* is found by the two other goals, and of these sets, the lowest first, that one
+is taken which is as good by the goals that come before `closest`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ MOST_ROOM = -(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class EqualPods:
-    """So many equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
+    """A number of equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
 
-    Members that run already are `running_at` at these positions, each as often as there are members; the preferred domains there cost
-    nothing more. `spread` is about nodes: on as many as there are. `roomiest` is about domains: as few, but those with the most room, not the least.
+    Running members are at the positions `running_at`, one entry each; the preferred domains there cost nothing more.
+    `spread` uses as many nodes as possible. `roomiest` uses as few domains, but those with the most room.
     """
 
     pods: int
@@ -56,11 +57,11 @@ class EqualPods:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Domains of the target level, all members inside one domain of `level`; `first` and `end` are that domain's positions.
+    """Domains of the target level, all members inside one domain of `level`, from position `first` to `end`.
 
-    `number` are the preferred domains that no member stood in before, `room` the slots that these have, below 0 where the roomiest are wanted. `slices` say how many pods
-    each domain of the lowest layer above the preferred level gets, if there is one. `unproven` are goals that might be met better. `slots` is what decides between
-    choices of equal room, where that is counted in whole slices.
+    `number` is the number of newly used preferred domains, and `room` their slots, negative if the roomiest are wanted.
+    `slices` has the pods of each domain of the lowest layer above the preferred level, if there is one. `unproven` are
+    goals that might be met better. `slots` breaks ties between choices of equal room in whole slices.
     """
 
     level: int
@@ -95,7 +96,8 @@ class _Chooser:
         place = self._order.index(Goal.CLOSEST)
         before = self._order[:place]
         anywhere = self._best_inside(wish.required) if before else None
-        # Spreading over nodes and running_at on the same one contradict each other: closeness ends at the level of the chosen domains.
+        # Spreading over nodes and running_at on the same one contradict each other: closeness ends at the level of the
+        # chosen domains.
         lowest = wish.target if wish.spread else self.tree.node_level
         most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
         for level in range(lowest, wish.required, -1):
@@ -108,7 +110,7 @@ class _Chooser:
 
     @cached_property
     def _order(self) -> Objective:
-        """The goals that counting knows: the mean distance is as good as what is made small by the lowest common domain."""
+        """The goals that counting knows. The lowest common domain also stands for the mean distance."""
         as_counted = (Goal.CLOSEST if goal is Goal.MEAN_DISTANCE else goal for goal in self.wish.objective)
         return tuple(dict.fromkeys(goal for goal in as_counted if goal is not Goal.FEWEST_NODES))
 
@@ -119,13 +121,13 @@ class _Chooser:
 
     @cached_property
     def _used(self) -> list[int]:
-        """Domains of the target level that members stand in; none if nothing is preferred there, because they save nothing then."""
+        """Domains of the target level with running members; none without a preference, because they save nothing."""
         if self.wish.preferred != self.wish.target or not self.wish.running_at:
             return []
         return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.running_at})
 
     def _best_inside(self, level: int, most: int | None = None) -> Choice | None:
-        """The best choice with all members inside one domain of a level; None if no domain holds them in at most so many new ones."""
+        """The best choice inside one domain of a level; None if none holds all pods in at most `most` new domains."""
         wish = self.wish
         if any(layer.apart and layer.level <= level and layer.size < wish.pods for layer in wish.layers):
             return None
@@ -156,7 +158,7 @@ class _Chooser:
         return (0, self.tree.size) if level == WHOLE_TREE else self.tree.bounds(level, domain)
 
     def _in_one_domain(self, level: int, around: NDArray[np.intp]) -> Choice:
-        """The level is the target or below it: of the domains that hold all pods, the one inside the tightest domain of the target."""
+        """For levels at or below the target: a domain that holds all pods, inside the tightest target domain."""
         tree, target = self.tree, self.wish.target
         if target == WHOLE_TREE:
             best = int(self._cost(self.room[level][around]).argmin()) if level != WHOLE_TREE else 0
@@ -212,7 +214,7 @@ class _Chooser:
 
     @cached_property
     def _slots(self) -> Counts:
-        """Of each domain of the target what decides between those equal in whole slices: the slots that are too few for one more count too."""
+        """The tie-breaker between target domains that are equal in whole slices: all their slots."""
         if not self.wish.layers:
             return np.zeros(len(self.tree.starts[self.wish.target]), dtype=np.int64)
         slots = self._cost(self.tree.sums(self.slots, self.wish.target))
@@ -220,20 +222,20 @@ class _Chooser:
         return slots
 
     def _cost(self, room: Counts) -> Counts:
-        """What is made small: the room of the chosen domain, or the opposite."""
+        """The room of the chosen domain, negative if the roomiest is wanted."""
         return -room if self.wish.roomiest else room
 
     @cached_property
     def _from_leftover_on(self) -> frozenset[Goal]:
-        """What is not proven any more where the least room left over is not."""
+        """The goals that are unproven if `least-leftover` is."""
         return frozenset(self.wish.objective[self.wish.objective.index(Goal.LEAST_LEFTOVER) :])
 
     def _needing(
         self, level: int, around: NDArray[np.intp], room: Counts, missing: int, *, every: bool
     ) -> Iterator[tuple[int, NDArray[np.intp], int]]:
-        """(domain of a level, the domains of the target inside it, how many of these hold all), those that need the fewest first.
+        """Domains of a level, the target domains inside each, and how many of these hold all pods; the fewest first.
 
-        Only those that need as few as any, unless `every` one is asked for. Domains nearer to members that run come first.
+        Only those that need the fewest, unless `every` is set. Domains nearer to running members come first.
         """
         starts = self.tree.starts[self.wish.target]
         if level == WHOLE_TREE:
@@ -241,7 +243,7 @@ class _Chooser:
             return
         begins = np.searchsorted(starts, self.tree.starts[level])
         order = np.lexsort((-room, self.tree.domain_at[level][starts]))
-        # The largest first, domain after domain: in one running sum each finds where it has reached what is missing.
+        # Largest first, domain after domain: one running sum shows where each has reached the missing pods.
         reached = np.cumsum(room[order])
         before = np.where(begins > 0, reached[begins - 1], 0)
         needed = np.searchsorted(reached, before[around] + missing) - begins[around] + 1
@@ -252,14 +254,14 @@ class _Chooser:
             yield domain, self._nearest_first(np.arange(begins[domain], ends[domain])), int(needed[index])
 
     def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Domains of the target in the order of their distance to members that run, if any do; else those with fewer slots besides whole slices first."""
+        """Target domains near running members first; without any, those with few slots beside whole slices."""
         if not self.wish.running_at:
             return members[np.argsort(self._slots[members], kind="stable")] if self.wish.layers else members
         distances = distances_to(self.tree, self.wish.running_at)[self.tree.starts[self.wish.target]]
         return members[np.argsort(distances[members], kind="stable")]
 
     def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
-        """Slices are wider than preferred domains: which domain gets how many of them is decided first (`slices.py`)."""
+        """Slices wider than preferred domains: `slices.py` first decides how many each domain gets."""
         wish = self.wish
         inside = [self._bounds(level, domain) for domain in around.tolist()]
         sliced = SlicedRoom(self.tree, self.room, above, wish.target, frozenset(self._used))
@@ -270,7 +272,7 @@ class _Chooser:
 
 
 def _needed(room: Counts, missing: int) -> int:
-    """How many of these domains hold what is missing, the largest first."""
+    """How many of these domains hold the missing pods, the largest first."""
     return 1 + int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), missing))
 
 

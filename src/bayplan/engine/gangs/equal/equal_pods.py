@@ -1,11 +1,11 @@
 """Equal pods under one constraint: counting is exact, so this never searches.
 
-How many pods a domain holds is the sum of its nodes' slots. Then the answer follows by arithmetic on a few hundred or thousand sums:
-`choice.py` says which domains are the best by the goals of the objective, and here they are filled: as few nodes as possible, or as many
-if pods are to be spread, or those nearest to members that run already.
+A domain holds as many pods as the sum of its nodes' slots. `choice.py` chooses the best domains by the goals of the
+objective. This module fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running
+members.
 
-*Segments* are slices of the gang that must each stay inside one domain: a domain then holds a multiple of the slice's size. Layers of
-them go from wide to narrow, each size a divisor of the one before.
+*Segments* are slices of the gang that must each stay inside one domain: a domain then holds a multiple of the slice's
+size. Layers of segments go from wide to narrow, each size a divisor of the one before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 class Found:
     """Pods by position, and how many preferred domains are in use then; no array if they do not fit.
 
-    `most` is how many pods the best required domain holds: the reason of a "no". `unproven` are goals that might be met better.
+    `most` is how many pods the best required domain holds: the reason of a "no". `unproven` are goals that might be met
+    better.
     """
 
     counts: Counts | None
@@ -40,7 +41,7 @@ class Found:
 
 
 def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
-    """Where so many equal pods go."""
+    """Place a number of equal pods."""
     crowded = [
         layer for layer in wish.layers if layer.apart and layer.level <= wish.required and layer.size < wish.pods
     ]
@@ -71,7 +72,7 @@ def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
 
 
 def _few_wider_domains(tree: Tree, room: Sequence[Counts], wish: EqualPods, counts: Counts) -> bool:
-    """True if no fewer domains of any wider level hold all pods, or members stand in them anyway."""
+    """True if no fewer domains of any wider level hold all pods, or running members are in them anyway."""
     used = [*np.flatnonzero(counts).tolist(), *wish.running_at]
     for level in range((wish.preferred or 0) - 1, -1, -1):
         domains = tree.domain_at[level]
@@ -93,7 +94,7 @@ def _not_counted(wish: EqualPods) -> frozenset[Goal]:
 def _by_all_goals(
     tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods
 ) -> tuple[Counts | None, bool] | None:
-    """The best by a table over the tree, and whether it has compared all domains; None if it would be too large, or if the pods ask for more than it knows."""
+    """The best by a table over the tree, and whether it compared all domains; None if the table cannot decide."""
     if wish.spread or wish.roomiest or any(layer.level == WHOLE_TREE for layer in wish.layers):
         return None
     asked = TableRequest(wish.pods, wish.required, wish.preferred, wish.objective, wish.running_at, wish.layers)
@@ -162,7 +163,7 @@ def _filled(tree: Tree, slots: Counts, wish: EqualPods, room: list[Counts], choi
 def _filled_by_slices(
     tree: Tree, slots: Counts, wish: EqualPods, layer: Layer, shares: Sequence[tuple[int, int]]
 ) -> Counts:
-    """Slices are wider than preferred domains, and each domain of their layer has its share: it is filled like a cluster of its own."""
+    """Fill each domain of a layer with its share of slices, like a cluster of its own."""
     inner = tuple(each for each in wish.layers if each.level > layer.level)
     counts = np.zeros(tree.size, dtype=np.int64)
     for domain, pods in shares:
@@ -236,7 +237,7 @@ def _largest_first(room: Counts, pods: int, spread: bool, multiple: int = 1) -> 
 
 
 def _evenly(units: Counts, wanted: int) -> Counts:
-    """As even as room allows: the lowest level of water at which all of it is held."""
+    """Distribute pods as evenly as room allows, like water that finds its level."""
     low, high = 0, int(units.max(initial=0))
     while low < high:
         middle = (low + high) // 2

@@ -1,10 +1,10 @@
-"""Slices above the preferred level: how many of them each domain gets, so that all together touch the fewest preferred domains.
+"""Slices above the preferred level: how many each domain gets, so that all touch the fewest preferred domains.
 
-Slices of 8 pods inside a block, in as few racks as possible: now a rack is not filled for its own sake, but as part of a block that
-gets a whole number of slices. How many racks a block needs for one slice, for two, and so on is counted, the largest racks first; which block
-gets how many is then a table over blocks and slices, as in a knapsack. Layers of slices inside slices are tables of tables.
+Take slices of 8 pods inside a block, in as few racks as possible. A rack is then filled as part of a block that gets
+whole slices. The number of racks that a block needs for k slices is counted, the largest racks first. Which block gets
+how many slices is a table over blocks and slices, as in a knapsack. Nested layers of slices are tables of tables.
 
-`equal_pods.py` asks for this only if a layer lies above the preferred level; everywhere else sums are enough.
+`equal_pods.py` needs this only if a layer is above the preferred level; otherwise sums are enough.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Layer:
 
 @dataclass(frozen=True)
 class SlicedRoom:
-    """What decides how slices are dealt out: `room[level][domain]` in whole slices, and the layers above the preferred level.
+    """The input for dealing out slices: `room[level][domain]` in whole slices, and layers above the preferred level.
 
-    `used` are preferred domains that cost nothing, because the gang stands there already.
+    `used` are preferred domains that cost nothing, because the gang is already there.
     """
 
     tree: Tree
@@ -46,7 +46,7 @@ class SlicedRoom:
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
-    """Pods for domains of the lowest layer, inside the run of positions that begins at `first`, and the preferred domains it costs."""
+    """Pods per domain of the lowest layer, in the positions from `first` on, and the cost in preferred domains."""
 
     first: int
     cost: int
@@ -68,7 +68,7 @@ def deal_slices(sliced: SlicedRoom, inside: Sequence[tuple[int, int]], pods: int
 
 
 class _Table:
-    """For the domains of one layer inside a run of positions: `costs[n][k]`, how few preferred domains k slices in the first n need."""
+    """For the domains of one layer: `costs[n][k]` is the fewest preferred domains for k slices in the first n."""
 
     def __init__(self, sliced: SlicedRoom, depth: int, first: int, end: int, most: int) -> None:
         self.sliced = sliced

@@ -1,7 +1,7 @@
-"""Sets of domains that hold so many pods with the least room in sum: in a given number of domains, or in any number.
+"""Sets of domains that hold a number of pods with the least total room: in a given number of domains, or in any.
 
-Both are knapsacks. A cheap guess comes first, the largest domains lowered to what is needed: if nothing is left over there, no table is
-needed. Too large a table is not made, and the answer says that it is not proven.
+Both are knapsacks. A cheap guess comes first: the largest domains, lowered to what is needed. If nothing is left over,
+no table is needed. If the table would be too large, the answer is marked as unproven.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bayplan.engine.gangs.problem import Counts
 
-# Larger tables take more than some 10 ms: as many steps of the bit table, as many bits in it, as many cells of the table of counts.
+# Larger tables take more than some 10 ms: as many steps of the bit table, as many bits in it, as many cells of the
+# table of counts.
 MOST_STEPS = 50_000
 MOST_BITS = 1 << 26
 MOST_CELLS = 1 << 22
@@ -37,7 +38,7 @@ def tightest_domain(room: Counts, pods: int) -> int:
 
 
 def tightest_of_number(room: Counts, pods: int, number: int) -> TightSet:
-    """So many domains that hold all pods, with the least room in sum. There is such a set, and none of fewer domains."""
+    """This number of domains with the least total room for all pods. Such a set exists, and none of fewer domains."""
     guess = _lowered(room, pods, number)
     if number == 1:
         return replace(guess, proven=True)
@@ -66,7 +67,7 @@ def tightest_of_number(room: Counts, pods: int, number: int) -> TightSet:
 
 
 def tightest_of_any_number(room: Counts, pods: int, fewest: int) -> TightSet:
-    """The domains that hold all pods with the least room in sum, of such sets the one of the fewest; no set has fewer than `fewest`."""
+    """The domains with the least room that hold all pods, as few as possible; no set has fewer than `fewest`."""
     guess = _lowered(room, pods, fewest)
     useful = np.flatnonzero(room)
     # A set without a domain that could be left out has less than the largest domain to spare.
@@ -91,7 +92,7 @@ def tightest_of_any_number(room: Counts, pods: int, fewest: int) -> TightSet:
 
 
 def roomiest_of_number(room: Counts, pods: int, number: int) -> TightSet:
-    """So many domains that hold all pods, with the most room in sum: the largest."""
+    """This number of domains with the most total room: the largest."""
     largest = np.sort(np.argsort(-room, kind="stable")[:number])
     total = int(room[largest].sum())
     assert total >= pods
@@ -99,9 +100,9 @@ def roomiest_of_number(room: Counts, pods: int, number: int) -> TightSet:
 
 
 def _lowered(room: Counts, pods: int, number: int) -> TightSet:
-    """The largest domains, the smallest of them first exchanged for smaller ones as long as all pods have room; proven if no sum is less.
+    """The largest domains, exchanged for smaller ones while all pods have room; proven if no sum is less.
 
-    Where there are many domains, there is nearly always one of the size that is wanted: 3,125 racks take 0.3 ms, their table 7.
+    Among many domains, one of the wanted size nearly always exists: 3,125 racks take 0.3 ms, their table 7.
     """
     if number == 1:
         only = tightest_domain(room, pods)
@@ -127,6 +128,6 @@ def _lowered(room: Counts, pods: int, number: int) -> TightSet:
 
 
 def _bound(room: Counts, pods: int) -> int:
-    """No sum of domains that holds all pods is less than the next multiple of what divides all of them: racks are often alike."""
+    """A bound: the next multiple of the common divisor of all domains. Racks are often alike."""
     unit = int(np.gcd.reduce(room))
     return -(-pods // unit) * unit

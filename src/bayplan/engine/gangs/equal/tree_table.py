@@ -1,13 +1,13 @@
 """Place equal pods with a table over the tree: the exact optimum by all goals at once.
 
-Every goal is a sum over domains: the cost of using a domain and, for the mean distance, minus the square of the number of members in
-it (two of them in one domain are two edges closer). So each domain has a row: the least cost of 0, 1, 2, ... pods inside it. A
-rack's row follows from its nodes, filling the largest first; the row of a wider domain combines the rows inside it, one after
-another. The weights encode the order of goals. Only closeness is not a sum: there is an answer for each level on which one domain
-holds all pods, and the best of these wins.
+Every goal is a sum over domains: the cost of using a domain and, for the mean distance, minus the square of the number
+of members in it (two of them in one domain are two edges closer). So each domain has a row: the least cost of 0, 1, 2,
+... pods inside it. A rack's row follows from its nodes, filling the largest first; the row of a wider domain combines
+the rows inside it, one after another. The weights encode the order of goals. Only closeness is not a sum: there is an
+answer for each level on which one domain holds all pods, and the best of these wins.
 
-Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (None), and `choice.py` decides
-by counting.
+Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (None), and
+`choice.py` decides by counting.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ NO_WAY = np.int64(1 << 61)
 
 @dataclass(frozen=True)
 class TableRequest:
-    """So many pods inside one domain of `required`, in few of `preferred`, by an order of goals; `running_at` are members that run, by position.
+    """Pods inside one domain of `required`, in few of `preferred`, by an order of goals; `running_at` are positions.
 
-    Domains of the level of a layer hold whole slices only, or just one if slices are apart. `least` is by level how many pods each domain must have at least.
+    Domains at the level of a layer hold whole slices only, or one slice if slices are apart. `least` is the minimum of
+    pods per domain, by level.
     """
 
     pods: int
@@ -60,7 +61,7 @@ class TableRequest:
         return not any(layer.apart and layer.level <= level and layer.size < self.pods for layer in self.layers)
 
     def unit(self, level: int) -> int:
-        """Domains of a level hold multiples of so many pods: whole slices, or single pods."""
+        """Domains of a level hold multiples of this number of pods: whole slices, or single pods."""
         return min((layer.size for layer in self.layers if layer.level >= level), default=1)
 
     def most_domains(self, tree: Tree, level: int) -> int:
@@ -69,16 +70,16 @@ class TableRequest:
 
     @property
     def target(self) -> int:
-        """The level whose room is left over."""
+        """The level whose leftover room counts."""
         return self.required if self.preferred is None else max(self.required, self.preferred)
 
 
 def place_by_table(
     tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest
 ) -> tuple[Counts | None, bool] | None:
-    """Pods by position, None if they have no place, and whether every domain was compared; None if the table would be too large.
+    """Pods by position, None if they have no place, and whether every domain was compared; None for too large a table.
 
-    `rooms` are by level how many pods each domain holds, in whole slices. One required domain has room for all pods.
+    `rooms` has the pods that each domain holds in whole slices, by level. One required domain has room for all pods.
     """
     # If closeness comes first, levels above the lowest one with a domain for all pods do not matter.
     closest_first = asked.objective[0] is Goal.CLOSEST
@@ -122,7 +123,7 @@ def _widths(rooms: Sequence[Counts], asked: TableRequest, lowest: int, top: int)
 
 
 def _cells(tree: Tree, cells: NDArray[np.intp], widths: Sequence[int], *, by_nodes: bool) -> int:
-    """How much the table compares: what the lowest level costs by node, and how pods are divided between domains of a level."""
+    """The number of comparisons: nodes at the lowest level, and divisions of pods between domains of a level."""
     nodes = 1 if by_nodes else tree.members[tree.node_level - 1].shape[1] if tree.node_level else tree.size
     if not widths:
         return len(cells) * nodes
@@ -134,13 +135,19 @@ def _cells(tree: Tree, cells: NDArray[np.intp], widths: Sequence[int], *, by_nod
 
 
 def _largest_nodes_are_best(tree: Tree, asked: TableRequest) -> bool:
-    """True if filling the largest nodes of a rack first is best by all goals: not if the room that is left over is that of nodes, or slices are on nodes."""
+    """True if filling the largest nodes of a rack first is best by all goals.
+
+    It is not if the leftover room of nodes counts, or if slices are on nodes.
+    """
     return asked.target < tree.node_level and all(layer.level < tree.node_level for layer in asked.layers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """What one unit of each goal costs; `domains` by level. Goals before closeness are counted in units of `before_closeness`."""
+    """What one unit of each goal costs; `domains` by level.
+
+    Goals before closeness are counted in units of `before_closeness`.
+    """
 
     domains: dict[int, int]
     squares: int
@@ -193,7 +200,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Inside:
-    """What rows were made of: rows of which those of a domain begin at `first`; `shares[n][domain, pods]` is how many of the pods go into its n-th."""
+    """What rows were made of: inner rows begin at `first`; `shares[n][domain, pods]` go into the n-th inner domain."""
 
     rows: _Rows
     first: NDArray[np.intp]
@@ -202,7 +209,7 @@ class _Inside:
 
 @dataclass(frozen=True)
 class _Table:
-    """Rows from the level `lowest`, of racks or of nodes, up to the level `top`; `starts` are the positions at which those of `lowest` begin."""
+    """Rows from level `lowest` (racks or nodes) up to `top`; domains of `lowest` begin at the positions `starts`."""
 
     tree: Tree
     slots: Counts
@@ -215,7 +222,10 @@ class _Table:
     members: dict[int, Counts] = field(default_factory=dict)
 
     def best(self, cells: NDArray[np.intp], widths: Sequence[int]) -> Counts | None:
-        """The best shares of the domains `cells` of the lowest level; None if there are none. `widths` are by level, the lowest first, how long rows are."""
+        """The best shares of the domains `cells` of the lowest level; None if there are none.
+
+        `widths` are by level, the lowest first, how long rows are.
+        """
         shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells, widths)
         if shares is None:
             return None
@@ -240,7 +250,7 @@ class _Table:
         return {int(cells[costs.argmin()]): self.asked.pods}
 
     def _with_all(self, costs: Counts, level: int, domains: NDArray[np.intp]) -> Counts:
-        """The costs of all pods in one domain of a level: no way unless every domain that must have pods is inside it."""
+        """The costs of all pods in one domain of a level; infinite if a domain with a minimum is outside."""
         if level == WHOLE_TREE or not self.asked.least:
             return costs
         least = self.asked.least[level]
@@ -259,7 +269,7 @@ class _Table:
         return {cell: share * unit for cell, share in _shares(best, index, self.asked.pods // unit).items()}
 
     def _candidates(self, rows: _Rows) -> list[tuple[tuple[int, int, int], _Rows, int]]:
-        """The best domain of a level that may hold all pods, by cost: goals before closeness, closeness, goals after it."""
+        """The best domain of a level for all pods, by cost: goals before closeness, closeness, goals after it."""
         level, asked = rows.level, self.asked
         if level > self.top and asked.objective[-1] is Goal.CLOSEST:
             return []  # whatever is best inside a domain is counted in those around it, too
@@ -329,7 +339,7 @@ class _Table:
         return costs if costs.ndim > 1 else costs[:, np.newaxis]
 
     def _own(self, level: int, domains: NDArray[np.intp] | int, pods: Counts | int) -> Counts:
-        """What domains of a level cost themselves, by their number of pods; where members stand, they are in use already, and others are closer to them."""
+        """What domains of a level cost by their number of pods; those of running members are already in use."""
         weights, asked = self.weights, self.asked
         used: Counts | int = weights.domains.get(level, 0)
         running_at: Counts | int = 0
@@ -349,12 +359,12 @@ class _Table:
         return self.members[level]
 
     def _joined(self, inside: _Rows, level: int, pods: Counts) -> _Rows:
-        """The rows of a level from those of the domains inside: of all of them the first at once, then the second, and so on."""
+        """The rows of a level from those of its inner domains: the first of each, then the second, and so on."""
         around = self._around(inside, level)
         first = np.flatnonzero(np.diff(around, prepend=-1))
         domains, sizes = around[first], np.diff(np.append(first, len(around)))
         size, most = len(pods), inside.costs.shape[1]
-        # Before the costs of n pods come so many of those that cannot be, for k pods of n that go into the domain inside.
+        # Padding: the costs of n pods follow impossible ones, for k of n pods in the inner domain.
         costs = np.full((len(domains), most - 1 + size), NO_WAY)
         costs[:, most - 1] = 0
         gathered = np.arange(size)[:, np.newaxis] + (most - 1 - np.arange(most))
@@ -391,7 +401,7 @@ def _shares(rows: _Rows, index: int, pods: int) -> dict[int, int]:
 
 
 def largest_first(room: Counts, pods: int, multiple: int = 1) -> Counts:
-    """Deal pods out to places in multiples: into few of them, the largest, and the rest into the tightest that holds it."""
+    """Deal pods out in multiples into few places: the largest first, and the rest into the tightest that holds it."""
     units, wanted = room // multiple, pods // multiple
     counts = np.zeros(len(units), dtype=np.int64)
     order = np.argsort(-units, kind="stable")

@@ -1,9 +1,9 @@
-"""The exact search (`program.py`) on the whole problem, and where that takes too long on parts of the cluster that look best.
+"""The exact search (`program.py`) on the whole problem or, if that takes too long, on promising parts of the cluster.
 
-A program over thousands of nodes that counts domains may need minutes; one over a few racks that only asks *whether* needs
-milliwork. So a gang is first tried in a few of the largest preferred domains, as few as will do: if that meets the bound, it is the best.
-Otherwise the whole is searched, and if that has no proof within its work, single required domains, the tightest first. What is found in a part
-of the cluster is a place, and how far it may be from the best is its gap.
+A program over thousands of nodes that counts domains can need minutes; a yes-or-no question over a few racks needs
+little work. So a gang is first tried in a few of the largest preferred domains: an answer that meets the bound is the
+best. Otherwise the whole is searched. Without a proof, single required domains follow, the tightest first. Such an
+answer is a place, and its gap is its possible distance from the best.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ INSIDE = "exact inside the domains that were looked into"
 
 
 def solve(problem: Problem, budget: Budget, least: int) -> Solution:
-    """The best that is found with this much work. No answer has fewer domains than `least`, so one that has no more is optimal."""
+    """The best that is found with this much work.
+
+    No answer has fewer domains than `least`, so one that has no more is optimal.
+    """
     work = budget.left
     best = Solution(Status.LIMIT_REACHED, bound=OUT_OF_WORK)
     if problem.prefers:
@@ -72,7 +75,7 @@ def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
 
 
 def in_required_domains(problem: Problem) -> Iterator[Inside]:
-    """The problem in single domains of the gang's required level, those with the least room first; all of it if it requires none."""
+    """The problem in single domains of the required level, the tightest first; in the whole tree if there is none."""
     level = problem.parts[0].required
     if level is None:
         yield Inside(problem, 0)
@@ -81,9 +84,9 @@ def in_required_domains(problem: Problem) -> Iterator[Inside]:
 
 
 def from_below(problem: Problem) -> Iterator[tuple[int, list[Inside], bool]]:
-    """(level, the problem in single domains of it, whether these are all that count), for levels below the required one.
+    """Level, the problem in single domains of it, and whether these are all; for levels below the required one.
 
-    The lowest level comes first. Members that run already must be in the domain too.
+    The lowest level comes first. Running members must be in the domain, too.
     """
     required = problem.parts[0].required
     for level in range(problem.tree.node_level, WHOLE_TREE if required is None else required, -1):
@@ -93,7 +96,7 @@ def from_below(problem: Problem) -> Iterator[tuple[int, list[Inside], bool]]:
 
 
 def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Inside]:
-    """The problem in domains of a level that have enough slots for each shape, at most so many, the tightest first."""
+    """The problem in domains of a level with enough slots for each shape, the tightest first, up to a maximum."""
     tree = problem.tree
     enough = np.ones(len(tree.starts[level]), dtype=np.bool_)
     if problem.parts[0].running_at:
@@ -112,13 +115,13 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Insi
 
 @dataclass(frozen=True)
 class Inside:
-    """A problem over the nodes of one domain alone, which begins at `first`: as quick as if the cluster were no larger."""
+    """A problem over the nodes of one domain, which begins at `first`: as quick as in a cluster of that size."""
 
     problem: Problem
     first: int
 
     def moved(self, solution: Solution) -> Solution:
-        """A solution of it for the whole tree."""
+        """A solution translated to the whole tree."""
         placed = tuple(
             {shape: Spots(spots.positions + self.first, spots.counts) for shape, spots in part.items()}
             for part in solution.placed
@@ -172,11 +175,11 @@ class _MixesInside:
         return self.mixes.gave_up
 
     def admits(self, position: int, counts: Mix) -> bool:
-        """Whether a kubelet admits so many pods of each shape."""
+        """True if a kubelet admits these pods of each shape."""
         return self.mixes.admits(position + self.first, counts)
 
     def refused(self, position: int, counts: Mix) -> tuple[Mix, Sequence[int]] | None:
-        """None if a kubelet admits so many pods of each shape; else a smallest mix that it refuses, and where that is so."""
+        """None if a kubelet admits these pods of each shape; else a smallest mix that it refuses, and where."""
         answer = self.mixes.refused(position + self.first, counts)
         if answer is None:
             return None

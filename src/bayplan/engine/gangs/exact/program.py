@@ -1,9 +1,10 @@
 """The gang as an integer program: what remains when counting and best fit have no proof.
 
-Its cells are the domains of the lowest level that any part names, racks as a rule, not nodes: that keeps it small. There is one binary for each group and domain that
-it may take, a number of pods for each cell where pods are not bound to one, and a binary for each preferred domain, and each wider one, that is touched. Capacities of cells are
-the rows of `rows.py`. Whether the nodes of a cell hold what the program puts there is verified exactly (`nodes.py`); a cell that does not hold it is a cut, and the
-program is solved again.
+Its cells are the domains of the lowest level that any part names, racks as a rule, not nodes: that keeps it small.
+There is one binary for each group and domain that it may take, a number of pods for each cell where pods are not bound
+to one, and a binary for each preferred domain, and each wider one, that is touched. Capacities of cells are the rows of
+`rows.py`. Whether the nodes of a cell hold what the program puts there is verified exactly (`nodes.py`); a cell that
+does not hold it is a cut, and the program is solved again.
 
 Minimised are the preferred domains, then the domains of each wider level, then the room of the preferred ones.
 """
@@ -27,7 +28,7 @@ MOST_ROUNDS = 60
 MOST_VARIABLES = 60_000
 # What it takes to write a program down: 5 to 15 us a variable.
 WORK_OF_A_VARIABLE = 10
-# More goals are not told apart by a solver that works to a precision of a millionth.
+# A solver with a precision of a millionth cannot separate more goals.
 SMALLEST_WEIGHT = 1e-4
 
 TOO_LARGE = "too large for an exact search"
@@ -101,7 +102,7 @@ class _GangProgram:
     def _loose_parts(self) -> list[int]:
         return [part for group, parts in self.groups.members.items() if not self._is_cell(group) for part in parts]
 
-    # -- what must hold ------------------------------------------------------------------------------------------------------
+    # -- what must hold ---------------------------------------------------------------------------------------------
 
     def build(self) -> None:
         self._take_domains()
@@ -191,14 +192,14 @@ class _GangProgram:
             if len(columns) > 1:
                 self.program.row(columns, upper=1.0)
 
-    # -- what is best --------------------------------------------------------------------------------------------------------
+    # -- what is best -----------------------------------------------------------------------------------------------
 
     def _count_domains(self) -> None:
-        """Each domain that a part touches costs something: preferred ones one, wider ones less than anything before, room the least."""
+        """The costs of touched domains: preferred ones cost one, wider ones less than that, room the least."""
         wishes = [number for number, part in enumerate(self.problem.parts) if part.preferred is not None]
         levels = sorted({level for number in wishes for level in range(self.problem.parts[number].preferred or 0)})
         weights: dict[int, float] = {}
-        # Whatever comes after a goal adds up to less than a half of it.
+        # The weights after a goal add up to less than a half of it.
         weight = 1.0
         for level in reversed(levels):
             weight /= 2.0 * (1 + len(self.tree.starts[level]) * len(wishes))
@@ -230,7 +231,7 @@ class _GangProgram:
                     self.program.row([(column, 1.0), (touched[at], -1.0)], upper=0.0)
 
     def _touched(self, number: int, level: int) -> dict[int, int]:
-        """A variable for every domain of a level that a part's pods may touch, without those in which members stand already."""
+        """A variable for every domain of a level that a part's pods can touch, except those with running members."""
         inside = set(within(self.problem.parts, number))
         # Pods of the part that are bound to a group: by that group; others by themselves.
         bound = {self.groups.bound_by[part] for part in inside if self.problem.parts[part].pods} - {WHOLE_GANG}
@@ -258,7 +259,7 @@ class _GangProgram:
                 self.program.row([*entries, (touched[at], -min(most[term], room))], upper=0.0)
         return touched
 
-    # -- answers -------------------------------------------------------------------------------------------------------------
+    # -- answers ----------------------------------------------------------------------------------------------------
 
     def _in_cells(self, values: Values) -> dict[int, list[tuple[int, int, int]]]:
         """(part, shape, number) by cell."""
@@ -283,7 +284,7 @@ class _GangProgram:
         return mixes
 
     def packed(self, cell: int, mix: Mix) -> Packed:
-        """Whether the nodes of a cell hold so many pods."""
+        """True if the nodes of a cell hold these pods."""
         return self.nodes.packed(*self.tree.bounds(self.level, cell), self.nodes.largest_first(mix))
 
     def cut_off(self, cell: int, mix: Mix, values: Values) -> None:
@@ -344,7 +345,7 @@ class _GangProgram:
         return self.problem.mixes is not None and self.problem.mixes.gave_up
 
     def solution(self, answer: Answer, fillings: Mapping[int, Filling], *, sure: bool) -> Solution:
-        """Pods by position; `least` is a bound on the cost, of which less than a half is for anything but preferred domains."""
+        """Pods by position; `least` is a bound on the cost, of which less than a half is not for preferred domains."""
         found: dict[tuple[int, int], list[Spots]] = {}
         for cell, here in self._in_cells(answer.values).items():
             left = {shape: (spots.positions, spots.counts.copy()) for shape, spots in fillings[cell].spots.items()}

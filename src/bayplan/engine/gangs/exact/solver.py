@@ -1,7 +1,8 @@
-"""HiGHS, limited by work: simplex iterations, branch nodes and checkpoints, at which it asks whether to go on. The clock is only a guard.
+"""HiGHS, limited by work: simplex iterations, branch nodes and checkpoints. The clock is only a guard.
 
-One thread and no time limit in reach make it deterministic: the same program has the same answer on any machine. `highspy` is an optional dependency (`pip install
-bayplan[exact]`); without it bayplan still counts, packs and searches, and says `highspy is not installed` where only a program could have told more.
+One thread and no reachable time limit make it deterministic. `highspy` is an optional dependency (`pip install
+bayplan[exact]`). Without it bayplan still counts, packs and searches, and reports `highspy is not installed` if only a
+program could decide.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ NOT_INSTALLED = "highspy is not installed (pip install bayplan[exact])"
 OUT_OF_WORK = "exact search: out of work"
 GUARD = "exact search: stopped by its clock, which is only a guard: the machine is overloaded"
 GUARD_SECONDS = 60.0
-# Measured: an iteration of the simplex takes 20 to 200 us, by the size of the program; between two checkpoints there are 10 to 300 of them.
+# Measured: an iteration of the simplex takes 20 to 200 us, by the size of the program; between two checkpoints there
+# are 10 to 300 of them.
 WORK_OF_AN_ITERATION = 60
 WORK_OF_A_CHECKPOINT = 15_000
 WORK_OF_A_NODE = 500
@@ -37,7 +39,7 @@ class SolverStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Values of the variables, if there are any; no solution costs less than `least`. `why` says what stopped the solver."""
+    """Values of the variables, if any; no solution costs less than `least`. `why` says what stopped the solver."""
 
     outcome: SolverStatus
     values: NDArray[np.float64]
@@ -73,10 +75,10 @@ class Program:
             self.values.append(value)
 
     def solve(self, budget: Budget) -> Answer:
-        """Minimise the cost with what is left of a budget.
+        """Minimise the cost with the rest of a budget.
 
-        Where nothing costs anything, the question is only whether. How long that takes depends on luck, so it begins anew with other luck and twice the work
-        each time: one in ten takes ten times as long as the others.
+        Without costs, the question is only feasibility. Its time depends on luck: one in ten takes ten times as long.
+        So it restarts with another seed and twice the work each time.
         """
         if any(self.cost):
             return self._solve(budget, 0)
@@ -106,7 +108,7 @@ class Program:
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("random_seed", seed)
         iterations = 1 + int(budget.left / WORK_OF_AN_ITERATION)
-        # This limits every single linear program; their sum is looked at whenever the solver asks.
+        # This limits each linear program; their sum is checked whenever the solver asks.
         solver.setOptionValue("simplex_iteration_limit", iterations)
         checkpoints = _stop_after(solver, 2 + int(budget.left / WORK_OF_A_CHECKPOINT), iterations)
         solver.passModel(self._model(highspy))
@@ -142,7 +144,7 @@ class Program:
 
 
 def _stop_after(solver: Any, checkpoints: int, iterations: int) -> list[int]:
-    """Interrupt a solver at its n-th checkpoint, or after so many simplex iterations; the list tells how many checkpoints there were."""
+    """Interrupt a solver at its n-th checkpoint or after some iterations; the list has the checkpoints passed."""
     seen: list[int] = []
 
     def check(event: Any) -> None:

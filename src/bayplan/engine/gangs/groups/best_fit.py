@@ -1,12 +1,13 @@
-"""Groups of pods into domains by best fit, in several orders: the quick answer where shapes mix, before anybody asks for a proof.
+"""Groups of pods into domains by best fit, in several orders: the quick answer if shapes mix.
 
-A group takes the tightest domain whose capacity rows (`rows.py`) and nodes (`nodes.py`) hold it beside the groups that are there already; their pods are packed
-anew together, so that it does not matter who came first. Groups are placed in four orders: by their largest pod, by their size, by both, by their number of
-pods. A group that finds no place goes to the front of its order, and the order is tried again: what is hardest to place soon comes first.
-A gang that prefers a level goes on in domains that it uses already, then takes the tightest that holds all the rest, or else the roomiest.
+A group takes the tightest domain whose capacity rows (`rows.py`) and nodes (`nodes.py`) hold it beside the groups
+already there. Their pods are packed anew together, so arrival order does not matter. There are four orders: by largest
+pod, by size, by both, and by number of pods. A group without a place moves to the front of its order, and the order is
+retried. A gang that prefers a level continues in domains that it uses, then takes the tightest that holds the rest,
+else the roomiest.
 
-Only domains are chosen here. Where pods stand inside them comes last, on as few nodes as possible. A "no" proves nothing, and a "yes" is a place, whose
-domains `search.py` compares with the bound.
+Only domains are chosen here. Pods are put on nodes last, on as few as possible. A "no" proves nothing. A "yes" is a
+place, whose domains `search.py` compares with the bound.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
 MOST_ORDERS = 160
 # Domains that are tried for one group.
 MOST_TRIES = 32
-# Shapes that one attempt packs anew because a group finds no gap beside those that are there: so many, and some more for each shape of each group.
+# The most shapes that one attempt repacks because a group finds no gap, and some more for each group and shape.
 REPACKED = 2_000
 REPACKED_PER_SHAPE = 4
 # What the budget is charged for looking at the domains of one group.
@@ -46,7 +47,7 @@ def best_fit(problem: Problem, budget: Budget) -> Solution:
 
 
 class _Search:
-    """What all orders have in common: groups, capacity rows by level, and which pods are known to fit on which nodes."""
+    """Shared by all orders: groups, capacity rows by level, and which pods are known to fit on which nodes."""
 
     def __init__(self, problem: Problem, budget: Budget) -> None:
         self.problem = problem
@@ -70,7 +71,7 @@ class _Search:
         # Without amounts, in a gang of equal pods, a part is as large as it has pods.
         worths = size if len(problem.free) else [1.0] * len(size)
         self.size = [sum(worths[shape] * count for shape, count in total.items()) for total in problem.totals]
-        # A number that stands for the pods of each group: sums of them are the same only for the same pods.
+        # A number per group; sums are equal only for the same pods.
         kinds = {shape: int.from_bytes(blake2b(b"%d" % shape, digest_size=16).digest()) for shape in problem.shapes}
         self.kind = {
             part: sum(kinds[shape] * count for shape, count in own.items()) for part, own in self.groups.own.items()
@@ -117,8 +118,7 @@ class _Search:
     ) -> Inside | None:
         """The groups of a domain and one more on its nodes; None if best fit finds no place for all.
 
-        To pack all of them anew is worth it while there are few. It would cost the square of their number if every group that comes asked for it, so an
-        attempt may do so only for so many pods.
+        Repacking all of them is limited per attempt, because its cost is quadratic in the number of groups.
         """
         inside = Inside(self.kind[more.part] + (before.kind if before else 0), more.part, before)
         question = (level, domain, inside.kind)
@@ -145,7 +145,7 @@ class _Search:
 
 @dataclass(slots=True)
 class Inside:
-    """The groups in a domain, the last one first, and their pods on its nodes. `kind` stands for all these pods."""
+    """The groups in a domain, the last one first, and their pods on its nodes. `kind` identifies all these pods."""
 
     kind: int
     part: int
@@ -161,7 +161,7 @@ class Inside:
 
 
 class _Attempt:
-    """One order: who has taken which domain, and what is left in the domains of every level."""
+    """One order: the domains that groups have taken, and what is left in the domains of every level."""
 
     def __init__(self, search: _Search, order: Sequence[int], *, roomiest_first: bool = False) -> None:
         self.search = search
@@ -172,7 +172,7 @@ class _Attempt:
         self.rest = search.counts[0].copy()
         self.domain_of: dict[int, int] = {}
         self.failed = -1
-        # Who stands in a domain beside each other.
+        # The groups in each domain.
         self.inside: dict[tuple[int, int], Inside] = {}
         self.done: list[tuple[DomainGroup, Inside | None]] = []
         self.repacked = 0
@@ -225,7 +225,7 @@ class _Attempt:
                 self.inside[group.level, domain] = inside
 
     def _charge(self, group: DomainGroup, domain: int, sign: int) -> None:
-        """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
+        """Charge a domain and those around it, up to the domain of the outer group, which was already charged."""
         search, tree = self.search, self.search.problem.tree
         around = search.groups.level_of[group.around]
         first = tree.starts[group.level][domain]
@@ -241,7 +241,7 @@ class _Attempt:
         if preferred is not None and around < preferred <= group.level:
             self.touched[tree.domain_at[preferred][first]] += sign
 
-    # -- which domain --------------------------------------------------------------------------------------------------------
+    # -- which domain -----------------------------------------------------------------------------------------------
 
     def _candidates(self, group: DomainGroup, first: int, end: int) -> list[int]:
         """Domains that seem to hold a group, in the order in which they are tried."""
@@ -262,7 +262,7 @@ class _Attempt:
         return [int(domain) for domain in domains[order[:MOST_TRIES]]]
 
     def _by_preference(self, group: DomainGroup, domains: NDArray[np.intp]) -> list[NDArray[np.float64] | Counts]:
-        """What the gang's preferred level says about domains: least important first, small is good."""
+        """The rank of domains by the gang's preferred level: least important first, small is good."""
         tree = self.search.problem.tree
         preferred = self.search.problem.parts[0].preferred
         if preferred is None:

@@ -1,7 +1,7 @@
 """From domains to nodes: once every group has its domain, its pods are put on nodes there.
 
-The narrowest domains are filled first, so that wider ones take what is left. Groups in one domain come one after another, each on few nodes; if that leaves no
-place for one of them, all are packed together as tightly as possible, and at last exactly.
+The narrowest domains are filled first, and wider ones take what is left. Groups in one domain follow one another, each
+on few nodes. If one of them finds no place, all are packed together as tightly as possible, and at last exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Domains = Mapping[int, int]
 
 
 def carried_out(problem: Problem, groups: Groups, nodes: Nodes, domains: Domains) -> Placed | None:
-    """Pods by part and shape; None if a domain turns out not to hold its pods beside those in narrower domains."""
+    """Pods by part and shape; None if a domain does not hold its pods beside those in narrower domains."""
     return _CarryingOut(problem, groups, nodes).placed(domains)
 
 
@@ -101,7 +101,7 @@ class _CarryingOut:
         return self.nodes.filling(first, end, self.whole.free[:, first:end], spots)
 
     def _note(self, after: Filling) -> None:
-        """Keep in mind who stands where, for those that come after."""
+        """Remember the placed pods for later groups."""
         free = self.whole.free.copy()
         free[:, after.first : after.end] = after.free
         spots = dict(self.whole.spots)
@@ -114,7 +114,7 @@ class _CarryingOut:
         self.whole = Filling(0, self.problem.tree.size, free, spots, {**self.whole.mixes, **after.mixes})
 
     def _deal_out(self, parts: Sequence[int], shape: int, spots: Spots) -> None:
-        """Write down which part's pods stand where, in the order of parts."""
+        """Assign the placed pods to parts, in their order."""
         if len(parts) == 1:
             self.found[parts[0], shape] = spots
             return

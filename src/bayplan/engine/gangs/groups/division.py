@@ -1,11 +1,12 @@
-"""Groups of equal pods as close together as can be: the pods are placed as if they were one group, then divided into the groups.
+"""Groups of equal pods as close together as possible: place all pods as one group, then divide them.
 
-How close pods are depends only on how many each node has, not on whose they are. So all pods together are put where they are closest, which a table over the tree tells
-exactly (`tree_table.py`), and where the groups can be divided among these places, nothing is closer. Where they cannot, one group after another is bound to a
-domain: then that domain has at least as many pods, which makes the table's answer a bound on everything that is left to try. What no bound excludes is tried, the
-groups of narrow domains first.
+Closeness depends only on how many pods each node has. So all pods are put where they are closest, which a table over
+the tree finds exactly (`tree_table.py`). If the groups can be divided among these places, nothing is closer. If not,
+one group after another is bound to a domain, which then has at least its pods. This makes the table's answer a bound on
+the remaining choices. What no bound excludes is tried, groups of narrow domains first.
 
-In comes a problem of one shape and how few domains each part needs, out goes the closest placement in so few, and whether it is proven to be that.
+A problem of one shape and the fewest domains of each part come in. The closest placement in that many domains goes out,
+and whether it is proven.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class Divided:
 def divided(problem: Problem, fewest: int, budget: Budget, like: Solution | None = None) -> Divided | None:
     """The closest placement in `fewest` preferred domains; None if none was found.
 
-    Each part that prefers a level is in one domain of it, or of the lowest wider level that can hold it, or does in a placement `like` this.
+    Each part that prefers a level is in one domain of it, or of the lowest wider level that can hold it, or as in the
+    placement `like`.
     """
-    # Members that come back stand near those of their own group, which sums over the gang do not tell.
+    # Returning members go near those of their own group, which sums over the gang do not show.
     unlike = any(part.apart is not None or (number and part.running_at) for number, part in enumerate(problem.parts))
     if len(problem.shapes) > 1 or problem.spread or problem.roomiest or unlike:
         return None
@@ -99,7 +101,7 @@ class _Search:
             for number, part in enumerate(parts)
             if number and part.required is not None and totals[number] and part.home is None
         ]
-        # Outer parts come before those inside them, whatever their level.
+        # Outer parts come before inner ones, whatever their level.
         depth = {number: sum(1 for _ in around(parts, number)) for number in choosing}
         self.order = sorted(
             choosing, key=lambda number: (depth[number], -(parts[number].required or 0), -self._pods(number))
@@ -109,7 +111,7 @@ class _Search:
         return sum(self.problem.totals[number].values())
 
     def explore(self, bound: Mapping[int, int]) -> None:
-        """Try everything in which these parts are bound to these domains, unless it cannot be closer than the best so far."""
+        """Try everything with these parts bound to these domains, unless it cannot be closer than the best so far."""
         most = MOST_TABLES if self.problem.tree.size <= SMALL_TREE else 1
         if self.tables and (self.tables >= most or self.budget.is_spent):
             self.proven = False
@@ -137,7 +139,7 @@ class _Search:
             self.explore({**bound, number: domain})
 
     def _closest(self, bound: Mapping[int, int]) -> tuple[Counts | None, bool]:
-        """All pods as one group, where domains have at least the pods of the parts bound to them; and whether nothing is closer."""
+        """All pods as one group, with minima for domains that parts are bound to; and whether nothing is closer."""
         problem = self.problem
         gang, shape = problem.parts[0], problem.shapes[0]
         first, end = problem.home(0)

@@ -1,7 +1,8 @@
 """Equal groups of equal pods are slices of one gang: 64 groups of 8 that each need a rack are 512 pods in slices of 8.
 
-Slices are counted (`equal_pods.py`), which takes a tenth of the time of searching a domain for each group, and is exact by every goal.
-In comes a problem of one shape, out come the layers of slices that say the same, or None if its groups are not that simple.
+Slices are counted (`equal_pods.py`), which takes a tenth of the time of searching a domain for each group, and is exact
+by every goal. In comes a problem of one shape, out come the layers of slices that say the same, or None if its groups
+are not that simple.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _is_like(problem: Problem, number: int, first: Part, size: int) -> bool:
 
 
 def _adds_nothing(problem: Problem, inside: Sequence[Sequence[int]], number: int, level: int) -> bool:
-    """True if a part, and those inside it, ask for no more than to be in one domain of a level, as what is around them is."""
+    """True if a part and its inner parts only require one domain of a level, as the part around them does."""
     part = problem.parts[number]
     if part.apart is not None or (part.required is not None and part.required > level):
         return False
@@ -61,11 +62,11 @@ def _adds_nothing(problem: Problem, inside: Sequence[Sequence[int]], number: int
 
 
 def in_order_of_ranks(problem: Problem, solution: Solution) -> Solution:
-    """The solution with equal groups in the order of the tree; groups that members have a home in stay where they are."""
+    """The solution with equal groups in the order of the tree; groups with running members keep their domain."""
     if not solution.found or len(problem.parts) < 3:
         return solution
     placed = list(solution.placed)
-    # Groups inside groups first: what is around them is then moved as a whole.
+    # Inner groups first: outer ones then move as a whole.
     for subtrees in reversed(_alike(problem.parts)):
         places = [[placed[number] for number in subtree] for subtree in subtrees]
         places.sort(key=_first_position)
@@ -76,7 +77,7 @@ def in_order_of_ranks(problem: Problem, solution: Solution) -> Solution:
 
 
 def _alike(parts: Sequence[Part]) -> list[list[list[int]]]:
-    """Sets of two or more equal parts beside each other, each with the parts inside it; outer ones first."""
+    """Sets of two or more equal sibling parts, each with its inner parts; outer ones first."""
     kinds = _kinds(parts)
     sets: defaultdict[Hashable, list[int]] = defaultdict(list)
     for number, part in enumerate(parts):
@@ -91,7 +92,10 @@ def _alike(parts: Sequence[Part]) -> list[list[list[int]]]:
 
 
 def _kinds(parts: Sequence[Part]) -> list[Hashable]:
-    """What makes parts equal: everything but their names, and the parts inside in their order. None for those that cannot be moved."""
+    """What makes parts equal: everything but their names, and the parts inside in their order.
+
+    None for those that cannot be moved.
+    """
     inside: list[list[Hashable]] = [[] for _ in parts]
     kinds: list[Hashable] = [None] * len(parts)
     for number in range(len(parts) - 1, -1, -1):

@@ -1,10 +1,11 @@
-"""Groups closer to each other: pods of a placement that is good already move where the mean distance between all pods gets smaller.
+"""Groups closer to each other: move pods of a good placement where the mean distance gets smaller.
 
-Two pods in one domain are two edges closer than two in different ones, at every level. So the mean distance falls as the sum of squares of what domains hold
-grows, and what a move gains is known for all pods and all nodes at once. Moved are pods of one part from a node to another, and whole groups from one domain to
-another; where none of that helps, a node is filled with pods from several others. No move takes more preferred domains, or more domains of a wider level; what a group requires holds, and so does everything that kubelets say.
+Two pods in one domain are two edges closer than two in different ones, at every level. So the mean distance falls as
+the sum of squares of pods per domain grows, and the gain of a move is known for all pods and nodes at once. Pods of one
+part move between nodes, and whole groups between domains. If none of that helps, a node is filled with pods from
+several others. No move takes more preferred or wider domains, or violates a requirement or a kubelet's admission.
 
-This is a descent: it ends where no single move helps, which need not be the best there is.
+This is a descent: it ends when no single move helps, which need not be the optimum.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Move = tuple[Key, int, int]
 
 
 def closeness(problem: Problem, placed: Placed) -> int:
-    """How close pods are to each other, those that run already too: the sum over all levels of squares of what domains hold."""
+    """How close pods are, running ones included: the sum over all levels of squares of pods per domain."""
     return _sum_of_squares(problem, _by_position(problem, placed))
 
 
@@ -103,7 +104,10 @@ def gathered(problem: Problem, placed: Placed, budget: Budget) -> Placed:
 
 
 def _orders(units: Sequence[_Unit]) -> list[tuple[_Unit, ...]]:
-    """Orders in which units are put down: the largest first, those of narrow domains first, as they are written. Of many there is one."""
+    """Orders in which units are put down: the largest first, those of narrow domains first, as they are written.
+
+    Of many there is one.
+    """
     distinct: list[_Unit] = []
     taken: set[Key] = set()
     for unit in units:
@@ -134,7 +138,7 @@ def _descend(state: _State, closest: int, budget: Budget) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is moved as a whole: pods of some parts, from one domain of a level to another one inside the domain of the group around them."""
+    """Pods of some parts that move together to another domain of a level, inside the domain of the outer group."""
 
     keys: tuple[Key, ...]
     level: int
@@ -181,7 +185,7 @@ class _State:
                 units.append(_Unit(keys, part.preferred, around, sum(part.pods.values())))
         return units
 
-    # -- what is where -------------------------------------------------------------------------------------------------------
+    # -- what is where ----------------------------------------------------------------------------------------------
 
     def placed(self) -> Placed:
         rows: list[dict[int, Spots]] = [{} for _ in self.problem.parts]
@@ -254,7 +258,7 @@ class _State:
         self.counts = counts
         return True
 
-    # -- pods ----------------------------------------------------------------------------------------------------------------
+    # -- pods -------------------------------------------------------------------------------------------------------
 
     def move_pods(self, budget: Budget) -> None:
         """Pods of one part from a node to a better one, as long as there is any."""
@@ -272,7 +276,7 @@ class _State:
                 self._move_bundle(key, position, targets)
 
     def _targets(self) -> NDArray[np.intp]:
-        """Nodes with room that could be better: beside pods of the gang in the lowest domains, and the roomiest of wider ones."""
+        """Nodes with room that could be better: beside pods of the gang in the lowest domains, else the roomiest."""
         room = np.maximum.reduce([self._room(shape, 0, self.tree.size) for shape in self.used])
         lowest = max(self.tree.node_level - 1, 0)
         beside = (room > 0) & (self.inside[lowest][self.tree.domain_at[lowest]] > 0)
@@ -345,7 +349,7 @@ class _State:
             for move in reversed(moves[:kept]):
                 self._shift(move, -1)
 
-    # -- groups --------------------------------------------------------------------------------------------------------------
+    # -- groups -----------------------------------------------------------------------------------------------------
 
     def move_units(self, budget: Budget) -> None:
         """Each unit to a better domain, if there is any."""
@@ -361,7 +365,7 @@ class _State:
                 self._undo(leaving)
 
     def begin_anew(self, order: Sequence[_Unit], budget: Budget) -> bool:
-        """Take all units away and put them back in an order; False if one finds no place, or if more domains are used than before."""
+        """Remove all units and put them back in an order; False if one has no place, or if more domains are used."""
         counts = self.counts
         leaving = {unit: self._leave(unit) for unit in order}
         self.counts = ()
@@ -384,7 +388,7 @@ class _State:
     def _settle(
         self, unit: _Unit, moved: list[Move], before: int, budget: Budget, *, elsewhere: bool = False
     ) -> list[Move] | None:
-        """Put a unit that has left into the domain where closeness is largest, if it is then larger than before; None if there is none."""
+        """Put a removed unit into the domain with the largest closeness, if that is an improvement; else None."""
         budget.spend(WORK_OF_A_MOVE)
         left = {self.domains[unit.level][position] for _, position, _ in moved} if elsewhere else set()
         best: tuple[int, list[Move]] | None = None
@@ -403,7 +407,7 @@ class _State:
         return best[1]
 
     def _candidates(self, unit: _Unit, position: int, left: set[int], before: int) -> list[int]:
-        """Domains that have slots for a unit that was at a position, and could be closer to the other pods than before; the best first. Not those that it `left`."""
+        """Domains with slots for a unit where it could be closer to the other pods, the best first, but none it `left`."""
         level, tree = unit.level, self.tree
         domains = np.flatnonzero(self._with_room(unit, position, left))
         if not len(domains):

@@ -1,7 +1,7 @@
-"""Groups: the parts of a gang that take a domain of their own, with the pods that are bound to exactly that domain.
+"""Groups: the parts of a gang that take a domain of their own, with the pods bound to exactly that domain.
 
-A part takes a domain if it requires a lower level than what is around it. Pods of other parts are bound to the domain of the nearest group around them, or,
-if there is none, to the whole tree (`WHOLE_GANG`).
+A part takes a domain if it requires a lower level than its surroundings. Pods of other parts are bound to the domain of
+the nearest outer group, or else to the whole tree (`WHOLE_GANG`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import numpy as np
 
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem
 
-# Stands for the group around all groups, which may use the whole tree.
+# The group around all groups, which can use the whole tree.
 WHOLE_GANG = -1
 
 
 @dataclass(frozen=True, slots=True)
 class DomainGroup:
-    """A part that takes a domain: its number, the group around it, and its level.
+    """A part that takes a domain: its number, its outer group, and its level.
 
-    `home` is the only domain it may take, `closed` are some that it may not; groups with the same number in `apart` take different ones.
+    `home` is the only domain that it can take, `closed` are domains that it cannot; groups with the same number in
+    `apart` take different ones.
     """
 
     part: int
@@ -83,7 +84,7 @@ class Groups:
 
 
 def groups_of(problem: Problem) -> Groups:
-    """The parts that narrow the domain of what is around them, parents first."""
+    """The parts that narrow the domain of their surroundings, parents first."""
     groups: list[DomainGroup] = []
     level_of = {WHOLE_GANG: WHOLE_TREE}
     bound_by: list[int] = []
@@ -105,19 +106,19 @@ MOST_SHAPES = 8
 
 @dataclass(frozen=True)
 class CapacityRows:
-    """What one pod of each shape counts in each row, `per_pod[shape, row]`, and what each node has, `per_node[row, position]`."""
+    """`per_pod[shape, row]` is what a pod counts in a row; `per_node[row, position]` is the capacity of a node."""
 
     per_pod: Counts
     per_node: Counts
 
     def of(self, pods: Pods) -> Counts:
-        """What so many pods by shape count."""
+        """What these pods by shape count."""
         rows: Counts = np.array(list(pods.values()), dtype=np.int64) @ self.per_pod[np.array(list(pods), dtype=np.intp)]
         return rows
 
 
 def capacity_rows(problem: Problem, *, every_shape: bool = False) -> CapacityRows:
-    """The rows of a problem; the last ones are about single shapes, `every_shape` if that is asked for."""
+    """The rows of a problem; the last ones are about single shapes, `every_shape` if requested."""
     shapes = list(problem.shapes)
     pods: list[Counts] = []
     nodes: list[Counts] = []

@@ -1,10 +1,11 @@
-"""Pods on the nodes of one domain: where so many of each shape go, or that they have no place there.
+"""Pods on the nodes of one domain: where a number of each shape goes, or that they have no place.
 
-Nodes are filled shape by shape, the largest first. `Fill.TIGHT` takes the node with the least left that still holds a pod, which leaves large
-gaps for others; `Fill.FEW` takes the roomiest nodes, so that few are used. Both look at slots (what a kubelet admits of one shape), at sums, and at what
-kubelets say about different shapes on one node. Best fit may miss a packing; `packs` misses none, and says so if it had to stop.
+Nodes are filled shape by shape, the largest first. `Fill.TIGHT` takes the fullest node that still holds a pod, which
+leaves large gaps for others; `Fill.FEW` takes the roomiest nodes. Both respect slots (what a kubelet admits of one
+shape), sums, and the admission of different shapes on one node. Best fit can miss a packing; `packs` misses none, and
+says so if it had to stop.
 
-Sizes are compared in shares: what a pod takes of all that is free, weighted by how scarce the resource is for this gang.
+Sizes are compared in shares of what is free, weighted by how scarce the resource is for this gang.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ Added = tuple[NDArray[np.intp], Counts]
 
 # How often pods are moved on from nodes that refuse a mix, before a domain counts as one that does not hold them.
 MOST_ROUNDS = 12
-# So few pods go to the best node one by one: that is quicker than to sort all nodes.
+# Up to this many pods go to the best node one by one: quicker than sorting all nodes.
 ONE_BY_ONE = 2
-# States of nodes that the exact packing looks at for one question.
+# The most states of nodes that the exact packing visits for one question.
 MOST_STATES = 4_000
 # More pods than that are not packed exactly: each is one level of recursion.
 MOST_PODS = 400
-# Of so many different pods there are too many packings for any to be tried.
+# More different pods have too many packings to try any.
 MOST_SHAPES = 64
 ONE = np.ones(1, dtype=np.int64)
 
@@ -51,7 +52,7 @@ class Fill(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The nodes between two positions: what is left of each resource, and the pods that were put there by shape."""
+    """The nodes between two positions: what is left of each resource, and the placed pods by shape."""
 
     first: int
     end: int
@@ -79,7 +80,7 @@ class Nodes:
 
     @cached_property
     def scarcity(self) -> Amounts:
-        """By resource what one unit is worth: the share of all that is free, weighted by how much of that the gang takes."""
+        """The worth of one unit by resource: its share of all that is free, weighted by how much the gang takes."""
         free = np.maximum(self.problem.free, 0.0).sum(axis=1)
         totals = np.array([self.problem.totals[0][shape] for shape in self.problem.shapes], dtype=np.float64)
         taken = totals @ self.problem.amounts[list(self.problem.shapes)]
@@ -106,7 +107,7 @@ class Nodes:
         return Filling(first, end, self.problem.free[:, first:end], {})
 
     def filling(self, first: int, end: int, free: Amounts, spots: Mapping[int, Spots]) -> Filling:
-        """The nodes between two positions with pods that stand there."""
+        """The nodes between two positions with their placed pods."""
         filling = Filling(first, end, free, spots)
         if self.problem.mixes is not None:
             for shape, each in spots.items():
@@ -134,7 +135,7 @@ class Nodes:
         """
         free, spots = filling.free.astype(np.float64), dict(filling.spots)
         now = Filling(filling.first, filling.end, free, spots, dict(filling.mixes))
-        # What is left on each node, where nothing but the tightest nodes is wanted.
+        # What is left on each node, if only the tightest nodes are wanted.
         left = self.scarcity @ free if fill is Fill.TIGHT and self._plain else None
         for shape, number in wanted:
             if left is None:
@@ -166,7 +167,7 @@ class Nodes:
         return self.problem.mixes is None and not self.problem.spread and len(self.problem.free) > 0
 
     def _tightly(self, filling: Filling, shape: int, number: int, left: Amounts) -> Added | None:
-        """So many pods on the nodes that have the least left; None if there is not enough room."""
+        """This number of pods on the nodes with the least left; None if there is not enough room."""
         self.budget.spend(15 + len(left) / 50)
         order = left.argsort(kind="stable")
         room = self.room(filling, shape)[order]
@@ -184,7 +185,7 @@ class Nodes:
 
     @cached_property
     def _least(self) -> Amounts:
-        """By shape what a node must have of each resource; nothing of those that a pod does not take, of which a node may have less than nothing."""
+        """By shape, what a node must have of each resource; unrequested resources can be overcommitted."""
         amounts = self.problem.amounts
         return np.where(amounts > 0, amounts, -np.inf)[:, :, np.newaxis]
 
@@ -199,7 +200,7 @@ class Nodes:
     def _some(
         self, filling: Filling, shape: int, number: int, fill: Fill, touched: NDArray[np.bool_] | None
     ) -> Added | None:
-        """So many pods on nodes that take them beside those that are there; None if there are not enough."""
+        """This number of pods on nodes that take them beside the others; None if there are not enough."""
         room = self.room(filling, shape)
         self.budget.spend(25 + len(room) / 50)
         counts = self._accepted(filling, shape, room, number, fill, touched)
@@ -217,7 +218,7 @@ class Nodes:
         fill: Fill,
         touched: NDArray[np.bool_] | None,
     ) -> Counts | None:
-        """So many pods by node; where a kubelet refuses them beside others, there are fewer."""
+        """Pods by node, without those that a kubelet refuses beside others."""
         for _ in range(MOST_ROUNDS):
             if int(room.sum()) < number:
                 return None
@@ -270,7 +271,7 @@ class Nodes:
         return bool(domain_at[filling.first] != domain_at[filling.end - 1])
 
     def _refused(self, filling: Filling, shape: int, counts: Counts) -> list[int]:
-        """Where a kubelet would not take these pods beside those of other shapes."""
+        """Where a kubelet would refuse these pods beside those of other shapes."""
         mixes = self.problem.mixes
         if mixes is None:
             return []
@@ -283,7 +284,7 @@ class Nodes:
                     refused.append(at)
         return refused
 
-    # -- exactly -----------------------------------------------------------------------------------------------------------
+    # -- exactly ----------------------------------------------------------------------------------------------------
 
     def packed(self, first: int, end: int, wanted: Wanted) -> Packed:
         """Whether these pods fit between two positions that hold no other pod of the gang."""
@@ -305,7 +306,7 @@ class Nodes:
 
 
 class _Exact:
-    """Every way to put pods on nodes: one after another, the largest first, nodes in the same state only once, no state twice."""
+    """Tries every way to put pods on nodes, the largest first; nodes in the same state once, and no state twice."""
 
     def __init__(self, nodes: Nodes, first: int, end: int, wanted: Wanted) -> None:
         problem = nodes.problem
@@ -353,13 +354,13 @@ class _Exact:
         return sum(left * worth for left, worth in zip(self.free[node], self.scarcity, strict=True))
 
     def _place(self, kind: int, missing: int) -> bool:
-        """Put down what is missing of a shape and everything behind it."""
+        """Place the missing pods of a shape, and all later shapes."""
         if not missing:
             if kind + 1 == len(self.wanted):
                 return True
             return self._place(kind + 1, self.wanted[kind + 1][1])
         self.states += 1
-        # Every node is looked at, and every shape on it: 2 us and 0.1 us.
+        # Every node and every shape on it is visited: 2 us and 0.1 us.
         self.budget.spend(5 + len(self.free) * (2 + len(self.wanted) / 10))
         rooms = [self._room(kind, node) for node in range(len(self.free))]
         if self.stopped or sum(rooms) < missing:

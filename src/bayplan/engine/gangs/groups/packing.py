@@ -1,10 +1,10 @@
 """Groups of equal pods into domains: a depth-first search that counts and never tries nodes one by one.
 
-If all pods have one shape, rooms add up: a choice of domains for all groups can be carried out exactly if no domain, at no level, is
-asked to hold more than its nodes have slots (groups lie inside each other or apart, so nothing else can go wrong). So only the choice
-is searched: parents before children, large groups before small ones, the tightest domain first. Domains that have the same room
-left are tried once, where nothing below them can make a difference. A search that ran out of choices proves that there is none; one
-that ran out of steps proves nothing.
+If all pods have one shape, rooms add up: a choice of domains for all groups can be carried out exactly if no domain, at
+no level, is asked to hold more than its nodes have slots (groups lie inside each other or apart, so nothing else can go
+wrong). So only the choice is searched: parents before children, large groups before small ones, the tightest domain
+first. Domains that have the same room left are tried once, where nothing below them can make a difference. A search
+that ran out of choices proves that there is none; one that ran out of steps proves nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pack(problem: Problem, budget: Budget, most_steps: int = MOST_STEPS) -> Solu
 
 
 class _Search:
-    """Which group is in which domain, and what is left in the domains of every level."""
+    """The domain of each group, and what is left in the domains of every level."""
 
     def __init__(self, problem: Problem, budget: Budget, most_steps: int) -> None:
         self.problem = problem
@@ -64,7 +64,7 @@ class _Search:
         self.taken: list[int] = []
         self.domain_of: dict[int, int] = {WHOLE_GANG: 0}
         self.hopeless: set[tuple[int, bytes]] = set()
-        # Domains that look alike can be told apart by groups that may take only one of them, or not the same.
+        # Equal domains differ for groups that can take only one of them, or must be apart.
         self.alike = all(group.home is None and group.apart is None for group in self.groups)
 
     def _groups(self) -> list[DomainGroup]:
@@ -106,7 +106,10 @@ class _Search:
 
     @property
     def stopped(self) -> bool:
-        """True if there are no more steps, or no time. Straight down to a place for the last group is always allowed."""
+        """True if there are no more steps, or no time.
+
+        Straight down to a place for the last group is always allowed.
+        """
         return self.steps >= self.most_steps or (self.steps > len(self.groups) and self.budget.is_spent)
 
     def _take(self, group: DomainGroup, domain: int) -> None:
@@ -120,16 +123,17 @@ class _Search:
         self._charge(group, self.taken.pop(), -self.pods[group.part])
 
     def _charge(self, group: DomainGroup, domain: int, pods: int) -> None:
-        """Charge a domain, and those between it and the domain of the group around, which was charged for it already."""
+        """Charge a domain and those around it, up to the domain of the outer group, which was already charged."""
         tree = self.problem.tree
         first = tree.starts[group.level][domain]
         for level in range(self.level_of[group.around] + 1, group.level + 1):
             self.left[level][tree.domain_at[level][first]] -= pods
 
     def _state_of(self, index: int) -> tuple[int, bytes]:
-        """What decides whether the groups from `index` on have a place: where they may go, and what is left there.
+        """What decides whether the groups from `index` on have a place: where they can go, and what is left there.
 
-        Where nothing but the finest domains inside one domain is chosen any more, only how much is left in them matters, not where.
+        If only the finest domains inside one domain are still to be chosen, only the amounts left in them matter, not
+        where.
         """
         missing = self.groups[index:]
         group = missing[0]
@@ -147,7 +151,7 @@ class _Search:
         return index, _digest(decisive)
 
     def _is_finest(self, group: DomainGroup) -> bool:
-        """True if nothing is ever chosen below a group's domain, and all that it may take share what is around them."""
+        """True if nothing is chosen below a group's domain, and all its candidates share their surroundings."""
         return self.alike and group.level == self.finest and group.level - self.level_of[group.around] == 1
 
     def _bounds(self, part: int) -> tuple[int, int]:
@@ -192,7 +196,7 @@ class _Search:
         return allowed
 
     def _holds_what_is_inside(self, group: DomainGroup, low: int, high: int) -> NDArray[np.bool_]:
-        """A bound: domains in which the groups inside find room if each takes whole multiples of what divides all of them."""
+        """A bound: domains with room for the inner groups, if each takes multiples of their common divisor."""
         tree = self.problem.tree
         holds = np.ones(high - low, dtype=np.bool_)
         first = tree.starts[group.level][low]
@@ -235,7 +239,7 @@ class _Search:
         return tuple(placed)
 
     def _turn(self, number: int, bound_by: int) -> tuple[int, ...]:
-        """When a part's pods are put down: those in narrow domains first, then those that prefer narrow ones, large ones first."""
+        """The order of parts: those in narrow domains first, then those that prefer narrow ones, large ones first."""
         part = self.problem.parts[number]
         preferred = WHOLE_TREE if part.preferred is None else part.preferred
         return -self.level_of[bound_by], -preferred, -part.pods.get(self.shape, 0), number
@@ -251,7 +255,7 @@ class _Search:
         return found.counts[first:end]
 
     def _filled(self, number: int, slots: Counts, pods: int, first: int, end: int) -> Counts:
-        """A part's pods on the nodes of its domain: near its members that run, else near the gang's, else on few nodes or many."""
+        """A part's pods on nodes: near its running members, else near the gang's, else on few nodes or many."""
         parts = self.problem.parts
         running_at = parts[number].running_at or parts[0].running_at
         if not running_at or self.problem.spread:
@@ -268,7 +272,7 @@ class _Search:
 def in_touched_domains_first(
     problem: Problem, slots: Counts, first: int, end: int, pods: int, used: NDArray[np.bool_]
 ) -> Counts:
-    """Pods between two positions in preferred domains that the gang uses anyway; only then in others, as few as possible."""
+    """Pods between two positions: in preferred domains that the gang uses anyway, then in as few others as possible."""
     tree, preferred = problem.tree, problem.parts[0].preferred
     assert preferred is not None
     here = np.zeros_like(slots)
@@ -285,5 +289,5 @@ def in_touched_domains_first(
 
 
 def _digest(arrays: list[Counts]) -> bytes:
-    """A short stand-in for arrays that may be long; no two ever had the same."""
+    """A short hash of arrays that can be long."""
     return blake2b(np.concatenate(arrays).tobytes(), digest_size=16).digest()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.grouping.group import GroupingSettings, KaiSettings, group_for
-from bayplan.grouping.grouping import Grouping
-from bayplan.grouping.questions import Question
+from bayplan.grouping.grouping import Grouping, Question
 from tests.unit.grouping.workloads import Raw, pod, problems, spec_of, thing
 
 LWS = "leaderworkerset.sigs.k8s.io"
