@@ -35,7 +35,7 @@ from bayplan.services.edges.process import run_until_signal
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
-from bayplan.services.scheduler.entries import ALIVE
+from bayplan.services.scheduler.intake import ALIVE
 
 logger = logging.getLogger(__name__)
 

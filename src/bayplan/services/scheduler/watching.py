@@ -18,8 +18,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.entries import Entry
-from bayplan.services.scheduler.intake import Intake, News
+from bayplan.services.scheduler.intake import Entry, Intake, News
 
 logger = logging.getLogger(__name__)
 
