@@ -252,6 +252,11 @@ class Dispatcher:
             # If the pod was deleted during its bind, the queue drops it when its turn comes.
             self.queue.retry(action.unit, now)
 
+    def not_evicted(self, unit: str, refused: Collection[str], now: float) -> None:
+        """The API server refused to evict some victims of a unit: plan again without them."""
+        self.preempting.not_evicted(unit, refused, now)
+        self.queue.wake(ForItself(unit), now)
+
 
 def _looks_the_same(known: Pod, pod: Pod) -> bool:
     """True if nothing changed in a bound pod that other pods depend on; conditions change often."""

@@ -174,9 +174,12 @@ class Preempting:
         """A pod is gone; return the nominated units that have no victim left."""
         self._left_alone.pop(key, None)
         ready = []
-        for nomination in self._nominations.values():
+        for nomination in list(self._nominations.values()):
             if key in nomination.leaving:
                 nomination.leaving.discard(key)
+                # Taken again: now there is more in the zones than when it was nominated.
+                self._give_back(nomination)
+                self._keep(nomination)
                 if not nomination.leaving:
                     nomination.until = now + ROOM_IS_KEPT
                     ready.append(nomination.unit)

@@ -130,7 +130,6 @@ class Promises:
         if placed.listed and held:
             self._ended.add(row, key, at, report.pods)
             give(state.columns, row, held)
-            self._take_what_was_short(row)
             state.freshness.ended(row, key, report.pods)
         elif placed.promised and not placed.listed:
             self._ended.add(row, key, at, report.pods)

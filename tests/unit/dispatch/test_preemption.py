@@ -1,0 +1,219 @@
+"""Preemption in the dispatcher, told as stories: who is evicted, for whom the room is kept, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from bayplan.dispatch.actions import Action, Bind, Unschedulable
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.preemption import LEFT_ALONE, ROOM_IS_KEPT
+from bayplan.gangs.preemption import GangPreemption
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
+from bayplan.scheduling.profile import PreemptionMode, default_profile
+from tests.builders.units import RACK, add_node, being_deleted, on_node, places, pod, pod_group
+
+
+def preempting(
+    *nodes: str, mode: PreemptionMode = PreemptionMode.ON, racks: dict[str, str] | None = None
+) -> Dispatcher:
+    made = Dispatcher({"bayplan": replace(default_profile(), preemption=mode)})
+    for name in nodes:
+        add_node(made, name, rack=(racks or {}).get(name, ""))
+    made.set_levels("network", (RACK,))
+    return made
+
+
+def runs(scheduler: Dispatcher, name: str, node: str, cpus: int, priority: int = 0, gang: str = "") -> Pod:
+    running = on_node(pod(name, cpus, priority=priority, gang=gang), node)
+    scheduler.set_pod(running, 0.0)
+    return running
+
+
+def victims(action: Action | None) -> list[str]:
+    assert isinstance(action, Unschedulable), action
+    assert isinstance(action.preemption, Preemption | GangPreemption), action.preemption
+    return [each.key for each in action.preemption.victims] if action.evict else []
+
+
+def why_not(action: Action | None) -> str:
+    assert isinstance(action, Unschedulable), action
+    assert isinstance(action.preemption, NoPreemption), action.preemption
+    return str(action.preemption)
+
+
+def test_less_important_pods_make_room_and_no_other_pod_takes_it() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.remove_pod("ml/web", 2.0)
+    scheduler.set_pod(pod("late", 1, priority=5), 2.0)
+    assert places(scheduler.decide(2.0)) == {"ml/db": "n1"}
+    assert victims_or_nothing(scheduler.decide(2.0)) == []
+
+
+def victims_or_nothing(action: Action | None) -> list[str]:
+    return (
+        victims(action) if isinstance(action, Unschedulable) and not isinstance(action.preemption, NoPreemption) else []
+    )
+
+
+def test_the_room_is_kept_from_less_important_pods_while_victims_leave() -> None:
+    scheduler = preempting("n1")
+    web = runs(scheduler, "web", "n1", 4)
+    runs(scheduler, "log", "n1", 4, priority=3)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/log", "ml/web"]
+    scheduler.set_pod(being_deleted(web), 1.5)
+    scheduler.remove_pod("ml/web", 2.0)
+    scheduler.set_pod(pod("late", 2, priority=5), 2.0)
+    assert not isinstance(scheduler.decide(2.0), Bind)
+
+
+def test_a_more_important_pod_takes_the_room_of_a_nominated_one() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.set_pod(pod("urgent", 8, priority=20), 2.0)
+    action = scheduler.decide(2.0)
+    assert isinstance(action, Unschedulable)
+    assert action.unit == "ml/urgent"
+    scheduler.remove_pod("ml/web", 3.0)
+    assert places(scheduler.decide(3.0)) == {"ml/urgent": "n1"}
+
+
+def test_pods_that_leave_already_are_waited_for_and_nothing_is_evicted() -> None:
+    scheduler = preempting("n1", "n2")
+    web = runs(scheduler, "web", "n1", 8)
+    runs(scheduler, "other", "n2", 8)
+    scheduler.set_pod(being_deleted(web), 1.0)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == []
+    scheduler.remove_pod("ml/web", 2.0)
+    assert places(scheduler.decide(2.0)) == {"ml/db": "n1"}
+
+
+@pytest.mark.parametrize(
+    "mode, evicts", [(PreemptionMode.OFF, None), (PreemptionMode.DRY_RUN, False), (PreemptionMode.ON, True)]
+)
+def test_the_mode_decides_whether_a_plan_is_made_and_carried_out(mode: PreemptionMode, evicts: bool | None) -> None:
+    scheduler = preempting("n1", mode=mode)
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert (None if action.preemption is None else action.evict) is evicts
+
+
+def test_pods_of_the_same_priority_stay() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8, priority=10)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert why_not(scheduler.decide(1.0)) == (
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
+
+
+def test_preemption_policy_never_evicts_nothing() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    modest = pod("db", 8, priority=10)
+    spec = msgspec.structs.replace(modest.spec, preemption_policy="Never")
+    scheduler.set_pod(msgspec.structs.replace(modest, spec=spec), 1.0)
+    assert why_not(scheduler.decide(1.0)) == "preemption: not eligible: preemptionPolicy is Never"
+
+
+def test_a_refused_eviction_gives_the_room_up_and_the_pod_is_left_alone_for_a_while() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert victims(action) == ["ml/web"]
+    scheduler.not_evicted("ml/db", ["ml/web"], 2.0)
+    assert "No preemption victims" in why_not(scheduler.decide(2.0))
+    scheduler.wake(3.0 + LEFT_ALONE)
+    assert scheduler.decide(3.0) is None
+
+
+def test_room_that_no_report_confirms_is_given_up_and_counted_as_in_vain() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.remove_pod("ml/web", 2.0)
+    runs(scheduler, "stranger", "n1", 8, priority=100)
+    for now in (3.0, 8.0, 3.0 + ROOM_IS_KEPT, 10.0 + ROOM_IS_KEPT):
+        assert not isinstance(scheduler.decide(now), Bind)
+    assert scheduler.preempting.in_vain == 1
+
+
+def test_budgets_decide_between_equal_pods() -> None:
+    scheduler = preempting("n1", "n2")
+    for name, node in (("a", "n1"), ("b", "n2")):
+        runs(scheduler, name, node, 8)
+    written = {
+        "metadata": {"name": "keep-a", "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    labelled = scheduler.state.bound["ml/a"]
+    metadata = msgspec.structs.replace(labelled.metadata, labels={"app": "a"})
+    scheduler.set_pod(msgspec.structs.replace(labelled, metadata=metadata), 0.5)
+    assert scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget)) == ""
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/b"]
+
+
+def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> None:
+    scheduler = preempting("n1")
+    expressions = [{"key": "app", "operator": "Is", "values": ["a"]}]
+    written = {"metadata": {"name": "odd", "namespace": "ml"}, "spec": {"selector": {"matchExpressions": expressions}}}
+    said = scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget))
+    assert said == (
+        'PodDisruptionBudget ml/odd: spec.selector: operator "Is" of key "app" is unknown: expected one of In, NotIn, Exists,'
+        " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
+    )
+
+
+def gang_waits(scheduler: Dispatcher, size: int, cpus: int, priority: int, required: str | None = None) -> None:
+    scheduler.set_group(pod_group(size, required=required), 1.0)
+    for number in range(size):
+        scheduler.set_pod(pod(f"g-{number}", cpus, gang="train", priority=priority), 1.0)
+
+
+def test_a_gang_preempts_inside_one_rack_and_starts_as_a_whole() -> None:
+    racks = {"n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
+    scheduler = preempting(*racks, racks=racks)
+    runs(scheduler, "a", "n1", 8)
+    runs(scheduler, "b", "n3", 8)
+    runs(scheduler, "c", "n4", 8)
+    gang_waits(scheduler, 2, 8, 10, required=RACK)
+    assert victims(scheduler.decide(1.0)) == ["ml/a"]
+    scheduler.remove_pod("ml/a", 2.0)
+    assert sorted(places(scheduler.decide(2.0)).values()) == ["n1", "n2"]
+
+
+def test_a_running_gang_goes_as_a_whole_or_not_at_all() -> None:
+    scheduler = preempting("n1", "n2", "n3")
+    scheduler.set_group(pod_group(2), 0.0)
+    runs(scheduler, "g-0", "n1", 8, gang="train")
+    runs(scheduler, "g-1", "n2", 8, gang="train")
+    runs(scheduler, "single", "n3", 8, priority=5)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    # One pod of priority 5 is more important than a gang of priority 0, so the gang goes, and all of it.
+    assert victims(scheduler.decide(1.0)) == ["ml/g-0", "ml/g-1"]
+
+
+def test_members_beyond_the_minimum_go_first() -> None:
+    scheduler = preempting("n1", "n2")
+    scheduler.set_group(pod_group(2, minimum=1), 0.0)
+    runs(scheduler, "g-0", "n1", 8, gang="train")
+    runs(scheduler, "g-1", "n2", 8, gang="train")
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert len(victims(scheduler.decide(1.0))) == 1
