@@ -30,9 +30,7 @@ from bayplan.services.agent.forms.placement_encoding import (
     encode_number,
     encode_placement,
     encode_vector,
-    read_metadata,
 )
-from bayplan.services.agent.forms.volcano_exporter import CannotExport
 from bayplan.services.agent.report import attribute_list, legacy_policy, zone_name
 from bayplan.services.agent.sources.pod_resources import (
     Allocatable,
@@ -41,14 +39,13 @@ from bayplan.services.agent.sources.pod_resources import (
     MemoryBlock,
     PodPattern,
     PodResources,
-    holds_exclusively,
-    in_some_zone,
     matches_any,
 )
 from bayplan.services.agent.sources.state_files import cpu_state_of
 from bayplan.services.agent.sources.sysfs import huge_pages_name, read_hardware, total_memory
-from tests.conformance.node_agents import nfd, rte
-from tests.conformance.node_agents.rte import ListedZone
+from tests.conformance.node_agents import nfd, rte, volcano
+from tests.conformance.node_agents.placement import read_metadata
+from tests.conformance.node_agents.rte import ListedZone, holds_exclusively, in_some_zone
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance
@@ -445,14 +442,14 @@ def use_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
     by_state = given["op"] == "manager_state" or given.get("backend") == "manager_state"
     try:
         use = use_in_state(given) if by_state else use_in_list(given, numa_of)
-    except (CannotExport, InvalidObject) as error:
+    except (volcano.CannotExport, InvalidObject) as error:
         if not expected.get("error"):
             return f"gave up: {error}"
         kept = given.get("prior_free") or {}
         return differs(expected.get("free_by_numa", kept), kept)
     if expected.get("error"):
         return f"did not give up: {use}"
-    by_numa = {str(numa): cpus for numa, cpus in volcano_exporter.by_numa(use.free, numa_of).items()}
+    by_numa = {str(numa): cpus for numa, cpus in volcano.by_numa(use.free, numa_of).items()}
     shown = {"error": False, "free_cpus": list(use.free), "free_by_numa": by_numa} | allocation_facts(use, expected)
     return differs({name: shown.get(name) for name in expected}, expected)
 
@@ -496,15 +493,15 @@ def as_recorded(pod: PodAllocation | None, recorded: list[dict[str, Any]]) -> li
 def use_in_state(given: dict[str, Any]) -> volcano_exporter.CpuUse:
     checkpoint = given.get("checkpoint")
     if checkpoint is None:
-        raise CannotExport("there is no such file")
+        raise volcano.CannotExport("there is no such file")
     text = checkpoint if isinstance(checkpoint, str) else json.dumps(checkpoint)
-    return volcano_exporter.cpus_in_state(cpu_state_of(text.encode(), "cpu_manager_state"))
+    return volcano.cpus_in_state(cpu_state_of(text.encode(), "cpu_manager_state"))
 
 
 def use_in_list(given: dict[str, Any], numa_of: dict[int, int]) -> volcano_exporter.CpuUse:
     listed = given.get("pod_resources")
     if listed is None or given.get("pod_resources_error"):
-        raise CannotExport("nobody answers")
+        raise volcano.CannotExport("nobody answers")
     return volcano_exporter.cpus_in_list(numa_of, pods(listed))
 
 
@@ -521,8 +518,8 @@ def containers_problem(given: dict[str, Any], expected: dict[str, Any]) -> Probl
 
 def resource_list_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
     try:
-        found = volcano_exporter.resource_list(given["map"])
-    except CannotExport as error:
+        found = volcano.resource_list(given["map"])
+    except volcano.CannotExport as error:
         return None if expected["error"] else f"gave up: {error}"
     entries = expected.get("entries") or 0
     return "did not give up" if expected["error"] else differs(len(found), entries)
@@ -537,7 +534,7 @@ def reservation_problem(given: dict[str, Any], expected: dict[str, Any]) -> Prob
     total = given.get("machine_capacity") or given.get("capacity") or {"cpu": "4", "memory": "4Gi"}
     if "machine" in given:
         total = {"cpu": str(given["machine"]["num_cores"]), "memory": str(given["machine"]["memory_bytes"])}
-    found = volcano_exporter.reserved_amounts(configuration, {name: parse(text) for name, text in total.items()})
+    found = volcano.reserved_amounts(configuration, {name: parse(text) for name, text in total.items()})
     recorded = next((value for value in expected.values() if isinstance(value, dict)), expected)
     return differs({name: found.get(name) for name in recorded}, {name: parse(text) for name, text in recorded.items()})
 
@@ -570,9 +567,7 @@ def numatopology_problem(case: Case) -> Problem:
         case "export":
             return export_problem(given, expected)
         case "export_reserved":
-            reserved = volcano_exporter.reserved_cpu(
-                configuration or {}, (given.get("flags") or {}).get("res-reserved")
-            )
+            reserved = volcano.reserved_cpu(configuration or {}, (given.get("flags") or {}).get("res-reserved"))
             return differs({"cpu": reserved}, expected["resReserved"])
         case "export_policies":
             return differs(volcano_exporter.policies_of(configuration), expected["policies"])
@@ -580,7 +575,7 @@ def numatopology_problem(case: Case) -> Problem:
 
 
 def parse_problem(document: dict[str, Any], expected: dict[str, Any]) -> Problem:
-    view = volcano_exporter.as_volcano_reads(msgspec.convert(document, Numatopology))
+    view = volcano.as_volcano_reads(msgspec.convert(document, Numatopology))
     places = {
         str(cpu): {"numa": place.numa, "socket": place.socket, "core": place.core} for cpu, place in view.places.items()
     }
@@ -609,7 +604,7 @@ def export_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
         places = volcano_exporter.places_on(read_hardware(Path(folder)))
     configuration = given["kubelet_config"]
     use = volcano_exporter.cpus_in_list(places, pods(given["pod_resources"] or []))
-    reserved = volcano_exporter.reserved_cpu(configuration, given["flags"].get("res-reserved"))
+    reserved = volcano.reserved_cpu(configuration, given["flags"].get("res-reserved"))
     policies = volcano_exporter.policies_of(configuration)
     document = volcano_exporter.numatopology_document("node", places, use, policies, reserved, now=0)
     return differs(document["spec"], expected["spec"])

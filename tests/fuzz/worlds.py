@@ -27,12 +27,12 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.profile import default_profile
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.closed_loop import any_kubelet, any_pod
@@ -166,11 +166,11 @@ class World:
                     with self._findings.step("release"):
                         self.dispatcher.remove_pod(pod_key(pod), self._now)
         with self._findings.step("announce"):
-            asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, Aside(threaded=False)))
+            asyncio.run(self._announcer.explain_for(1.0, self._now + LATER, SideThread(threaded=False)))
         with self._findings.step("count"):
-            self._announcer.count(self.dispatcher.gangs.to_count(), self._now)
+            self._announcer.gangs.count(self.dispatcher.gangs.to_count(), self._now)
         with self._findings.step("problems"):
-            self._announcer.tell_problems(self.intake.problems, self.dispatcher.state.problems)
+            self._announcer.remarks.report(self.intake.problems, self.dispatcher.state.problems)
         return bound
 
     def _take(self, random: Random, action: Bind, bound: dict[str, Json]) -> None:

@@ -60,7 +60,7 @@ def virtual(tmp_path: Path, namespace: str) -> Iterator[VirtualNode]:
 
 
 EVERYTHING = free_of(kubelet(machine()))
-NOT_KNOWN = "pods of this node are not known, the report is made without"
+NOT_KNOWN = "pods of this node are unknown, reporting without them"
 
 
 # -- one look --------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_one_look_without_the_right_reports_what_the_kubelet_lists_and_says_so(
     nobody = plane.kubeconfig_for(AGENT, [])
     with agent_program(virtual, nobody, "--oneshot", "--kubelet-state-dir=") as agent:
         assert agent.process.wait(60) == 0, agent.log
-        assert agent.log.count("pods may not be read") == 1
+        assert agent.log.count("reading pods is forbidden") == 1
     assert shows(plane, virtual)
 
 

@@ -17,7 +17,7 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import KNOWN_POD_GROUPS, PODS, Resource
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.edges.leader import Holds, LeaseKeeper, run_while_leading
+from bayplan.services.edges.leader import HoldsLease, LeaseKeeper, run_while_leading
 from bayplan.services.edges.outbox import Outbox
 from bayplan.services.scheduler.intake import Intake
 from tests.kubernetes.control_plane.objects import read_objects
@@ -295,7 +295,7 @@ def test_the_account_holds_its_lease_and_gives_it_up(control_plane: ControlPlane
     seen: list[str | None] = []
 
     async def story(client: KubeClient) -> None:
-        async def work(holds: Holds) -> None:
+        async def work(holds: HoldsLease) -> None:
             assert holds()
             seen.append(control_plane.get(lease)["spec"].get("holderIdentity"))
 

@@ -237,7 +237,7 @@ def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(
         if file.startswith(("kubernetes", "kai")):
             assert [each["status"] for each in status()["conditions"]] == ["True"]
         failed = [
-            line for line in scheduler.log.splitlines() if "cannot write the status" in line and namespace in line
+            line for line in scheduler.log.splitlines() if "failed to write gang status" in line and namespace in line
         ]
         assert failed == []
 

@@ -202,5 +202,5 @@ def notes_of(plane: ControlPlane, namespace: str) -> str:
 def usable(scheduler: RunningScheduler) -> int:
     lines = scheduler.get("/metrics").splitlines()
     return int(
-        sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith('bayplan_nodes{standing="usable"'))
+        sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith('bayplan_nodes{report="usable"'))
     )

@@ -284,7 +284,7 @@ def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozense
     from bayplan.kube.documents import in_place
     from bayplan.kube.errors import InvalidObject
     from bayplan.kube.files import read_document
-    from bayplan.services.agent.settings import left_out
+    from bayplan.services.agent.settings import exclusions_of
 
     file = Path(given or NFD_CONFIG)
     if not _is_there(file) and given in (None, NFD_CONFIG):
@@ -293,7 +293,7 @@ def _left_out(given: str | None, node: str, *, optional: bool) -> tuple[frozense
         warn([f"file {file}: does not exist: no resource and no pod is left out"])
         return frozenset(), ()
     try:
-        return left_out(read_document(file), str(file), node)
+        return exclusions_of(read_document(file), str(file), node)
     except InvalidObject as error:
         raise in_place(error, file) from None
 

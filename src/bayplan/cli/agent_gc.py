@@ -93,13 +93,13 @@ def agent_gc(
 
 async def _once(access: Access, stale_after: float, page: int) -> None:
     from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
-    from bayplan.services.agent.gc import Collector, NotServed, what_is_wrong
+    from bayplan.services.agent.gc import Collector, NotServed, explain
 
     try:
         async with KubeClient(access, connections=2) as client:
             done = await Collector(client, stale_after=stale_after, page=page).round()
     except (ApiError, Unreachable, NotServed) as error:
-        _, sentence = what_is_wrong(error)
+        _, sentence = explain(error)
         raise click.ClickException(sentence) from None
     told = {"deleted": done.deleted, "marked as stale": done.marked, "fresh again": done.unmarked}
     for what, names in told.items():
@@ -115,7 +115,7 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
     from bayplan.services.agent.metrics import CollectorMetrics
     from bayplan.services.agent.troubles import Troubles
     from bayplan.services.edges.health import serve_health
-    from bayplan.services.edges.signals import until_a_signal
+    from bayplan.services.edges.process import run_until_signal
 
     troubles = Troubles()
     metrics = CollectorMetrics(troubles)
@@ -129,4 +129,4 @@ async def _always(access: Access, interval: float, stale_after: float, page: int
             troubles=troubles,
         )
         async with serve_health(address, live={}, ready={"rounds": lambda: collector.problem}, metrics=metrics.text):
-            await until_a_signal(collector.run())
+            await run_until_signal(collector.run())

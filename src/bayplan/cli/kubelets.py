@@ -19,8 +19,7 @@ from bayplan.kube.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from bayplan.kube.client.access import Access
-    from bayplan.services.kubelets.news import News
-    from bayplan.services.kubelets.settings import KubeletsSettings
+    from bayplan.services.kubelets.model import KubeletsSettings, News
     from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 
 _Value = TypeVar("_Value")
@@ -139,7 +138,7 @@ def kubelets(
     from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError
     from bayplan.services.kubelets.layout import LayoutError
-    from bayplan.services.kubelets.settings import KubeletsSettings
+    from bayplan.services.kubelets.model import KubeletsSettings
 
     try:
         if scenario is None:
@@ -267,7 +266,7 @@ async def _run(access: Access, settings: KubeletsSettings, qps: float, output: s
 
 
 def _tell(news: News, output: str) -> None:
-    from bayplan.services.kubelets.news import Trouble, news_document, news_line
+    from bayplan.services.kubelets.model import Trouble, news_document, news_line
 
     show_progress("")
     if output == "json":

@@ -1,1 +1,1 @@
-"""Long-running parts of bayplan: what talks to an API server and stays."""
+"""Long-running services: scheduler, pod grouper, node agent and virtual kubelets. Each wires `edges/` to the core."""

@@ -18,7 +18,6 @@ from bayplan.services.agent.sources.pod_resources import (
     Allocatable,
     ContainerResources,
     PodResources,
-    holds_exclusively,
     shared_pool_of,
     without_cpus,
 )
@@ -51,6 +50,21 @@ class Scan:
     zones: tuple[ZoneAccount, ...]
     attributes: Mapping[str, str]
     annotations: Mapping[str, str]
+
+
+def in_some_zone(zones: Iterable[int]) -> bool:
+    """True if it is known where a thing is. Device plugins that do not know may say -1 instead of leaving zones out."""
+    return any(zone >= 0 for zone in zones)
+
+
+def holds_exclusively(pod: PodResources) -> bool:
+    """True if a pod holds CPUs, or memory or devices that are in a zone."""
+    return any(
+        container.cpus
+        or any(in_some_zone(block.zones) for block in container.memory)
+        or any(group.ids and in_some_zone(group.zones) for group in container.devices)
+        for container in pod.containers
+    )
 
 
 def scan(

@@ -210,7 +210,7 @@ def check_books(scheduler: InsideScheduler, *, within: float = 15.0) -> None:
 
 async def _both_books(scheduler: InsideScheduler) -> tuple[dict[str, Any], dict[str, Any]]:
     service = scheduler.service
-    fresh = await _one_that_starts_now(service.client, service.dispatcher, service.now)
+    fresh = await _one_that_starts_now(scheduler.client, service.dispatcher, service.now)
     return books_of(service.dispatcher), books_of(fresh)
 
 

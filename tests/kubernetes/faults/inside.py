@@ -21,9 +21,9 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
+from tests.builders.services import scheduler_service
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.loop_thread import LoopThread
 
@@ -36,6 +36,7 @@ class InsideScheduler:
     """A running scheduler; `service` belongs to its loop, so it is only touched by what `run` runs there."""
 
     service: SchedulerService
+    client: KubeClient
 
     def __init__(self, loop: LoopThread) -> None:
         self.run = loop.run
@@ -44,7 +45,7 @@ class InsideScheduler:
 
     async def start(self, kubeconfig: Path) -> None:
         """Begin to follow and to lead."""
-        client = KubeClient(find_access(str(kubeconfig)), timeout=NO_ANSWER_AFTER, connections=64)
+        client = self.client = KubeClient(find_access(str(kubeconfig)), timeout=NO_ANSWER_AFTER, connections=64)
         await self._stack.enter_async_context(client)
         events = await self._stack.enter_async_context(EventRecorder(client, instance="inside"))
         conditions = await self._stack.enter_async_context(ConditionWriter(client))
@@ -52,15 +53,7 @@ class InsideScheduler:
         dispatcher = Dispatcher(
             configuration_of({}).profiles, initial_backoff=0.2, max_backoff=1.0, stopwatch=time.perf_counter
         )
-        self.service = SchedulerService(
-            client,
-            dispatcher,
-            events=events,
-            conditions=conditions,
-            gangs=gangs,
-            metrics=SchedulerMetrics(),
-            watching=IMPATIENT,
-        )
+        self.service = scheduler_service(client, dispatcher, events, conditions, gangs, watching=IMPATIENT)
         work: tuple[Coroutine[Any, Any, None], ...] = (self.service.follow(), self.service.lead())
         self._tasks = [asyncio.create_task(each) for each in work]
 

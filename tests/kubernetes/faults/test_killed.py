@@ -105,7 +105,7 @@ def test_a_gang_that_the_next_scheduler_cannot_complete_makes_room_and_says_why(
         wait_until_bound(plane, namespace, 2)
     assert {each["metadata"]["name"] for each in pods_in(plane, namespace)} > {"foreign", "single"}
     events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
-    assert any("cannot be completed, its pods make room" in each["note"] for each in events)
+    assert any("cannot be completed, deleting its pods" in each["note"] for each in events)
     check_cluster(plane, namespace, witness)
 
 

@@ -15,7 +15,7 @@ from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode
 
 NOBODY_LISTENS = {"server": "https://127.0.0.1:1"}
-UNREACHABLE = "pods of this node are not known, the report is made without: GET /api/v1/pods at https://127.0.0.1:1: "
+UNREACHABLE = "pods of this node are unknown, reporting without them: GET /api/v1/pods at https://127.0.0.1:1: "
 
 
 @pytest.fixture
@@ -76,7 +76,10 @@ def test_whoever_wants_no_pods_is_told_nothing(bayplan: Bayplan, virtual: Virtua
     "asked, message",
     [
         ("--podresources-socket=", "there is no podresources socket: CPUs and memory come from state files"),
-        ("--reference-container=web/a/main", "reference container web/a/main: is not on this node, so nobody shows"),
+        (
+            "--reference-container=web/a/main",
+            "reference container web/a/main: is not on this node, so the shared CPUs are unknown",
+        ),
     ],
 )
 def test_what_the_report_lacks_is_said(bayplan: Bayplan, virtual: VirtualNode, asked: str, message: str) -> None:

@@ -19,8 +19,8 @@ from bayplan.kube.resources import KNOWN_POD_GROUPS
 from bayplan.kube.visible import visible, visible_json
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
+from tests.builders.services import RecordingClient, in_virtual_time, pod_named
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, pod_named
 
 # Set the title, ring, begin a line, turn the direction of text, stand between letters, erase the screen, delete, end a line again.
 HOSTILE = "\x1b]0;owned\x07\nFORGED\r\u202e\u200b\x9b2J\x7f\u2028\u2066\U000e0041"

@@ -1,1 +1,1 @@
-"""The node agent: what a node really has and who holds it, from sysfs and the kubelet to a NodeResourceTopology."""
+"""The node agent: from sysfs and the kubelet to a NodeResourceTopology. Start reading at `agent.py`."""

@@ -1,15 +1,16 @@
-"""What a node has, what pods may use of it and what is left, zone by zone: the agent's arithmetic.
+"""Capacity, allocatable and available amounts of a node, zone by zone. No I/O.
 
-In comes all that is known at one moment (`Evidence`: the machine, the kubelet's configuration, what pods hold), out goes a `NodeAccount`. Rules:
+In comes `Evidence` (the machine, the kubelet's configuration, what pods hold); out goes a `NodeAccount` for
+`report.py`.
 
-* zones go by NUMA id; a zone without CPUs has memory and no `cpu`;
-* a CPU is used if a container has it to itself: containers for which an old kubelet lists the shared pool have none;
-* a device is one device, in however many zones it is, and is gone from all of them while it is held;
-* a memory block that spans zones is taken once, from the lowest zone first, as the kubelet does it (only its sum means anything);
-* the kubelet's state files know what finished init containers still hold, and count where they agree with what pods hold;
-* what pods hold is never more than there is, and what names a zone or CPU that does not exist is left aside as a problem.
+* Zones go by NUMA id; a zone without CPUs has memory and no `cpu`.
+* Only exclusive CPUs are used: an old kubelet lists the shared pool for containers without exclusive CPUs.
+* A device in several zones is one device, and is gone from all of them while it is held.
+* A memory block that spans zones is taken once, from the lowest zone first, as in the kubelet; only its sum counts.
+* State files know what finished init containers still hold; they count if they agree with the listed pods.
+* Unknown zones and CPUs are ignored and reported as problems.
 
-Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`. Nothing is read here. `report.py` writes the account down; `nfd.py` and `rte.py` count as other agents do.
+Devices and memory are counted in `device_accounting.py` and `memory_accounting.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dataclasses import dataclass
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.reports.inventory import ListedDevice
 from bayplan.services.agent.device_accounting import device_amounts, devices_by_resource
-from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
-from bayplan.services.agent.memory_accounting import memory_by_zone, memory_groups, notes_cover
+from bayplan.services.agent.evidence import Amounts, Evidence, UnknownIds
+from bayplan.services.agent.memory_accounting import is_current, memory_by_zone, memory_groups
 from bayplan.services.agent.sources.kubelet_config import reserved_cpus_on
 from bayplan.services.agent.sources.pod_resources import (
     ContainerResources,
@@ -40,7 +41,7 @@ Holdings = dict[str, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ZoneAccount:
-    """One zone. `memory_group` are the zones whose memory is used together with its own; None while it is unused."""
+    """One zone. `memory_group` has the zones whose memory is used together with its own; None while unused."""
 
     id: int
     distances: Mapping[int, int]
@@ -50,10 +51,9 @@ class ZoneAccount:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccount:
-    """Zones in ascending id; CPUs and devices by name; what each pod holds; and which input was invalid.
+    """Zones in ascending id, CPUs and devices by name, what each pod holds, and problems with the input.
 
-    Resources whose devices all have no zone are not among the devices: a name without a zone is useless, and there may be thousands.
-    `pods` are those that count, with only their exclusive CPUs.
+    `devices` omits resources without any zone: there may be thousands. `pods` have only their exclusive CPUs.
     """
 
     zones: tuple[ZoneAccount, ...]
@@ -66,18 +66,18 @@ class NodeAccount:
 
 
 def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
-    """Count everything once; resources in `exclude` are left out of zones, lists and holdings."""
+    """Count everything; resources in `exclude` are omitted everywhere."""
     hardware = evidence.hardware
-    oddities = Oddities(hardware)
+    unknown = UnknownIds(hardware)
     usable = _usable_cpus(evidence)
     pods = exclusive_pods(evidence)
-    listed = frozenset(cpu for _, container in cpus_of(pods) for cpu in oddities.known_cpus(container.cpus, "pods"))
-    free = usable - listed - _cpus_in_notes(evidence, listed)
-    devices = devices_by_resource(evidence, pods, oddities)
+    listed = frozenset(cpu for _, container in cpus_of(pods) for cpu in unknown.known_cpus(container.cpus, "pods"))
+    free = usable - listed - _cpus_in_state(evidence, listed)
+    devices = devices_by_resource(evidence, pods, unknown)
     places = {(name, each.listed.id): each.listed.zones for name, found in devices.items() for each in found}
     blocks = [block for pod in pods for container in pod.containers for block in container.memory]
-    noted = evidence.memory_state if notes_cover(evidence, blocks) else None
-    memory = memory_by_zone(evidence, noted, [oddities.placed_block(block) for block in blocks])
+    noted = evidence.memory_state if is_current(evidence, blocks) else None
+    memory = memory_by_zone(evidence, noted, [unknown.placed_block(block) for block in blocks])
     groups = memory_groups(hardware, noted, blocks)
     zones = []
     for zone in hardware.zones:
@@ -100,7 +100,7 @@ def account(evidence: Evidence, exclude: Collection[str] = ()) -> NodeAccount:
         },
         pods=tuple(pods),
         holdings={pod.key: _holdings(pod, hardware, places, exclude) for pod in pods},
-        problems=tuple(oddities.found),
+        problems=tuple(unknown.found),
     )
 
 
@@ -113,15 +113,15 @@ def zones_of(container: ContainerResources, hardware: Hardware) -> frozenset[int
 
 
 def excluded_on(node: str, lists: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """The resources that a configuration leaves out on a node: those of the node itself and those of all nodes."""
+    """The resources that a configuration excludes on this node or on all nodes."""
     return frozenset((*lists.get(ALL_NODES, ()), *lists.get(node, ())))
 
 
 def exclusive_pods(evidence: Evidence) -> list[PodResources]:
-    """The pods with no other CPUs than those that a container has to itself.
+    """The pods with only their exclusive CPUs.
 
-    Old kubelets list the whole shared pool for a container that has no CPU of its own. Reserved CPUs are in that pool and are never
-    handed out, so who is listed with one of them shows the pool.
+    Old kubelets list the shared pool for containers without exclusive CPUs. Reserved CPUs are always shared, so a
+    container that is listed with one of them reveals the pool.
     """
     if not _hands_out_cpus(evidence):
         everything = frozenset(cpu for _, container in cpus_of(evidence.pods) for cpu in container.cpus)
@@ -140,7 +140,7 @@ def exclusive_pods(evidence: Evidence) -> list[PodResources]:
 
 
 def _hands_out_cpus(evidence: Evidence) -> bool:
-    """Whether any CPU is ever exclusive; the kubelet lists none as allocatable where its CPU Manager does nothing."""
+    """Whether CPUs can be exclusive; without a static CPU Manager, the kubelet lists none as allocatable."""
     if evidence.allocatable is not None:
         return bool(evidence.allocatable.cpus)
     return evidence.setup is None or bool(evidence.setup.settings.cpu_static)
@@ -154,10 +154,10 @@ def _usable_cpus(evidence: Evidence) -> frozenset[int]:
     return in_zones - (reserved_cpus_on(evidence.hardware, evidence.setup) if evidence.setup else frozenset())
 
 
-def _cpus_in_notes(evidence: Evidence, listed: frozenset[int]) -> frozenset[int]:
-    """CPUs that the state file gives to containers, also to those that the kubelet does not list.
+def _cpus_in_state(evidence: Evidence, listed: frozenset[int]) -> frozenset[int]:
+    """CPUs of all containers in the state file, including those that the kubelet does not list.
 
-    A file that calls a CPU shared which a pod holds is older than the list, and says nothing about now.
+    A file with a held CPU among the shared ones is older than the list, and is ignored.
     """
     notes = evidence.cpu_state
     if notes is None or not _hands_out_cpus(evidence) or not notes.shared_cpus.isdisjoint(listed):
@@ -177,14 +177,14 @@ def _cpus_in_notes(evidence: Evidence, listed: frozenset[int]) -> frozenset[int]
 def _holdings(
     pod: PodResources, hardware: Hardware, places: Mapping[tuple[str, str], tuple[int, ...]], exclude: Collection[str]
 ) -> Holdings:
-    """What a pod holds in zones. Of memory that spans zones only the sum is known; it is shown in even shares."""
+    """What a pod holds in zones. Memory that spans zones is shown in equal shares: only its sum is known."""
     held: Holdings = {}
 
     def add(resource: str, zone: int, amount: int) -> None:
         in_zones = held.setdefault(resource, {})
         in_zones[zone] = in_zones.get(zone, 0) + amount
 
-    # Containers that follow an init container may use its CPUs and devices again, so each is counted once.
+    # App containers may reuse an init container's CPUs and devices, so each is counted once.
     for cpu in sorted({cpu for container in pod.containers for cpu in container.cpus}):
         zone = hardware.cpus[cpu].zone if cpu in hardware.cpus else None
         if zone is not None:

@@ -1,10 +1,10 @@
-"""The node agent at work: woken, it looks at the node and offers what it saw.
+"""The node agent's main loop: woken, it scans the node and offers the report.
 
     wakers.py  ->  scanner.py  ->  publisher.py
-    why to look    one look        the newest report to the API server
+    why to scan    one scan        the newest report to the API server
 
-Nothing that the node or the API server does ends it. A look that fails, even by a bug of ours, is told once (`troubles.py`), offers nothing, so that
-the last good report stays and grows old, and is tried again soon; a report that cannot be written waits while looking goes on.
+A failed scan, even by a bug, is reported once (`troubles.py`) and retried soon. It offers nothing, so the last good
+report stays and ages. Scans continue while a report cannot be written.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bayplan.services.agent.troubles import Troubles
 
 logger = logging.getLogger(__name__)
 
-# Reasons after which what seldom changes (the machine, the kubelet's configuration) is read again too.
-ANEW = frozenset({START, TIMER, SIGNAL, SOCKET, FOLDER, *CONFIGURATION_FILES})
+# Reasons after which the machine and the kubelet's configuration are read again too.
+RESCAN_ALL = frozenset({START, TIMER, SIGNAL, SOCKET, FOLDER, *CONFIGURATION_FILES})
 RETRY = "retry"
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
@@ -34,23 +34,23 @@ KINDS = ("podresources", "sysfs", BUG)
 INPUT, NO_SOCKET = "input", "no-socket"
 
 
-class Offered(Protocol):
+class ReportReceiver(Protocol):
     """A receiver of reports."""
 
     def offer(self, document: Document) -> None:
         """The newest report."""
 
     def doubt(self) -> None:
-        """The next report is taken even if it says nothing new."""
+        """Take the next report even if it is unchanged."""
 
 
 class Agent:
-    """Looks when woken and offers what it saw to the publisher."""
+    """Scans when woken, and offers each report to the publisher."""
 
     def __init__(
         self,
         scanner: Scanner,
-        publisher: Offered,
+        publisher: ReportReceiver,
         troubles: Troubles,
         metrics: AgentMetrics,
         *,
@@ -65,7 +65,7 @@ class Agent:
         self.last: Scan | None = None
 
     async def run(self, wakers: Wakers) -> None:
-        """Look at the node until cancelled."""
+        """Scan the node until cancelled."""
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
         loop = asyncio.get_running_loop()
         failed = False
@@ -77,15 +77,15 @@ class Agent:
             self._metrics.woken(reasons)
             if SIGNAL in reasons:
                 self._publisher.doubt()
-            # After a failure nothing that is remembered can be trusted to be as it was.
-            failed = not await self.look(anew=failed or not ANEW.isdisjoint(reasons))
+            # After a failure, cached values may be outdated.
+            failed = not await self.look(anew=failed or not RESCAN_ALL.isdisjoint(reasons))
             if failed:
                 retry = loop.call_later(backoff.after_failure(), wakers.wake, RETRY)
             else:
                 backoff.reset()
 
     async def look(self, *, anew: bool = True) -> bool:
-        """Look once and offer what was seen; False if nothing could be."""
+        """Scan once and offer the report; False if the scan failed."""
         began = self._clock()
         try:
             scan = await self._scanner.scan(anew=anew)
@@ -93,7 +93,7 @@ class Agent:
             self._metrics.failed()
             self._troubles.note(trouble.kind, trouble.cause, str(trouble))
             return False
-        except Exception as error:  # noqa: BLE001 - whatever we did not think of: a node without an agent is worse off
+        except Exception as error:  # noqa: BLE001 - a node without an agent is worse off
             self._metrics.failed()
             cause = type(error).__name__
             self._troubles.note(BUG, cause, f"a bug in the agent, please report it: {cause}: {error}", error)

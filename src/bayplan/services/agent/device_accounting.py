@@ -1,8 +1,8 @@
-"""Devices by name: where each one is, whether pods may have it, whether it is in use.
+"""Devices by name: their zones, and whether they are allocatable and in use.
 
-Input: what the kubelet offers, what pods are listed with, and its checkpoint. Output: one `Device` per device. Only the checkpoint knows devices that
-a finished init container keeps for its pod. But it also keeps ended pods until the next one is admitted, so it is trusted only about pods
-that are known to exist.
+In come the kubelet's allocatable devices, listed pods and checkpoint; out goes one `Device` per device. Only the
+checkpoint knows devices of finished init containers. It also keeps ended pods until the next admission, so it counts
+only for pods that are known to exist.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.reports.inventory import FREE, USED, ListedDevice
-from bayplan.services.agent.evidence import Amounts, Evidence, Oddities
+from bayplan.services.agent.evidence import Amounts, Evidence, UnknownIds
 from bayplan.services.agent.sources.pod_resources import DeviceGroup, PodResources
 
 ZonesByDevice = dict[str, dict[str, set[int]]]
@@ -20,40 +20,40 @@ ZonesByDevice = dict[str, dict[str, set[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that exists. One that is held and not allocatable is broken, or its plugin is gone."""
+    """A device. If it is held and not allocatable, it is unhealthy or its plugin is gone."""
 
     listed: ListedDevice
     allocatable: bool
 
 
 def devices_by_resource(
-    evidence: Evidence, pods: Sequence[PodResources], oddities: Oddities
+    evidence: Evidence, pods: Sequence[PodResources], unknown: UnknownIds
 ) -> dict[str, tuple[Device, ...]]:
-    """Every device by resource, in the order of ids."""
-    offered = _zones_of_devices(evidence.allocatable.devices if evidence.allocatable else (), oddities)
+    """All devices by resource, ordered by id."""
+    offered = _zones_of_devices(evidence.allocatable.devices if evidence.allocatable else (), unknown)
     listed = _zones_of_devices(
-        (group for pod in pods for container in pod.containers for group in container.devices), oddities
+        (group for pod in pods for container in pod.containers for group in container.devices), unknown
     )
-    held = _with_noted(listed, evidence, pods, oddities)
+    held = _with_noted(listed, evidence, pods, unknown)
     found = {}
     for resource in sorted({*offered, *held}):
-        can_be_had, taken = offered.get(resource, {}), held.get(resource, {})
+        allocatable, taken = offered.get(resource, {}), held.get(resource, {})
         found[resource] = tuple(
             Device(
                 ListedDevice(
                     name,
-                    tuple(sorted(can_be_had.get(name) or taken.get(name) or ())),
+                    tuple(sorted(allocatable.get(name) or taken.get(name) or ())),
                     USED if name in taken else FREE,
                 ),
-                allocatable=name in can_be_had,
+                allocatable=name in allocatable,
             )
-            for name in sorted({*can_be_had, *taken})
+            for name in sorted({*allocatable, *taken})
         )
     return found
 
 
 def device_amounts(zone: int, devices: Mapping[str, tuple[Device, ...]]) -> dict[str, Amounts]:
-    """Each resource that has a device in a zone. A device in several zones is gone from all of them while it is held."""
+    """Amounts of each resource with devices in a zone. A held device is gone from all its zones."""
     amounts = {}
     for resource, found in devices.items():
         here = [device for device in found if zone in device.listed.zones]
@@ -63,28 +63,28 @@ def device_amounts(zone: int, devices: Mapping[str, tuple[Device, ...]]) -> dict
     return amounts
 
 
-def _zones_of_devices(groups: Iterable[DeviceGroup], oddities: Oddities) -> ZonesByDevice:
-    """A device that is listed once per zone is one device."""
+def _zones_of_devices(groups: Iterable[DeviceGroup], unknown: UnknownIds) -> ZonesByDevice:
+    """Zones of each device; it may be listed once per zone."""
     found: ZonesByDevice = {}
     for group in groups:
-        zones = oddities.known_zones(group.zones, f"device {group.resource}")
+        zones = unknown.known_zones(group.zones, f"device {group.resource}")
         for device in group.ids:
             found.setdefault(group.resource, {}).setdefault(device, set()).update(zones)
     return found
 
 
 def _with_noted(
-    listed: ZonesByDevice, evidence: Evidence, pods: Sequence[PodResources], oddities: Oddities
+    listed: ZonesByDevice, evidence: Evidence, pods: Sequence[PodResources], unknown: UnknownIds
 ) -> ZonesByDevice:
-    """Devices that pods are listed with, and those that the checkpoint gives to other containers of pods that are there.
+    """Listed devices, and those of other containers of existing pods in the checkpoint.
 
-    A checkpoint that does not know a device which a pod holds is older than the list, and says nothing about now.
+    A checkpoint without a listed device is older than the list, and is ignored.
     """
     notes = evidence.device_state
     if notes is None:
         return listed
     noted = {
-        uid: _zones_of_devices((group for groups in containers.values() for group in groups), oddities)
+        uid: _zones_of_devices((group for groups in containers.values() for group in groups), unknown)
         for uid, containers in notes.entries.items()
     }
     named = {(resource, name) for held in noted.values() for resource, names in held.items() for name in names}
@@ -99,7 +99,7 @@ def _with_noted(
 
 
 def _alive(evidence: Evidence, pods: Sequence[PodResources]) -> set[str]:
-    """UIDs in the checkpoint whose pods exist: they are reported alive, other state files name them, or a listed container is theirs."""
+    """UIDs of existing pods: reported alive, named by other state files, or with a listed container."""
     notes = evidence.device_state
     if notes is None:
         return set()

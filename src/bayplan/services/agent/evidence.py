@@ -1,8 +1,7 @@
-"""What the agent knows about a node at one moment, before anything is counted, and what of it names things that do not exist.
+"""Everything the agent knows about a node at one moment: `scanner.py` gathers it, `accounting.py` counts it.
 
-`scanner.py` gathers an `Evidence`, `accounting.py` counts it. Whatever speaks of a zone or a CPU that the machine does not have is left aside and told
-once in the account's problems: device plugins invent NUMA ids, and lists may be older than the machine. Evidence that contradicts itself as a whole
-(`not_started`) is not counted at all.
+Unknown zones and CPUs are ignored and reported as problems: device plugins invent NUMA ids, and lists may be older than
+the machine. Evidence of a kubelet that is still starting (`not_started`) is not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bayplan.services.agent.sources.sysfs import Hardware
 
 
 class Amounts(NamedTuple):
-    """One resource in one zone, CPUs in whole ones: all there is, what pods may use, what is left."""
+    """One resource in one zone; CPUs are whole."""
 
     capacity: int
     allocatable: int
@@ -30,8 +29,8 @@ class Amounts(NamedTuple):
 class Evidence:
     """All that is known about a node at one moment.
 
-    Without `allocatable` the kubelet could not be asked, and pods may use the machine less its reservations. `pods` holds no pod that has
-    ended; `ended` are UIDs of such pods, which the state files may still name, and `alive` UIDs of pods that have not ended, if known.
+    Without `allocatable` the kubelet did not answer, and pods may use the machine minus its reservations. `pods` has
+    no pods that ended. `ended` has UIDs of such pods, which state files may still name; `alive` has UIDs of others.
     """
 
     hardware: Hardware
@@ -47,9 +46,10 @@ class Evidence:
 
 
 def not_started(evidence: Evidence) -> str | None:
-    """Why what the kubelet says cannot be counted yet: it opens its socket before its managers start, and until then lists nothing that they hand out.
+    """Why the kubelet's answer cannot be counted yet, or None.
 
-    Counted, that would read as if no CPU and no memory were ever held. A node on which every CPU is reserved does list none.
+    The kubelet opens its socket before its managers start, and lists no CPUs and no memory until then. A node whose
+    CPUs are all reserved lists none either.
     """
     if evidence.allocatable is None:
         return None
@@ -71,43 +71,43 @@ def not_started(evidence: Evidence) -> str | None:
 
 
 _NOT_STARTED = (
-    "the kubelet has a {manager} Manager with policy {policy} and lists no {things} that it could hand out: "
+    "the kubelet has a {manager} Manager with policy {policy} and lists no allocatable {things}: "
     "it is starting, or was not restarted since its configuration changed"
 )
 
 
-class Oddities:
-    """What was said about zones and CPUs that do not exist, each thing once."""
+class UnknownIds:
+    """Collects problems with zones and CPUs that do not exist, each once."""
 
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
         self._zones = cpu_list(hardware.zone_ids)
         self.found: list[str] = list(hardware.problems)
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text not in self.found:
             self.found.append(text)
 
-    def known_zones(self, zones: Iterable[int], what: str) -> list[int]:
-        """Those that exist; -1 is how some device plugins say that they do not know."""
+    def known_zones(self, zones: Iterable[int], about: str) -> list[int]:
+        """The zones that exist; some device plugins use -1 for an unknown zone."""
         known = []
         for zone in zones:
             if zone in self._hardware.zone_ids:
                 known.append(zone)
             elif zone >= 0:
-                self._tell(f"{what}: NUMA node {zone} does not exist (there are {self._zones}): left aside")
+                self._report(f"{about}: NUMA node {zone} does not exist (there are {self._zones}): ignored")
         return known
 
-    def known_cpus(self, cpus: Iterable[int], whose: str) -> list[int]:
-        """Those that exist and are online."""
+    def known_cpus(self, cpus: Iterable[int], about: str) -> list[int]:
+        """The CPUs that exist and are online."""
         known = []
         for cpu in cpus:
             if cpu in self._hardware.cpus:
                 known.append(cpu)
             else:
-                self._tell(f"{whose}: CPU {cpu} is not online: left aside")
+                self._report(f"{about}: CPU {cpu} is not online: ignored")
         return known
 
     def placed_block(self, block: MemoryBlock) -> MemoryBlock:
-        """The block in zones that exist."""
+        """The block without unknown zones."""
         return MemoryBlock(block.type, block.size, tuple(self.known_zones(block.zones, block.type)))

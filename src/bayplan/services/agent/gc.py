@@ -1,14 +1,10 @@
-"""Garbage collection of abandoned reports: reports of deleted nodes are deleted, and reports that no agent renews are marked.
+"""`bayplan agent-gc`: delete reports of deleted nodes, and mark stale ones.
 
-Input: the names of all nodes (watched) and, every few minutes, all reports. Output: deletes and marks. A report names its node as owner, so the API
-server usually removes it by itself; this handles reports of other agents and those written without an owner. Before a delete, the node is
-looked up once more by name, and the delete applies only to the exact object that was seen.
+The API server usually deletes a report with its owner, the node. This handles reports without an owner and those of
+other agents. Before a delete, the node is looked up again, and the delete names the report's uid.
 
-A report is stale if its timestamp (`bayplan.io/made-at`) is older than several heartbeats: the agent or its kubelet is in trouble. It keeps its
-amounts, which are the best known, and gets the annotation `bayplan.io/stale-since`; once it is fresh again, the annotation is removed. Reports without
-a timestamp (other agents write none) are never marked stale, because their age is unknown.
-
-A problem that prevents a round is reported once (`troubles.py`) and retried with the next round.
+A report is stale if its timestamp (`bayplan.io/made-at`) is older than several heartbeats. It keeps its amounts and
+gets the annotation `bayplan.io/stale-since` until it is fresh again. Reports without a timestamp are never marked.
 """
 
 from __future__ import annotations
@@ -38,11 +34,11 @@ logger = logging.getLogger(__name__)
 FIELD_MANAGER = "bayplan-agent-gc"
 INTERVAL = 600.0
 ROUND, WRITES = "round", "writes"  # kinds of trouble
-GRACE = 30.0  # seconds after a node went in which it may be registered anew
+GRACE = 30.0  # seconds in which a deleted node may be registered anew
 
 
 class _ReportHead(WireStruct, frozen=True):
-    """What matters of a report here; zones are not looked at."""
+    """A report without its zones."""
 
     metadata: Metadata = Metadata()
     attributes: list[Attribute] | None = None
@@ -60,7 +56,7 @@ REPORTS: Resource[_ReportHead] = Resource(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report as far as it matters here; `made_at` None: it does not say when it was true."""
+    """A report; `made_at` is None if it has no timestamp."""
 
     name: str
     uid: str
@@ -70,7 +66,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class GcPlan:
-    """What a round would do, as names."""
+    """The reports that a round deletes, marks and unmarks."""
 
     delete: tuple[Report, ...]
     mark: tuple[Report, ...]
@@ -80,7 +76,7 @@ class GcPlan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round did, and how many reports are stale after it; None: not all of them were looked at."""
+    """The result of a round; `stale` is None if it did not cover all reports."""
 
     deleted: tuple[str, ...]
     marked: tuple[str, ...]
@@ -90,7 +86,7 @@ class Round:
 
 
 def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_after: float) -> GcPlan:
-    """Which reports to delete and which are stale."""
+    """Find reports to delete, to mark and to unmark."""
     delete, mark, unmark, stale = [], [], [], 0
     for report in reports:
         is_stale = report.made_at is not None and now - report.made_at > stale_after
@@ -106,7 +102,7 @@ def plan(reports: Iterable[Report], nodes: frozenset[str], *, now: float, stale_
 
 
 class NotServed(Exception):
-    """The API server has no reports in a version that bayplan reads."""
+    """The API server serves no version of the report that bayplan reads."""
 
     def __init__(self, unreadable: tuple[str, ...]) -> None:
         group, _, _ = REPORTS.api_version.partition("/")
@@ -115,7 +111,7 @@ class NotServed(Exception):
 
 
 class Collector:
-    """Goes its rounds. `now` counts from 1970, in seconds."""
+    """Collects garbage periodically. `now` is seconds since the epoch."""
 
     def __init__(
         self,
@@ -137,18 +133,18 @@ class Collector:
         self._now = now
         self._on_round = on_round
         self._troubles = troubles or Troubles()
-        self._has_made_a_round = False
+        self._completed_round = False
         self._reports = REPORTS  # in the version that is served
 
     @property
     def problem(self) -> str | None:
-        """Why it does not do its work; None if it does."""
+        """Why it is not ready, or None."""
         if self._troubles.current:
             return "; ".join(trouble.message for trouble in self._troubles.current.values())
-        return None if self._has_made_a_round else "no round has been made yet"
+        return None if self._completed_round else "the first round is not complete"
 
     async def run(self) -> None:
-        """Run a round now and then every interval, until cancelled; the report of a deleted node is handled soon."""
+        """Run a round every interval until cancelled; handle deleted nodes soon."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_nodes(group))
             while True:
@@ -156,7 +152,7 @@ class Collector:
                 await asyncio.sleep(self._interval)
 
     async def round(self) -> Round:
-        """One round; raises ApiError, Unreachable or NotServed if nodes or reports cannot be listed."""
+        """Run one round; raises ApiError, Unreachable or NotServed if nodes or reports cannot be listed."""
         nodes = await self._client.list(NODE_HEADS, page=self._page)
         names = frozenset([each.metadata.name for each in nodes.items] + [each.name for each in nodes.broken])
         listed, found = await list_served(self._client, REPORTS, page=self._page)
@@ -176,13 +172,13 @@ class Collector:
         try:
             done = await self.round()
         except (ApiError, Unreachable, NotServed) as error:
-            self._troubles.note(ROUND, *what_is_wrong(error))
+            self._troubles.note(ROUND, *explain(error))
             return
-        self._has_made_a_round = True
+        self._completed_round = True
         self._troubles.over(ROUND)
         facts = {"deleted": list(done.deleted), "stale": list(done.marked), "fresh_again": list(done.unmarked)}
         if any(facts.values()):
-            logger.info("a round", extra={name: ",".join(names) for name, names in facts.items() if names})
+            logger.info("completed round", extra={name: ",".join(names) for name, names in facts.items() if names})
         if done.failures:
             self._troubles.note(WRITES, "refused", "; ".join(done.failures))
         else:
@@ -196,17 +192,17 @@ class Collector:
                         group.create_task(self._node_gone(change.object.metadata.name))
 
     async def _node_gone(self, name: str) -> None:
-        """Remove the report of one node, once it had time to be registered anew or to take its report with it."""
+        """Delete the report of a deleted node after a grace period."""
         await asyncio.sleep(self._grace)
         try:
             if await self._delete(_report(await self._client.get(self._reports, name))):
                 self._on_round(Round((name,), (), (), None, ()))
-                logger.info("deleted the report of a node that is gone", extra={"node": name})
+                logger.info("deleted report", extra={"node": name})
         except ApiError as error:
             if error.status != 404:
-                logger.warning("not deleted: %s", error)
+                logger.warning("failed to delete report", extra={"node": name, "problem": str(error)})
         except (Unreachable, msgspec.ValidationError) as error:
-            logger.warning("not deleted: %s", error)  # the next round tries again
+            logger.warning("failed to delete report", extra={"node": name, "problem": str(error)})
 
     async def _tried(self, attempt: Awaitable[bool], failures: list[str]) -> bool:
         try:
@@ -216,7 +212,7 @@ class Collector:
             return False
 
     async def _delete(self, report: Report) -> bool:
-        """Delete a report unless its node exists after all, or the report has been deleted or replaced meanwhile."""
+        """Delete a report; False if its node exists, or the report was deleted or replaced meanwhile."""
         try:
             await self._client.get(NODE_HEADS, report.name)
         except ApiError as error:
@@ -251,7 +247,7 @@ class Collector:
 
 def _report(head: _ReportHead) -> Report:
     metadata = head.metadata
-    annotations = metadata.annotations or {}  # in v1alpha1, which has no attributes, the moment is among these
+    annotations = metadata.annotations or {}  # v1alpha1 has the timestamp here
     attributes = {each.name: each.value for each in head.attributes or ()}
     try:
         made_at = inventory.read_moment({**annotations, **attributes})
@@ -260,14 +256,17 @@ def _report(head: _ReportHead) -> Report:
     return Report(metadata.name, metadata.uid, made_at, inventory.STALE_SINCE in annotations)
 
 
-def what_is_wrong(error: ApiError | Unreachable | NotServed) -> tuple[str, str]:
-    """Cause and sentence for a round that could not be made."""
+def explain(error: ApiError | Unreachable | NotServed) -> tuple[str, str]:
+    """Cause and message of a failed round."""
     if isinstance(error, Unreachable):
         return "unreachable", f"the API server does not answer: {error}"
     if isinstance(error, NotServed):
         return "kind-missing", str(error)
     match error.status:
         case 403:
-            return "forbidden", f"the collector may not read nodes or reports (deploy/agent/gc-role.yaml): {error}"
+            return (
+                "forbidden",
+                f"the collector is not allowed to read nodes or reports (deploy/agent/gc-role.yaml): {error}",
+            )
         case _:
-            return "error", f"the API server does not tell nodes or reports: {error}"
+            return "error", f"the API server does not list nodes or reports: {error}"

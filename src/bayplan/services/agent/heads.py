@@ -1,4 +1,4 @@
-"""Objects of which only the head matters, so that nothing else of them is sent or has to be understood: nodes, and reports of every kind."""
+"""Nodes and reports of which only the metadata are requested."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
 
 class Managed(WireStruct, frozen=True):
-    """Who wrote some of an object's fields, and when it last did."""
+    """A field manager, and the time of its last write."""
 
     manager: str = ""
     time: str = ""
 
 
 class HeadMetadata(Metadata, frozen=True):
-    """`generation` counts changes of all but the metadata."""
+    """Metadata with generation and field managers."""
 
     generation: int = 0
     managed_fields: list[Managed] | None = None
 
 
 class Head(WireStruct, frozen=True):
-    """Name, uid and the like."""
+    """The metadata of an object."""
 
     metadata: HeadMetadata = HeadMetadata()
 
     def is_same_as(self, other: Head) -> bool:
-        """Whether both are of one object, and nothing but its metadata changed between them."""
+        """Whether both are the same object, with no change but in its metadata."""
         mine, others = self.metadata, other.metadata
         return (mine.uid, mine.generation) == (others.uid, others.generation)
 
 
 def head_of(answer: bytes) -> Head | None:
-    """The head of an object that the API server answered with; None if the answer is none."""
+    """The metadata in an answer of the API server; None if it is malformed."""
     try:
         return msgspec.json.decode(answer, type=Head)
     except msgspec.DecodeError:
@@ -49,13 +49,13 @@ def head_of(answer: bytes) -> Head | None:
 
 
 def last_writer(head: Head) -> str:
-    """The last writer of an object, by the name that it gave itself; empty if none is named."""
+    """The field manager with the last write; empty if there is none."""
     writers = head.metadata.managed_fields or ()
     return max(writers, key=lambda writer: writer.time).manager if writers else ""
 
 
 def heads_of(resource: Resource[Any]) -> Resource[Head]:
-    """The same resource, of which only heads are read."""
+    """The same resource, metadata only."""
     return Resource(
         resource.api_version, resource.plural, resource.kind, Head, namespaced=resource.namespaced, metadata_only=True
     )

@@ -1,8 +1,8 @@
-"""Memory and huge pages by zone: what pods may hold, what is left, and which zones are held together.
+"""Memory and huge pages by zone: allocatable, available, and zones that are used together.
 
-In come the evidence and the blocks that pods hold. The kubelet takes a block that spans zones from the lowest of them first and gives it back
-lowest first, so after a while only it knows what is left in each: its state file says, and counts if it covers all that pods hold. Without it
-blocks are taken one after the other, and the sum over zones that are held together is right.
+In come the evidence and the blocks that pods hold. The kubelet takes and returns blocks that span zones from the lowest
+zone on, so only its state file knows what is left in each. The file counts if it covers everything that pods hold.
+Otherwise only the sum over zones that are used together is exact.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from bayplan.services.agent.sources.state_files import MemoryState
 from bayplan.services.agent.sources.sysfs import Hardware, HardwareZone
 
 
-def notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
-    """True if the Memory Manager's state file is as new as the list of pods, and speaks of no pod that has ended."""
+def is_current(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
+    """Whether the Memory Manager's state file is as new as the list of pods, and names no pod that ended."""
     notes = evidence.memory_state
     if notes is None or not notes.zones or not evidence.ended.isdisjoint(notes.entries):
         return False
@@ -33,7 +33,7 @@ def notes_cover(evidence: Evidence, blocks: Iterable[MemoryBlock]) -> bool:
 def memory_by_zone(
     evidence: Evidence, noted: MemoryState | None, held: Sequence[MemoryBlock]
 ) -> dict[int, dict[str, Amounts]]:
-    """Memory and huge pages by zone: nothing where no Memory Manager runs, because then memory is not assigned to zones."""
+    """Memory and huge pages by zone; nothing without a Memory Manager, because memory then has no zone."""
     allocatable = _allocatable_memory(evidence)
     available = {zone: dict(amounts) for zone, amounts in allocatable.items()}
     if noted is not None:
@@ -42,7 +42,7 @@ def memory_by_zone(
                 if name in available.get(zone, {}):
                     available[zone][name] = max(0, min(each.free, available[zone][name]))
     else:
-        # Zones that are used together are not used otherwise, so the order of blocks does not matter.
+        # Zone groups are disjoint, so the order of blocks does not matter.
         for block in held:
             _take(available, block)
     capacity = {zone.id: zone.capacity for zone in evidence.hardware.zones}
@@ -64,7 +64,7 @@ def _allocatable_memory(evidence: Evidence) -> dict[int, dict[str, int]]:
         for block in evidence.allocatable.memory:
             zones = sorted(zone for zone in block.zones if zone in ids)
             for position, zone in enumerate(zones):
-                # The kubelet lists one zone per block. If it ever lists several, the block is still there only once.
+                # The kubelet lists one zone per block; if it ever lists several, the block counts once.
                 share = block.size // len(zones) + (block.size % len(zones) if position == 0 else 0)
                 of_zone = found.setdefault(zone, {})
                 of_zone[block.type] = of_zone.get(block.type, 0) + share
@@ -82,7 +82,7 @@ def _allocatable_memory(evidence: Evidence) -> dict[int, dict[str, int]]:
 
 
 def _less_reserved(zone: HardwareZone, reserved: Mapping[str, int]) -> dict[str, int]:
-    """Memory that is not in huge pages and not reserved, and huge pages that are not reserved."""
+    """Memory outside huge pages, and huge pages, minus reservations."""
     whole = {MEMORY: zone.memory - sum(zone.huge_pages.values()), **zone.huge_pages}
     return {name: max(0, amount - reserved.get(name, 0)) for name, amount in whole.items()}
 
@@ -99,7 +99,7 @@ def _take(available: dict[int, dict[str, int]], block: MemoryBlock) -> None:
 def memory_groups(
     hardware: Hardware, noted: MemoryState | None, blocks: Iterable[MemoryBlock]
 ) -> dict[int, tuple[int, ...]]:
-    """For each zone with memory in use: which zones are held together."""
+    """For each zone with memory in use, the zones that are used together."""
     if noted is not None:
         return {zone: notes.group for zone, notes in noted.zones.items() if notes.assignments}
     groups: dict[int, tuple[int, ...]] = {}

@@ -1,8 +1,8 @@
-"""The agent's account as objects of the API server: a NodeResourceTopology, or Volcano's Numatopology instead (`services/agent/forms/volcano_exporter.py`).
+"""Turn the agent's account into a NodeResourceTopology, or into Volcano's Numatopology (`forms/volcano_exporter.py`).
 
-In come a `NodeAccount`, the kubelet's setup and a moment; out goes a document without nulls, ready to be printed or applied. Zones are in id order.
-Attributes say what every agent says (policy, scope, fingerprint of the pods) and what the scheduler would otherwise have to guess: options, managers,
-CPUs, devices and pods by name (`cluster/reports/inventory.py`). `substance` tells two reports apart that differ in more than their moment.
+In come a `NodeAccount`, the kubelet's setup and a timestamp; out goes a document to print or apply. Attributes have
+what every agent reports (policy, scope, fingerprint of the pods) and what the scheduler would otherwise guess: options,
+managers, CPUs, devices and pods by name (`cluster/reports/inventory.py`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,13 @@ from bayplan.services.agent.sources.sysfs import Hardware
 from bayplan.services.agent.sources.sysfs_files import members
 
 KIND = "NodeResourceTopology"
+# Far below the 1.5 MiB that etcd accepts: a node may have tens of thousands of devices, and there are other writers.
+MAX_BYTES = 512 << 10
+LEFT_OUT = "bayplan.io/left-out"
+# Least important first: zones still count devices, and the fingerprint covers pods.
+DETAILS = {inventory.DEVICES: "devices by name", inventory.PODS: "what each pod holds"}
 METHOD_ALL = "all"
-# Threads per core that the scheduler takes at their word; machines with other averages have unequal cores.
+# Threads per core of machines with equal cores.
 _EVEN_THREADS = (1, 2, 4, 8)
 
 Document = dict[str, Any]
@@ -56,7 +61,7 @@ class ReportFormat(Enum):
 
 
 class FingerprintMethod(Enum):
-    """Which pods the fingerprint stands for. Pods without anything of their own come and go without a new report."""
+    """Which pods the fingerprint covers. Pods without exclusive resources cause no new report."""
 
     ALL = METHOD_ALL
     EXCLUSIVE = fingerprint.METHOD_EXCLUSIVE
@@ -73,15 +78,15 @@ def topology_document(
     version: ReportFormat = ReportFormat.V1ALPHA2,
     pods_known: bool = True,
 ) -> Document:
-    """The node's report. With `all_pods` the fingerprint stands for those, else for pods that hold something in a zone.
+    """The node's report. The fingerprint covers `all_pods`, or else pods that hold something in a zone.
 
-    If pods could not be queried, the report says nothing about them, rather than that there are none.
+    Without `pods_known`, the report omits pods: an empty list would mean that there are none.
     """
     if version is ReportFormat.NUMATOPOLOGY:
         return _numatopology(node, account, hardware, setup, made_at)
     document: Document = {"apiVersion": f"{GROUP}/{version.value}", "kind": KIND, "metadata": {"name": node}}
     if version is ReportFormat.V1ALPHA1:
-        # It has no attributes, and wants the word that they replaced. That the report is fresh must be seen all the same.
+        # v1alpha1 has no attributes: the timestamp becomes an annotation.
         document["metadata"]["annotations"] = {inventory.MADE_AT: f"{made_at:.6f}"}
         document["topologyPolicies"] = (
             [legacy_policy(setup.settings.policy.text, setup.settings.scope.text)] if setup else []
@@ -103,7 +108,7 @@ def topology_document(
 
 
 def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None) -> EncodedPlacement | None:
-    """Which container is in which zone, for scheduler-plugins' preemption; it knows only containers in one zone, and ids without gaps."""
+    """Placement vectors for scheduler-plugins' preemption, which supports only one zone per container and dense ids."""
     ids = range(len(account.zones))
     if setup is None or setup.settings.policy is not Policy.SINGLE_NUMA_NODE or hardware.zone_ids != set(ids):
         return None
@@ -121,10 +126,10 @@ def _placement(account: NodeAccount, hardware: Hardware, setup: KubeletSetup | N
 def _numatopology(
     node: str, account: NodeAccount, hardware: Hardware, setup: KubeletSetup | None, made_at: float
 ) -> Document:
-    """Volcano's object. Its free CPUs are all CPUs not in use, including reserved ones as long as these are the lowest.
+    """Volcano's object. Readers take the lowest CPUs as reserved, so these are written as free.
 
-    Readers take the lowest CPUs for reserved. Other reserved CPUs (`reservedSystemCPUs`) are written as taken and not as reserved, which is
-    equivalent for Volcano; an annotation has the ids in any case.
+    Other reserved CPUs (`reservedSystemCPUs`) are written as taken, which is equivalent for Volcano. An annotation
+    always has the ids.
     """
     reserved = account.reserved_cpus
     lowest = reserved if hardware.layout is None else members(lowest_cores(hardware.layout, len(reserved)))
@@ -138,32 +143,49 @@ def _numatopology(
 
 
 def substance(document: Mapping[str, Any]) -> bytes:
-    """A digest of what makes a report another one; the moment at which it was made does not."""
+    """A digest of a report's content, without its timestamp."""
     lasting = [each for each in document.get("attributes", ()) if each["name"] != inventory.MADE_AT]
     parts = (lasting, document.get("topologyPolicies"), document.get("zones"), document.get("spec"))
     return blake2b(msgspec.json.encode(parts), digest_size=16).digest()
 
 
 def attribute_list(*parts: Mapping[str, str]) -> list[dict[str, str]]:
-    """Attributes in order, each name once; a later value takes the place of an earlier one."""
+    """Attributes in order; a later value replaces an earlier one of the same name."""
     values = {name: value for part in parts for name, value in part.items()}
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def without_attributes(document: Document, names: Collection[str]) -> Document:
-    """The same report without some of its attributes; not every format has any."""
+    """The report without some attributes, if its format has attributes."""
     if "attributes" not in document:
         return document
     return {**document, "attributes": [each for each in document["attributes"] if each["name"] not in names]}
 
 
+def fitting(document: Document, most: int = MAX_BYTES) -> tuple[Document, tuple[str, ...]]:
+    """The document within the size limit, if omitting details suffices, and a message about them."""
+    left_out: list[str] = []
+    fits = document
+    for name in DETAILS:
+        if len(msgspec.json.encode(fits)) <= most:
+            break
+        if any(each["name"] == name for each in document.get("attributes", ())):
+            left_out.append(name)
+            fits = without_attributes(document, left_out)
+            fits["attributes"] += attribute_list({LEFT_OUT: ",".join(left_out)})
+    if not left_out:
+        return document, ()
+    details = " and ".join(DETAILS[name] for name in left_out)
+    return fits, (f"the report would have more than {most >> 10} KiB: {details} are omitted",)
+
+
 def zone_name(zone: int) -> str:
-    """What a zone is called in a report."""
+    """The name of a zone in a report."""
     return f"node-{zone}"
 
 
 def legacy_policy(policy: str, scope: str) -> str:
-    """The one word that v1alpha1 has for policy and scope; `None` for whatever it has no word for."""
+    """v1alpha1's word for policy and scope; `None` if it has no word."""
     words = {
         Policy.BEST_EFFORT.text: "BestEffort",
         Policy.RESTRICTED.text: "Restricted",
@@ -174,7 +196,7 @@ def legacy_policy(policy: str, scope: str) -> str:
 
 
 def _settings(settings: KubeletSettings) -> dict[str, str]:
-    """What decides admissions, under the kubelet's own names."""
+    """Settings that decide admissions, under the kubelet's own names."""
     gates = {"featureGates": f"{POD_LEVEL_GATE}=true"} if settings.pod_level_managers else {}
     return {
         "topologyManagerPolicy": settings.policy.text,
@@ -189,7 +211,7 @@ def _settings(settings: KubeletSettings) -> dict[str, str]:
 
 
 def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
-    """CPUs and devices by name. CPUs are left out where there are no columns of them."""
+    """CPUs and devices by name, if the CPU layout is known."""
     values: dict[str, str] = {}
     layout = hardware.layout
     if layout is not None and not hardware.nameless_zones:
@@ -209,7 +231,7 @@ def _names(account: NodeAccount, hardware: Hardware) -> dict[str, str]:
 
 
 def _pods(account: NodeAccount, hardware: Hardware, all_pods: Iterable[fingerprint.PodName] | None) -> dict[str, str]:
-    """Which pods the report shows: by name with what they hold, and as a fingerprint for readers who only know that."""
+    """The pods in the report: their holdings by name, and their fingerprint."""
     listed = {f"{namespace}/{name}": held for (namespace, name), held in account.holdings.items()}
     holders = [pod for pod, held in account.holdings.items() if held]
     method = FingerprintMethod.EXCLUSIVE if all_pods is None else FingerprintMethod.ALL

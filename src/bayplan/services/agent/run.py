@@ -1,8 +1,7 @@
-"""Start an agent and stop it: connection, health, signals; the parts themselves are told about in `agent.py`.
+"""Start and stop an agent: connection, health, signals. `agent.py` explains the parts.
 
-`run_agent` looks and publishes until SIGTERM or SIGINT. `publish_once` is `--oneshot`: one look, one write, and an error if either fails;
-`look_once` and `print_reports` are the same for people who want to see a report. These need no API server, but are told by it which pods live if there
-is one: the report is the one that would be published.
+`run_agent` scans and publishes until SIGTERM or SIGINT. `publish_once` (`--oneshot`) makes one scan and one write.
+`look_once` and `print_reports` show the report instead; they use an API server only to learn which pods are alive.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from bayplan.services.agent.sources.own_pods import OwnPods
 from bayplan.services.agent.sources.wakers import POD, Wakers
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.process import run_until_signal
 
 logger = logging.getLogger(__name__)
 
-# After this many timers without a look, the loop counts as dead, and a restart would fix it.
+# After this many timers without a scan, a restart may help.
 MISSED_TIMERS = 5
-LEAST_PATIENCE = 120.0
+MIN_PATIENCE = 120.0
 
 
 class NotPublished(Exception):
@@ -49,7 +48,7 @@ class HealthSettings:
 
 
 async def look_once(settings: AgentSettings, access: Access | None = None) -> Scan:
-    """One look; raises `CannotSee`. Without an API server (None) it is unknown which pods are alive."""
+    """Scan once; raises `CannotSee`. Without an API server (None) it is unknown which pods are alive."""
     if access is None:
         return await Scanner(settings).scan()
     async with KubeClient(access, connections=2) as client:
@@ -66,7 +65,7 @@ async def _look(client: KubeClient, settings: AgentSettings, troubles: Troubles)
 async def print_reports(
     settings: AgentSettings, show: Callable[[Document], None], access: Access | None = None
 ) -> None:
-    """Look until a signal comes and show every report that says something new."""
+    """Scan until a signal, and show every report with new content."""
     troubles = Troubles()
     async with AsyncExitStack() as stack:
         wakers = _wakers(settings)
@@ -76,30 +75,30 @@ async def print_reports(
             own_pods = _own_pods(client, settings, troubles, wakers)
         agent = Agent(_scanner(settings, own_pods), _Shown(show), troubles, AgentMetrics(troubles))
         await stack.enter_async_context(wakers)
-        await until_a_signal(*_looking(agent, wakers, own_pods))
+        await run_until_signal(*_looking(agent, wakers, own_pods))
 
 
 class _Shown:
-    """Takes reports in place of a publisher."""
+    """Shows reports instead of publishing them."""
 
     def __init__(self, show: Callable[[Document], None]) -> None:
         self._show = show
         self._last: bytes | None = None
 
     def doubt(self) -> None:
-        """Show the next one even if it is not new."""
+        """Show the next report even if it is unchanged."""
         self._last = None
 
     def offer(self, document: Document) -> None:
-        """Show it if it is new."""
-        says = substance(document)
-        if says != self._last:
-            self._last = says
+        """Show a report with new content."""
+        content = substance(document)
+        if content != self._last:
+            self._last = content
             self._show(document)
 
 
 async def publish_once(access: Access, settings: AgentSettings) -> Scan:
-    """One look and one write; raises `CannotSee` or `NotPublished`."""
+    """Scan and write once; raises `CannotSee` or `NotPublished`."""
     troubles = Troubles()
     async with KubeClient(access, connections=2) as client:
         scan = await _look(client, settings, troubles)
@@ -111,7 +110,7 @@ async def publish_once(access: Access, settings: AgentSettings) -> Scan:
 
 
 async def run_agent(access: Access, settings: AgentSettings, health: HealthSettings) -> None:
-    """Look and publish until a signal comes."""
+    """Scan and publish until a signal."""
     troubles = Troubles()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(access, connections=2))
@@ -130,11 +129,11 @@ async def run_agent(access: Access, settings: AgentSettings, health: HealthSetti
             )
         )
         await stack.enter_async_context(wakers)
-        logger.info("at work", extra={"node": settings.node, "server": access.server, "health_port": port})
+        logger.info("agent started", extra={"node": settings.node, "server": access.server, "health_port": port})
         work = [*_looking(agent, wakers, own_pods), publisher.run()]
         if settings.timer:
             work.append(publisher.watch_over(settings.timer))
-        await until_a_signal(*work)
+        await run_until_signal(*work)
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------
@@ -157,7 +156,7 @@ def _own_pods(client: KubeClient, settings: AgentSettings, troubles: Troubles, w
 
 
 def _looking(agent: Agent, wakers: Wakers, own_pods: OwnPods | None) -> list[Coroutine[Any, Any, None]]:
-    """The long-running tasks that look at the node. The first look waits for the first answer about pods, so that it is as good as the next one."""
+    """The tasks that scan the node. The first scan waits for the API server's first answer about pods."""
     if own_pods is None:
         return [agent.run(wakers)]
 
@@ -172,12 +171,12 @@ def _stuck(agent: Agent, settings: AgentSettings) -> str | None:
     if agent.looked_at is None or not settings.timer:
         return None
     silent = time.monotonic() - agent.looked_at
-    patience = max(MISSED_TIMERS * settings.timer, LEAST_PATIENCE)
-    return f"the node was last looked at {silent:.0f} s ago" if silent > patience else None
+    patience = max(MISSED_TIMERS * settings.timer, MIN_PATIENCE)
+    return f"the last scan was {silent:.0f} s ago" if silent > patience else None
 
 
 def _not_ready(publisher: Publisher, troubles: Troubles, settings: AgentSettings) -> str | None:
-    """Ready: the API server has this node's report, and nothing keeps the next one from being made as it was asked for."""
+    """Ready once the API server has this node's report, while nothing prevents the next one."""
     hinders = [each.message for kind, each in troubles.current.items() if kind != PODS or settings.watch_pods]
     if hinders:
         return "; ".join(hinders)

@@ -1,12 +1,12 @@
-"""One look at the node: sysfs, the kubelet's configuration, its pods and its notes, read together and made into a report.
+"""One scan of the node: sysfs, the kubelet's configuration, its pods and its state files become a report.
 
-    sysfs          machine       read when something may have changed it: timer, signal, start
-    config         setup         the same; the last good one is kept
-    podresources   pods          asked each time, with what can be handed out, so that devices that register late appear
-    state files    notes         read before and after the question; if they differ, the kubelet was at work and it is asked again
+    sysfs          machine       read on start, timer and signal
+    config         setup         likewise; the last good one is kept
+    podresources   pods          asked each time, with allocatable resources, so that late devices appear
+    state files    state         read before and after the request; if they differ, the kubelet is asked again
 
-Whatever is missing makes the look fail with `CannotSee` and a sentence: a report is whole or it is not made. So does a kubelet that has just started and
-does not know yet what it can hand out. Only where there never was a socket do the notes stand in for it; such a report has no devices and no list of pods. `agent.py` decides when to look and what to do about a failure.
+A scan that misses something, or meets a kubelet that is still starting, fails with `CannotSee`: reports are complete.
+Only if there never was a socket, state files replace it; such a report has no devices and no list of pods.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence, not_started
-from bayplan.services.agent.report import Document, FingerprintMethod, topology_document, without_attributes
-from bayplan.services.agent.report_size import fitting
+from bayplan.services.agent.report import Document, FingerprintMethod, fitting, topology_document, without_attributes
 from bayplan.services.agent.settings import ALL_NAMESPACES, AgentSettings
-from bayplan.services.agent.sources.kubelet_config import KubeletSetup, as_noted
+from bayplan.services.agent.sources.kubelet_config import KubeletSetup, as_running
 from bayplan.services.agent.sources.kubelet_source import NoConfiguration, read_setup
 from bayplan.services.agent.sources.own_pods import KnownPods
 from bayplan.services.agent.sources.pod_resources import Allocatable, PodResources, matches_any, shared_pool_of
@@ -42,16 +41,16 @@ from bayplan.services.agent.sources.sysfs import Hardware, read_hardware
 from bayplan.services.agent.sources.sysfs_files import SysfsError
 
 SETUP, UNREADABLE = "kubelet-config", "unreadable"
-QUESTIONS = 3  # how often a kubelet that is at work is asked again within one look
+MAX_REQUESTS = 3  # to a kubelet whose state files keep changing
 WITHOUT_SOCKET = "there is no podresources socket: CPUs and memory come from state files, devices are not reported"
-LEFT_ASIDE = "left aside, what finished init containers hold is not counted"
-SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a kubelet that restarts
-_NOBODY = KnownPods(frozenset(), frozenset(), frozenset())
-_OF_FINGERPRINT = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
+IGNORED = "ignored; resources of finished init containers are not counted"
+SOCKET_GRACE = 60.0  # seconds after the start in which a missing socket means a restarting kubelet
+_NO_PODS = KnownPods(frozenset(), frozenset(), frozenset())
+_FINGERPRINT_ATTRIBUTES = frozenset({fingerprint.ATTRIBUTE, fingerprint.METHOD_ATTRIBUTE})
 
 
-# State files, the field of `_Notes` each one fills, and who understands it.
-_NOTES: Mapping[str, tuple[str, Callable[[bytes, str], object]]] = {
+# State files, the field of `_KubeletState` that each one fills, and its parser.
+_STATE_FILES: Mapping[str, tuple[str, Callable[[bytes, str], object]]] = {
     "cpu_manager_state": ("cpu", cpu_state_of),
     "memory_manager_state": ("memory", memory_state_of),
     "device-plugins/kubelet_internal_checkpoint": ("devices", device_state_of),
@@ -59,7 +58,7 @@ _NOTES: Mapping[str, tuple[str, Callable[[bytes, str], object]]] = {
 
 
 class CannotSee(Exception):
-    """No report could be made. `kind` and `cause` are words for a metric, the message is for people."""
+    """No report could be made. `kind` and `cause` are metric labels."""
 
     def __init__(self, kind: str, cause: str, message: str) -> None:
         super().__init__(message)
@@ -69,7 +68,7 @@ class CannotSee(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A report, and what was odd about the things that it was made of. `old_setup`: why the kubelet's configuration is the one of an earlier look."""
+    """A report, and problems with its sources. `old_setup`: why the kubelet's configuration is from an earlier scan."""
 
     document: Document
     pods: int
@@ -80,8 +79,8 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Notes:
-    """The kubelet's state files; None for one that is not there or makes no sense, `unreadable` then says why, by the field."""
+class _KubeletState:
+    """The kubelet's state files; None for a missing or unreadable file. `unreadable` says why, by field."""
 
     cpu: CpuState | None = None
     memory: MemoryState | None = None
@@ -90,9 +89,10 @@ class _Notes:
 
 
 class Scanner:
-    """Looks at one node, again and again.
+    """Scans one node repeatedly.
 
-    `known_pods` tells which pods live, if anybody knows (`services/agent/sources/own_pods.py`). `clock` is monotonic, `now` counts from 1970; both in seconds.
+    `known_pods` says which pods are alive, if known (`sources/own_pods.py`). `clock` is monotonic, `now` is seconds
+    since the epoch.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Scanner:
         self._socket_seen = False
 
     async def scan(self, *, anew: bool = True) -> Scan:
-        """One look. `anew`: also at what seldom changes. Raises `CannotSee`."""
+        """Scan once; `anew` also reads the machine and the configuration. Raises `CannotSee`."""
         if anew or self._hardware is None:
             self._hardware = self._read_hardware()
         if anew or (self._setup is None and self._settings.kubelet_config):
@@ -130,7 +130,7 @@ class Scanner:
             raise CannotSee("sysfs", UNREADABLE, str(error)) from None
 
     async def _read_setup(self) -> None:
-        """What the kubelet runs with; what was known before stays if it cannot be read."""
+        """Read the kubelet's configuration; keep the last one if that fails."""
         settings = self._settings
         if not settings.kubelet_config:
             return
@@ -142,16 +142,16 @@ class Scanner:
 
     async def _report(self, hardware: Hardware) -> Scan:
         try:
-            made_at, pods, allocatable, notes = await self._ask(hardware)
+            made_at, pods, allocatable, state = await self._ask(hardware)
             self._socket_seen = True
         except KubeletSilent as error:
-            notes = self._understood(self._state_texts(), hardware)
-            why_not = self._why_notes_do_not_stand_in(error, notes)
+            state = self._parsed(self._state_texts(), hardware)
+            why_not = self._why_state_files_do_not_suffice(error, state)
             if why_not is not None:
                 raise CannotSee("podresources", error.kind, why_not) from None
             made_at, pods, allocatable = self._now(), (), None
-        setup, contradictions = self._setup_as_noted(notes)
-        known = self._known_pods() or _NOBODY
+        setup, contradictions = self._setup_in_use(state)
+        known = self._known_pods() or _NO_PODS
         pods = tuple(pod for pod in pods if pod.key not in known.ended_names)
         counted = [pod for pod in pods if self._counts(pod)]
         evidence = Evidence(
@@ -160,10 +160,10 @@ class Scanner:
             allocatable=allocatable,
             pods=counted,
             shared_cpus=self._shared_cpus(pods),
-            cpu_state=notes.cpu,
-            memory_state=notes.memory,
-            # It tells only which devices are held: without the others that would read as if none were left.
-            device_state=notes.devices if allocatable is not None else None,
+            cpu_state=state.cpu,
+            memory_state=state.memory,
+            # It has only held devices: without the allocatable ones, none would seem to be left.
+            device_state=state.devices if allocatable is not None else None,
             alive=known.alive,
             ended=known.ended,
         )
@@ -183,17 +183,17 @@ class Scanner:
             pods_known=allocatable is not None,
         )
         if self._settings.fingerprint is None:
-            document = without_attributes(document, _OF_FINGERPRINT)
+            document = without_attributes(document, _FINGERPRINT_ATTRIBUTES)
         document, too_much = fitting(document)
         without_socket = allocatable is None
-        # Where notes stand in for the socket, those that are needed could be read.
-        left_aside = () if without_socket else tuple(f"{why}; {LEFT_ASIDE}" for why in notes.unreadable.values())
-        odd = (*left_aside, *contradictions, *found.problems, *too_much, *self._missing_reference(pods))
+        # State files that replace the socket are readable.
+        ignored = () if without_socket else tuple(f"{why}; {IGNORED}" for why in state.unreadable.values())
+        problems = (*ignored, *contradictions, *found.problems, *too_much, *self._missing_reference(pods))
         claims = sum(len(container.claims) for pod in pods for container in pod.containers)
-        return Scan(document, len(pods), claims, odd, without_socket, self._setup_problem)
+        return Scan(document, len(pods), claims, problems, without_socket, self._setup_problem)
 
-    async def _ask(self, hardware: Hardware) -> tuple[float, tuple[PodResources, ...], Allocatable, _Notes]:
-        """What the kubelet says and what it has noted, at one moment, as far as that can be had."""
+    async def _ask(self, hardware: Hardware) -> tuple[float, tuple[PodResources, ...], Allocatable, _KubeletState]:
+        """The kubelet's answers and state files, from one moment if possible."""
         socket = self._settings.socket
         if socket is None:
             raise KubeletSilent("missing", "no podresources socket is given")
@@ -205,42 +205,42 @@ class Scanner:
                 pods, allocatable = await kubelet.pods(), await kubelet.allocatable()
                 after = self._state_texts()
                 asked += 1
-                # A kubelet that never stops is taken at its newest word; the next look is already due.
-                if after == before or asked == QUESTIONS:
-                    return made_at, pods, allocatable, self._understood(after, hardware)
+                # If the kubelet never stops, the newest answer counts; the next scan is already due.
+                if after == before or asked == MAX_REQUESTS:
+                    return made_at, pods, allocatable, self._parsed(after, hardware)
 
-    def _why_notes_do_not_stand_in(self, error: KubeletSilent, notes: _Notes) -> str | None:
-        """None if the notes may speak for a kubelet that cannot be asked: there never was a socket, and they say who has which CPU and memory."""
+    def _why_state_files_do_not_suffice(self, error: KubeletSilent, state: _KubeletState) -> str | None:
+        """None if state files can replace the socket: there never was one, and they have all CPUs and memory."""
         if self._settings.no_kubelet:
             return None
         restarts = self._settings.socket is not None and self._clock() - self._started < SOCKET_GRACE
         if error.kind != "missing" or self._socket_seen or restarts:
             return str(error)
-        if notes.cpu is None:
-            return f"{error}, and nobody tells who holds CPUs: {self._what_is_wrong_with('cpu', notes)}"
-        nobody_holds_memory = self._setup is not None and not self._setup.settings.memory_static
-        if notes.memory is None and not nobody_holds_memory:
-            return f"{error}, and nobody tells who holds memory: {self._what_is_wrong_with('memory', notes)}"
+        if state.cpu is None:
+            return f"{error}, and it is unknown which pods hold CPUs: {self._why_missing('cpu', state)}"
+        memory_is_shared = self._setup is not None and not self._setup.settings.memory_static
+        if state.memory is None and not memory_is_shared:
+            return f"{error}, and it is unknown which pods hold memory: {self._why_missing('memory', state)}"
         return None
 
-    def _what_is_wrong_with(self, wanted: str, notes: _Notes) -> str:
-        name = next(file for file, (filled, _) in _NOTES.items() if filled == wanted)
-        return notes.unreadable.get(
+    def _why_missing(self, wanted: str, state: _KubeletState) -> str:
+        name = next(file for file, (filled, _) in _STATE_FILES.items() if filled == wanted)
+        return state.unreadable.get(
             wanted, f"there is no {name} in {self._settings.state_folder or 'any state folder'}"
         )
 
     def _state_texts(self) -> dict[str, bytes | None]:
-        """The state files as they are; None for one that is not there.
+        """The state files; None for a missing one.
 
-        The kubelet writes a new file and gives it the old one's name. Where a single file is mounted, the mount goes on showing the old one, which has no name
-        any more: what it says is no longer true.
+        The kubelet replaces its files by renaming. A mount of a single file keeps showing the old one, which then has
+        no links and is outdated.
         """
         folder = self._settings.state_folder
         if folder is None or self._settings.namespace != ALL_NAMESPACES or self._settings.excluded_pods:
-            # The state files know pods only by UID, so pods cannot be excluded from them.
+            # State files have only UIDs, so pods cannot be excluded by name.
             return {}
         found: dict[str, bytes | None] = {}
-        for name in _NOTES:
+        for name in _STATE_FILES:
             try:
                 with (folder / name).open("rb") as file:
                     found[name] = file.read() if os.fstat(file.fileno()).st_nlink else None
@@ -248,18 +248,18 @@ class Scanner:
                 found[name] = None
         return found
 
-    def _understood(self, texts: dict[str, bytes | None], hardware: Hardware) -> _Notes:
+    def _parsed(self, texts: dict[str, bytes | None], hardware: Hardware) -> _KubeletState:
         found: dict[str, Any] = {}
         unreadable = {}
         for file, text in texts.items():
             if text is None:
                 continue
-            filled, read = _NOTES[file]
+            filled, read = _STATE_FILES[file]
             try:
                 found[filled] = read(text, f"{self._settings.state_folder}/{file}")
             except InvalidObject as error:
                 unreadable[filled] = str(error)
-        return _of_this_machine(_Notes(**found, unreadable=unreadable), hardware)
+        return _of_this_machine(_KubeletState(**found, unreadable=unreadable), hardware)
 
     def _counts(self, pod: PodResources) -> bool:
         settings = self._settings
@@ -267,13 +267,15 @@ class Scanner:
             return False
         return not matches_any(pod.key, settings.excluded_pods)
 
-    def _setup_as_noted(self, notes: _Notes) -> tuple[KubeletSetup | None, tuple[str, ...]]:
+    def _setup_in_use(self, state: _KubeletState) -> tuple[KubeletSetup | None, tuple[str, ...]]:
         if self._setup is None:
             return None, ()
-        return as_noted(self._setup, notes.cpu.policy if notes.cpu else "", notes.memory.policy if notes.memory else "")
+        return as_running(
+            self._setup, state.cpu.policy if state.cpu else "", state.memory.policy if state.memory else ""
+        )
 
     def _missing_reference(self, pods: tuple[PodResources, ...]) -> tuple[str, ...]:
-        """Without the container that shows what is shared, shared CPUs look as if they were in use."""
+        """A problem if the reference container is not here: shared CPUs then look as if they were in use."""
         wanted = self._settings.reference_container
         if wanted is None:
             return ()
@@ -281,7 +283,7 @@ class Scanner:
         if (wanted.namespace, wanted.pod, wanted.container) in containers:
             return ()
         name = f"{wanted.namespace}/{wanted.pod}/{wanted.container}"
-        return (f"reference container {name}: is not on this node, so nobody shows which CPUs are shared",)
+        return (f"reference container {name}: is not on this node, so the shared CPUs are unknown",)
 
     def _shared_cpus(self, pods: tuple[PodResources, ...]) -> frozenset[int]:
         reference = self._settings.reference_container
@@ -290,11 +292,11 @@ class Scanner:
         return shared_pool_of(pods, reference.namespace, reference.pod, reference.container)
 
 
-def _of_this_machine(notes: _Notes, hardware: Hardware) -> _Notes:
-    """The notes without those about memory if they speak of zones that are not here: then all their amounts are another machine's."""
-    elsewhere = (notes.memory.zones.keys() if notes.memory else set()) - hardware.zone_ids
+def _of_this_machine(state: _KubeletState, hardware: Hardware) -> _KubeletState:
+    """The state without the memory file if that names unknown zones: its amounts are another machine's."""
+    elsewhere = (state.memory.zones.keys() if state.memory else set()) - hardware.zone_ids
     if not elsewhere:
-        return notes
+        return state
     zones = cpu_list(hardware.zone_ids)
     why = f"memory_manager_state: NUMA node {cpu_list(elsewhere)} does not exist (there are {zones})"
-    return replace(notes, memory=None, unreadable={**notes.unreadable, "memory": why})
+    return replace(state, memory=None, unreadable={**state.unreadable, "memory": why})

@@ -1,7 +1,7 @@
-"""What the command line decides about an agent, and the file that NFD's and RTE's agents share with it: which resources and pods to leave out.
+"""Settings of an agent, from the command line and from `--config`.
 
-In comes `--config`, in the form of either: `excludeList` (NFD) or `resourceExclude` (RTE) by node name or `*`, and `podExclude` (RTE). Out goes an
-`AgentSettings` for `scanner.py` and `run.py`.
+The file has NFD's or RTE's form: `excludeList` (NFD) or `resourceExclude` (RTE) by node name or `*`, and `podExclude`
+(RTE). Out go `AgentSettings` for `scanner.py` and `run.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INTERVAL = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ReferenceContainer:
-    """A container that is known to have no CPU of its own, so that its CPUs are the shared pool."""
+    """A container without exclusive CPUs: its CPUs are the shared pool."""
 
     namespace: str
     pod: str
@@ -32,9 +32,10 @@ class ReferenceContainer:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Where an agent reads and what it tells. Times in seconds; `interval` 0: no timer but the heartbeat.
+    """Where an agent reads and what it reports: one field per flag. Times in seconds; `interval` 0: only the heartbeat.
 
-    Without `kubelet_flags`, those beside the configuration count, if there are any. `no_kubelet` shows a machine as if no pod ran; what comes of it is for people to look at, not to be published.
+    Without `kubelet_flags`, the agent uses flags beside the configuration, if there are any. `no_kubelet` shows a
+    machine as if no pod ran, to look at and not to publish.
     """
 
     node: str
@@ -53,12 +54,12 @@ class AgentSettings:
     interval: float = INTERVAL
     heartbeat: float = HEARTBEAT
     patience: float = 10.0
-    watch_pods: bool | None = None  # None: if the API server lets us
+    watch_pods: bool | None = None  # None: if RBAC allows it
     no_kubelet: bool = False
 
     @property
     def timer(self) -> float:
-        """How often to look even if nothing happens: a heartbeat requires a look."""
+        """Seconds between scans without any event: each heartbeat requires a scan."""
         return min(self.interval or self.heartbeat, self.heartbeat or self.interval)
 
 
@@ -67,7 +68,7 @@ class _PodExclude(msgspec.Struct, rename="camel", frozen=True):
     name_pattern: str = "*"
 
 
-class _Left(msgspec.Struct, rename="camel", frozen=True):
+class _Exclusions(msgspec.Struct, rename="camel", frozen=True):
     """The keys of NFD's and RTE's files that an agent understands."""
 
     exclude_list: dict[str, list[str]] | None = None
@@ -75,21 +76,21 @@ class _Left(msgspec.Struct, rename="camel", frozen=True):
     pod_exclude: list[_PodExclude] | None = None
 
 
-def left_out(document: object, source: str, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
-    """The resources and pods that a configuration file leaves out on this node."""
+def exclusions_of(document: object, source: str, node: str) -> tuple[frozenset[str], tuple[PodPattern, ...]]:
+    """The resources and pods that a configuration file excludes on this node."""
     try:
-        said = msgspec.convert(document or {}, _Left)
+        found = msgspec.convert(document or {}, _Exclusions)
     except msgspec.ValidationError as error:
-        where, problem = field_and_problem(error, _Left)
+        where, problem = field_and_problem(error, _Exclusions)
         at = ObjectPath(f"file {source}")
         raise InvalidObject(at.child(where) if where else at, problem) from None
-    resources = excluded_on(node, said.exclude_list or {}) | excluded_on(node, said.resource_exclude or {})
-    pods = tuple(PodPattern(each.namespace_pattern, each.name_pattern) for each in said.pod_exclude or ())
+    resources = excluded_on(node, found.exclude_list or {}) | excluded_on(node, found.resource_exclude or {})
+    pods = tuple(PodPattern(each.namespace_pattern, each.name_pattern) for each in found.pod_exclude or ())
     return resources, pods
 
 
 def reference_container_of(text: str) -> ReferenceContainer | None:
-    """`namespace/pod/container`; None for nothing.
+    """Parse `namespace/pod/container`; None for an empty text.
 
     >>> reference_container_of("agents/rte-x7/shared").pod
     'rte-x7'

@@ -1,8 +1,8 @@
-"""What is wrong right now, each thing said once: in the log when it begins and when it is over, and as a number for Prometheus all the while.
+"""Current problems of an agent: logged when they begin and end, and counted for Prometheus.
 
-A trouble has a *kind* (who cannot do its work: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is told when it begins, and again
-when its cause or its sentence becomes one that was not told since then; repetitions, and sentences that differ in numbers alone, are only counted. Where a kind has many troubles at once (odd things that device plugins say), `hold` takes the whole
-list, and each sentence in it is told once.
+A trouble has a *kind* (what fails: `podresources`, `api`) and a *cause* (why: `timeout`, `forbidden`). It is logged
+when it begins, and again with each new cause or message; repetitions and messages that differ only in numbers are
+counted. A kind with many troubles at once passes the whole list to `hold`.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ class Troubles:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._current: dict[str, Trouble] = {}
-        self._told: dict[str, set[tuple[str, str]]] = {}  # by kind: causes and sentences since it began
+        self._logged: dict[str, set[tuple[str, str]]] = {}  # by kind: causes and messages since it began
         self._held: dict[str, tuple[str, ...]] = {}
-        self.counts: Counter[tuple[str, str]] = Counter()  # (kind, cause) -> how often
+        self.counts: Counter[tuple[str, str]] = Counter()  # by kind and cause
 
     @property
     def current(self) -> Mapping[str, Trouble]:
-        """What does not work now, by kind."""
+        """Current troubles by kind."""
         return MappingProxyType(self._current)
 
     def note(self, kind: str, cause: str, message: str, error: Exception | None = None) -> None:
-        """It did not work; with an `error` its traceback is told too."""
+        """Record a failure; an `error` adds its traceback to the log."""
         self.counts[kind, cause] += 1
         before = self._current.get(kind)
         self._current[kind] = Trouble(kind, cause, message, before.since if before else self._clock())
-        told = self._told.setdefault(kind, set())
+        logged = self._logged.setdefault(kind, set())
         gist = cause, _NUMBERS.sub("0", message)
-        if gist not in told:
-            told.add(gist)
+        if gist not in logged:
+            logged.add(gist)
             logger.warning(message, extra={"trouble": kind, "cause": cause}, exc_info=error)
 
     def over(self, kind: str) -> None:
-        """It worked."""
+        """Record a success."""
         before = self._current.pop(kind, None)
-        self._told.pop(kind, None)
+        self._logged.pop(kind, None)
         if before is not None:
             seconds = round(self._clock() - before.since, 1)
-            logger.info("works again", extra={"trouble": kind, "after_seconds": seconds})
+            logger.info("recovered", extra={"trouble": kind, "after_seconds": seconds})
 
     def hold(self, kind: str, messages: Iterable[str]) -> None:
-        """These are all things of one kind that are odd now; what is not among them any more is over."""
+        """Replace all troubles of one kind."""
         now = tuple(dict.fromkeys(messages))
         before = self._held.get(kind, ())
         for message in now:
@@ -74,11 +74,11 @@ class Troubles:
                 logger.warning(message, extra={"trouble": kind})
         for message in before:
             if message not in now:
-                logger.info("not so any more: %s", message, extra={"trouble": kind})
+                logger.info("resolved: %s", message, extra={"trouble": kind})
         self._held[kind] = now
 
     def numbers(self) -> dict[str, int]:
-        """How many things of each kind are wrong; 0 for a kind that once was."""
+        """The number of current troubles by kind; 0 for past kinds."""
         found = dict.fromkeys((kind for kind, _ in self.counts), 0)
         found |= dict.fromkeys(self._current, 1)
         return found | {kind: len(messages) for kind, messages in self._held.items()}

@@ -1,4 +1,4 @@
-"""Where a service meets the world beside its work: events, conditions, metrics, health, logs and the lease.
+"""What services share beside their work: events, conditions, metrics, health, logs, leader election.
 
-Nothing here decides anything, and nothing here may slow down who decides: what has to be sent is put into an `Outbox` and sent when there is time.
+Nothing here decides, and nothing here slows down decisions: writes wait in an `Outbox`.
 """

@@ -1,103 +1,83 @@
-"""The condition `PodScheduled=False` on pods that wait, with the reason; what autoscalers and `kubectl describe` look at.
+"""The condition `PodScheduled=False` on waiting pods, for autoscalers and `kubectl describe`.
 
-`unschedulable` is called after every failed attempt and returns at once; a patch of `pods/status` is sent, through an `Outbox`, only if the condition
-says something else than before. The patch carries the pod's uid and resource version, so that a pod which was bound or replaced meanwhile never gets
-a condition that is no longer true: on a conflict the pod is read, and if it still waits the patch is made again. `PodScheduled=True` is written by
-the API server itself with the bind.
+The API server itself writes `PodScheduled=True` with the bind. `apply_status` writes the status of other objects.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal
 
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.resources import PODS
+from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.visible import visible
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.services.edges.outbox import Outbox
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.edges.outbox import Outbox, OutboxWriter
 
 Reason = Literal["Unschedulable", "SchedulerError"]
 
 POD_SCHEDULED = "PodScheduled"
-MOST_REMEMBERED = 50_000
-MOST_CONFLICTS = 3
+MAX_REMEMBERED = 50_000
+MAX_CONFLICTS = 3
+
+
+def timestamp(seconds: float) -> str:
+    """A `Time` of the Kubernetes API: whole seconds in UTC."""
+    return datetime.fromtimestamp(int(seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A condition that a pod should have."""
-
+class _PodCondition:
     pod: Pod
     reason: Reason
     message: str
     at: float
 
 
-class ConditionWriter:
+class ConditionWriter(OutboxWriter[_PodCondition]):
     """`async with ConditionWriter(client) as conditions`, then `conditions.unschedulable(pod, message)`."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        *,
-        rate: float = 50.0,
-        most_waiting: int = 10_000,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.outbox = Outbox(self._send, rate=rate, most=most_waiting)
+    def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(Outbox(self._send, rate=rate))
         self._client = client
         self._clock = clock
-        # What each pod was told last: its own status shows it only after a while.
-        self._told: dict[str, tuple[str, str]] = {}
+        # Reason and message written last; the pod's own status shows them only after a while.
+        self._written: BoundedDict[str, tuple[str, str]] = BoundedDict(MAX_REMEMBERED)
 
     def unschedulable(self, pod: Pod, message: str, reason: Reason = "Unschedulable") -> None:
-        """The pod has no place now; `reason` is SchedulerError where the trouble is not the pod's."""
+        """Report that the pod has no place. Writes only if the condition changes."""
         uid, message = pod.metadata.uid, visible(message)
-        if (self._told.get(uid) or _condition_of(pod)) == (reason, message):
+        if (self._written.get(uid) or _condition_of(pod)) == (reason, message):
             return
-        if self.outbox.put(uid, _Wanted(pod, reason, message, self._clock()), urgent=True):
-            self._told.pop(uid, None)
-            self._told[uid] = (reason, message)
-            if len(self._told) > MOST_REMEMBERED:
-                self._told.pop(next(iter(self._told)))
+        if self.outbox.put(uid, _PodCondition(pod, reason, message, self._clock()), urgent=True):
+            self._written[uid] = (reason, message)
 
     def forget(self, uid: str) -> None:
-        """The pod is about to be bound, or gone: what waits for it is no longer true."""
+        """Drop the pending condition of a pod that is about to be bound, or gone."""
         self.outbox.cancel(uid)
-        self._told.pop(uid, None)
+        self._written.pop(uid, None)
 
-    async def __aenter__(self) -> Self:
-        await self.outbox.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.outbox.__aexit__(kind, error, trace)
-
-    async def _send(self, wanted: _Wanted) -> None:
+    async def _send(self, wanted: _PodCondition) -> None:
         try:
             await self._patch(wanted)
         except Exception:
-            # The pod was not told after all: the next attempt tells it.
-            self._told.pop(wanted.pod.metadata.uid, None)
+            self._written.pop(wanted.pod.metadata.uid, None)  # so that the next attempt writes it
             raise
 
-    async def _patch(self, wanted: _Wanted) -> None:
+    async def _patch(self, wanted: _PodCondition) -> None:
         pod = wanted.pod
         metadata = pod.metadata
-        for attempt in range(1, MOST_CONFLICTS + 1):
+        for attempt in range(1, MAX_CONFLICTS + 1):
             try:
                 await self._client.patch(
                     PODS, metadata.name, _status_patch(wanted, pod), metadata.namespace, subresource="status"
                 )
             except ApiError as error:
-                if error.status != 409 or attempt == MOST_CONFLICTS:
+                if error.status != 409 or attempt == MAX_CONFLICTS:
                     raise
             else:
                 return
@@ -106,27 +86,39 @@ class ConditionWriter:
                 return
 
 
+async def apply_status(
+    client: KubeClient, resource: Resource[Any], metadata: Metadata, status: Mapping[str, Any], field_manager: str
+) -> None:
+    """Apply the status of one object server-side; its uid keeps it from a successor of the same name."""
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
+        "status": status,
+    }
+    where = (resource, metadata.name, body, metadata.namespace)
+    await client.patch(*where, subresource="status", kind="apply", field_manager=field_manager, force=True)
+
+
 def _condition_of(pod: Pod) -> tuple[str, str] | None:
-    """Reason and message with which the pod waits, as its own status shows it."""
+    """Reason and message of the condition in the pod's own status."""
     for condition in (pod.status and pod.status.conditions) or ():
         if condition.type == POD_SCHEDULED and condition.status == "False":
             return condition.reason, condition.message
     return None
 
 
-def _status_patch(wanted: _Wanted, pod: Pod) -> dict[str, object]:
+def _status_patch(wanted: _PodCondition, pod: Pod) -> dict[str, object]:
+    """A patch with uid and resource version: it conflicts if the pod was bound or replaced meanwhile."""
     condition: dict[str, object] = {
         "type": POD_SCHEDULED,
         "status": "False",
         "reason": wanted.reason,
         "message": wanted.message,
     }
-    # The time is that of the change from true to false, not of every new message.
-    if _condition_of(pod) is None:
-        moment = datetime.fromtimestamp(wanted.at, tz=UTC)
-        condition["lastTransitionTime"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    metadata = pod.metadata
+    if _condition_of(pod) is None:  # a new message is no transition
+        condition["lastTransitionTime"] = timestamp(wanted.at)
     return {
-        "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+        "metadata": {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
         "status": {"conditions": [condition]},
     }

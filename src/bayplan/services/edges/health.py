@@ -1,21 +1,15 @@
-"""What probes and Prometheus ask a service: `/livez`, `/readyz`, `/healthz` and `/metrics` over HTTP.
+"""The HTTP endpoints of a service: `/livez`, `/readyz`, `/healthz` (an alias of `/livez`) and `/metrics`.
 
-A check is a function that answers what is wrong, or None. `/livez` runs the checks that a restart would heal, `/readyz` also those that only time
-heals (the first lists are not done yet); `/healthz` is the old name of `/livez`. With `?verbose` every check has its line, with `?exclude=NAME` one is
-left out, in the form that Kubernetes' own components have:
-
-    [+]ping ok
-    [-]lists failed: waiting for nodes, pods
-    readyz check failed
-
-Nothing here is secret, but nothing is authenticated either: the default address is this machine only.
+A check returns a problem, or None. `/livez` runs the checks that a restart would fix, `/readyz` also those that only
+time fixes. `?verbose` and `?exclude=NAME` work as in Kubernetes' own components. Nothing is authenticated, so the
+default address is the loopback.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -25,61 +19,87 @@ from bayplan.kube.visible import visible_lines
 
 Check = Callable[[], str | None]
 
-# A list or watch that fails for so many seconds makes a service not ready, and for so many more a restart is worth a try.
+# Seconds without progress after which a list or watch makes the service unready, and a restart worthwhile.
 NOT_READY_AFTER = 30.0
 RESTART_AFTER = 300.0
+# Seconds without a completed iteration after which a restart may help.
+STUCK_AFTER = 60.0
 
 EXAMPLE_ADDRESS = "127.0.0.1:10361"
-# The text format of Prometheus.
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class AddressError(ValueError):
-    """An address to listen on that cannot be used."""
+    """An unusable listen address or certificate."""
 
 
 class WatchHealth:
-    """Which lists and watches fail without making any progress, and since when."""
+    """Which lists and watches fail without progress, and since when."""
 
     def __init__(self) -> None:
         self._failing_since: dict[str, float] = {}
         self._worked_at: dict[str, float] = {}
 
     def failed(self, resource: str, now: float) -> None:
-        """A list or watch failed and is tried again."""
+        """A list or watch failed and is retried."""
         self._failing_since.setdefault(resource, now)
 
     def worked(self, resource: str, now: float) -> None:
-        """A list or news of a watch came."""
+        """A list or watch made progress."""
         self._failing_since.pop(resource, None)
         self._worked_at[resource] = now
 
     def failing(self, now: float) -> dict[str, float]:
-        """For every resource the seconds for which it has been failing; 0 while it works."""
-        return dict.fromkeys(self._worked_at, 0.0) | {
-            resource: now - since for resource, since in self._failing_since.items()
-        }
+        """For each resource, the seconds without progress; 0 while it works."""
+        failing = {resource: now - since for resource, since in self._failing_since.items()}
+        return dict.fromkeys(self._worked_at, 0.0) | failing
 
     def why_not_ready(self, now: float) -> str | None:
-        """What fails for so long that what is known may be too old."""
-        return self._told(now, [each for each, age in self.failing(now).items() if age >= NOT_READY_AFTER])
+        """The resources whose state may be stale."""
+        return _failures({each: age for each, age in self.failing(now).items() if age >= NOT_READY_AFTER})
 
     def why_restart(self, now: float) -> str | None:
-        """What fails for much longer although the API server answers about other resources: it is not the server that is away."""
+        """The resources that still fail although the API server serves others."""
         latest = max(self._worked_at.values(), default=float("-inf"))
-        return self._told(
-            now,
-            [each for each, since in self._failing_since.items() if now - since >= RESTART_AFTER and latest > since],
-        )
+        since = self._failing_since
+        return _failures({each: now - at for each, at in since.items() if now - at >= RESTART_AFTER and latest > at})
 
-    def _told(self, now: float, resources: list[str]) -> str | None:
-        seconds = self.failing(now)
-        return ", ".join(f"{each} fails for {seconds[each]:.0f} s" for each in resources) or None
+
+class IterationHealth:
+    """When the main loop last completed an iteration; unknown while another replica leads."""
+
+    def __init__(self) -> None:
+        self._succeeded_at: float | None = None
+        self._failing = False
+
+    def succeeded(self, now: float) -> None:
+        """An iteration completed, or leading began."""
+        self._succeeded_at, self._failing = now, False
+
+    def failed(self) -> None:
+        """An iteration raised an exception."""
+        self._failing = True
+
+    def stopped(self) -> None:
+        """This replica no longer leads."""
+        self._succeeded_at, self._failing = None, False
+
+    def why_stuck(self, now: float) -> str | None:
+        """Why a restart may help, or None. Safe to call from any thread."""
+        since = self._succeeded_at
+        if since is None or now - since < STUCK_AFTER:
+            return None
+        why = "every iteration fails, see the log" if self._failing else "one decision does not end"
+        return f"no decision for {now - since:.0f} s: {why}"
+
+
+def _failures(seconds: Mapping[str, float]) -> str | None:
+    return ", ".join(f"{resource} failing for {age:.0f} s" for resource, age in seconds.items()) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files to speak TLS with."""
+    """Files for serving TLS."""
 
     certificate_file: str
     key_file: str
@@ -93,13 +113,11 @@ async def serve_health(
     ready: Mapping[str, Check],
     metrics: Callable[[], bytes],
     certificate: Certificate | None = None,
-    more_routes: Iterable[web.RouteDef] = (),
 ) -> AsyncIterator[int]:
-    """Serve at `address` while the context lasts; gives the port, which the system chooses for port 0."""
+    """Serve while the context lasts; yields the port, which the system chooses for port 0."""
     host, port = host_and_port(address)
-    tls = _tls_of(certificate) if certificate else None
-    application = health_application(live=live, ready=ready, metrics=metrics, more_routes=more_routes)
-    runner = web.AppRunner(application, shutdown_timeout=1.0)
+    tls = _tls_context(certificate) if certificate else None
+    runner = web.AppRunner(_application(live, ready, metrics), shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=tls)
@@ -113,42 +131,30 @@ async def serve_health(
         await runner.cleanup()
 
 
-def health_application(
-    *,
-    live: Mapping[str, Check],
-    ready: Mapping[str, Check],
-    metrics: Callable[[], bytes],
-    more_routes: Iterable[web.RouteDef] = (),
+def _application(
+    live: Mapping[str, Check], ready: Mapping[str, Check], metrics: Callable[[], bytes]
 ) -> web.Application:
-    """The routes, for a server or for a test."""
+    alive: Mapping[str, Check] = {"ping": lambda: None, **live}
 
     async def livez(request: web.Request) -> web.Response:
-        return answer("livez", {"ping": lambda: None, **live}, request)
+        return _answer("livez", alive, request)
 
     async def healthz(request: web.Request) -> web.Response:
-        return answer("healthz", {"ping": lambda: None, **live}, request)
+        return _answer("healthz", alive, request)
 
     async def readyz(request: web.Request) -> web.Response:
-        return answer("readyz", {"ping": lambda: None, **live, **ready}, request)
+        return _answer("readyz", {**alive, **ready}, request)
 
     async def all_metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics(), headers={"Content-Type": METRICS_TYPE})
 
     application = web.Application()
-    application.add_routes(
-        [
-            web.get("/livez", livez),
-            web.get("/healthz", healthz),
-            web.get("/readyz", readyz),
-            web.get("/metrics", all_metrics),
-            *more_routes,
-        ]
-    )
+    routes = {"/livez": livez, "/healthz": healthz, "/readyz": readyz, "/metrics": all_metrics}
+    application.add_routes([web.get(path, handler) for path, handler in routes.items()])
     return application
 
 
-def answer(name: str, checks: Mapping[str, Check], request: web.Request) -> web.Response:
-    """`ok`, or which checks failed with status 503."""
+def _answer(name: str, checks: Mapping[str, Check], request: web.Request) -> web.Response:
     excluded = set(request.query.getall("exclude", []))
     problems = {check: run() for check, run in checks.items() if check not in excluded}
     failed = any(problem is not None for problem in problems.values())
@@ -162,20 +168,20 @@ def answer(name: str, checks: Mapping[str, Check], request: web.Request) -> web.
 
 
 def host_and_port(address: str) -> tuple[str | None, int]:
-    """`127.0.0.1:10361`, `[::1]:10361`, or `:10361` for all addresses of this machine (None)."""
+    """Parse `127.0.0.1:10361`, `[::1]:10361`, or `:10361` for all interfaces (None)."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise AddressError(f"{address!r} is not an address to listen on; expected such as {EXAMPLE_ADDRESS} or :10361")
+        raise AddressError(f"{address!r} is not an address to listen on; expected HOST:PORT, such as {EXAMPLE_ADDRESS}")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise AddressError(f"{address!r} is not an address to listen on; IPv6 needs brackets, such as [::1]:10361")
     return host.removeprefix("[").removesuffix("]") or None, int(port)
 
 
-def _tls_of(certificate: Certificate) -> ssl.SSLContext:
+def _tls_context(certificate: Certificate) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(certificate.certificate_file, certificate.key_file)
     except (OSError, ssl.SSLError) as error:
         files = f"{certificate.certificate_file}, {certificate.key_file}"
-        raise AddressError(f"cannot serve with the certificate in {files}: {error}") from None
+        raise AddressError(f"cannot load the certificate {files}: {error}") from None
     return context

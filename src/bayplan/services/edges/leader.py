@@ -1,12 +1,8 @@
-"""Do something only while holding the lease: of several instances one works, the others stand by.
+"""Leader election: one replica works while it holds the lease, the others stand by.
 
-    wait for the lease -> work, renewing it -> finish what was begun -> release it
+    acquire the lease -> work, renewing it -> finish work in flight -> release it
 
-Told to stop (cancelled), an instance finishes while the lease is still its own, and only then gives it up, so that the next one finds nothing half done.
-An instance that loses the lease stops at once without finishing anything, because another may already be at work: `LeadershipLost`.
-
-The lease is renewed in a thread with an event loop and a client of its own (`lease_keeper`), so that a long decision cannot delay a renewal. The same thread asks before each
-renewal whether the work makes progress, and releases the lease if it does not.
+A replica that loses the lease stops at once, because another may already be working: `LeadershipLost`.
 """
 
 from __future__ import annotations
@@ -25,34 +21,32 @@ from bayplan.kube.client.lease import LeaderElection, LeaseSettings
 
 logger = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
+
+HoldsLease = Callable[[], bool]
+"""Whether the lease is held at this moment by the clock; a frozen process may have lost it unnoticed."""
+
 
 class LeadershipLost(Exception):
-    """The lease is no longer ours; the message says how that came about."""
+    """The lease is lost; the message says why."""
 
 
 class OnChange(Protocol):
-    """Is told when leading begins and ends."""
+    """Called when leading begins and ends."""
 
     def __call__(self, *, leads: bool) -> None:
-        """`leads` is whether it begins."""
-
-
-Holds = Callable[[], bool]
-"""Whether the lease is ours at this moment, by the clock: a process that was frozen may not have had time to notice that it is not."""
-
-
-Result = TypeVar("Result")
+        """`leads` is True when leading begins."""
 
 
 class LeaseKeeper:
-    """Where requests about the lease are made: in the event loop of another thread, or without one in the loop that runs."""
+    """Runs lease requests in the event loop of another thread, or in the current loop if none is given."""
 
     def __init__(self, client: KubeClient, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.client = client
         self._loop = loop
 
     async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run something there and wait for it."""
+        """Run a coroutine there and wait for its result."""
         if self._loop is None:
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
@@ -60,7 +54,7 @@ class LeaseKeeper:
 
 @asynccontextmanager
 async def lease_keeper(access: Access) -> AsyncIterator[LeaseKeeper]:
-    """A thread for the lease alone. A renewal waits neither for decisions nor for binds and events and their flow control."""
+    """A thread and a client for the lease alone: neither a long decision nor flow control delays a renewal."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="lease", daemon=True)
     thread.start()
@@ -82,21 +76,22 @@ async def run_while_leading(
     keeper: LeaseKeeper,
     settings: service_settings.LeaderElection,
     identity: str,
-    work: Callable[[Holds], Coroutine[Any, Any, None]],
+    work: Callable[[HoldsLease], Coroutine[Any, Any, None]],
     *,
     on_change: OnChange,
     finish: Callable[[], Awaitable[None]] | None = None,
     why_stuck: Callable[[], str | None] = lambda: None,
 ) -> None:
-    """Wait for the lease and run `work` until it ends, or until this is cancelled, or until the lease is lost.
+    """Acquire the lease and run `work` until it ends, this is cancelled, or the lease is lost.
 
-    `work` is given a `Holds`, to be asked before anything that only a leader may do. `finish` runs after `work` while the lease is still held. Without leader election there is nothing to wait for and nothing to lose.
-    `why_stuck` says why the work makes no progress, None if it does. It is asked from the thread of the lease, and the lease is given up for what it says.
+    `work` must call its `HoldsLease` before each action of a leader. `finish` runs after `work` while the lease is
+    still held. Before each renewal the lease thread calls `why_stuck`, and releases the lease if it returns a reason.
+    Without leader election, `work` starts at once.
     """
     election = _election(keeper.client, settings, identity) if settings.enabled else None
     if election is not None:
         lease = f"{settings.namespace}/{settings.name}"
-        logger.info("waiting for the lease", extra={"lease": lease, "identity": identity})
+        logger.info("waiting for lease", extra={"lease": lease, "identity": identity})
         await keeper.run(election.acquire())
     on_change(leads=True)
     lost = False
@@ -108,7 +103,7 @@ async def run_while_leading(
         await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
         if renewing.done():
             lost = True
-            on_change(leads=False)  # At once: nothing may be sent any more.
+            on_change(leads=False)  # first: nothing must be sent from here on
             raise LeadershipLost(renewing.result())
         await working
     finally:
@@ -135,8 +130,8 @@ def _election(client: KubeClient, settings: service_settings.LeaderElection, ide
     )
 
     def on_holder(holder: str) -> None:
-        named = {"lease": f"{settings.namespace}/{settings.name}", "holder": holder}
-        logger.info("the lease is ours" if holder == identity else "another instance holds the lease", extra=named)
+        facts = {"lease": f"{settings.namespace}/{settings.name}", "holder": holder}
+        logger.info("acquired lease" if holder == identity else "lease is held by another replica", extra=facts)
 
     return LeaderElection(client, lease, on_trouble=logger.warning, on_holder=on_holder)
 
@@ -147,7 +142,7 @@ async def _never() -> str:
 
 
 async def _unless_lost(finish: Callable[[], Awaitable[None]], renewing: asyncio.Task[str]) -> None:
-    """Finish what was begun, but not after the lease is lost."""
+    """Finish work in flight, but stop when the lease is lost."""
     finishing = asyncio.ensure_future(finish())
     await asyncio.wait({finishing, renewing}, return_when=asyncio.FIRST_COMPLETED)
     if finishing.done():

@@ -1,9 +1,6 @@
-"""Messages to the API server that may wait: few workers send them, at a limited rate, and callers never wait.
+"""Best-effort writes to the API server: a few workers send them at a limited rate, and callers never wait.
 
-`put` takes a message and returns at once. A later message under the same key takes the place of one that still waits, and those of one key are sent
-in order. Too many waiting: the new one is dropped and counted. When the API server has trouble that time may heal, a message is tried again a few
-times; when it refuses one, that one is given up. `async with` runs the workers; on the way out what waits is sent as fast as it goes, for a few
-seconds at most. Events and conditions go through here; binds do not.
+Events, conditions and PodGroup statuses go through here. Binds do not.
 """
 
 from __future__ import annotations
@@ -23,13 +20,18 @@ logger = logging.getLogger(__name__)
 
 Message = TypeVar("Message")
 
-MOST_TRIES = 5
+MAX_ATTEMPTS = 5
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 10.0
 
 
 class Outbox(Generic[Message]):
-    """Sends with `send`, which raises ApiError or Unreachable. At most `most` wait; `rate` is messages per second, in all."""
+    """Sends messages with `send`, which raises ApiError or Unreachable. `async with` runs the workers.
+
+    A newer message replaces a waiting one of the same key; messages of one key stay in order. At most `most` wait, and
+    further ones are dropped and counted. Transient errors are retried. On exit the outbox sends the rest without
+    pacing, for at most `flush_seconds`. `rate` is messages per second over all workers.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Outbox(Generic[Message]):
         self._closing = asyncio.Event()
 
     def put(self, key: str, message: Message, *, urgent: bool = False) -> bool:
-        """Send this some time soon, if `urgent` before all that is not; False if it was dropped."""
+        """Queue a message, ahead of all others if `urgent`. False if it was dropped."""
         lane = self._lane(key)
         if key not in lane and (self._closing.is_set() or len(lane) >= self._most_per_lane):
             self.dropped += 1
@@ -61,12 +63,8 @@ class Outbox(Generic[Message]):
         return True
 
     def cancel(self, key: str) -> None:
-        """What waits under this key has become untrue: do not send it, nor try it again."""
+        """Neither send nor retry the outdated message of this key."""
         self._lane(key).cancel(key)
-
-    def waiting(self) -> int:
-        """How many messages wait."""
-        return sum(len(lane) for lane in self._lanes)
 
     async def __aenter__(self) -> Self:
         self._tasks = [asyncio.create_task(self._work(lane)) for lane in self._lanes]
@@ -77,12 +75,12 @@ class Outbox(Generic[Message]):
     ) -> None:
         self._closing.set()
         for lane in self._lanes:
-            lane.news.set()
+            lane.filled.set()
         _, unfinished = await asyncio.wait(self._tasks, timeout=self._flush_seconds)
         for task in unfinished:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.dropped += self.waiting()
+        self.dropped += sum(len(lane) for lane in self._lanes)
 
     def _lane(self, key: str) -> _Lane[Message]:
         return self._lanes[crc32(key.encode()) % len(self._lanes)]
@@ -94,9 +92,9 @@ class Outbox(Generic[Message]):
             while not len(lane):
                 if self._closing.is_set():
                     return
-                lane.news.clear()
-                await lane.news.wait()
-            # A second's worth may go out at once; beyond that each message waits for its turn.
+                lane.filled.clear()
+                await lane.filled.wait()
+            # A burst of one second's worth goes out at once; further messages are paced.
             free_at = max(free_at, loop.time() - 1.0) + self._interval
             await self._sleep(free_at - loop.time())
             if len(lane):  # it may have been cancelled meanwhile
@@ -105,40 +103,56 @@ class Outbox(Generic[Message]):
     async def _deliver(self, lane: _Lane[Message]) -> None:
         key, message = lane.take()
         backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
-        for attempt in range(1, MOST_TRIES + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 await self._send(message)
             except (ApiError, Unreachable) as error:
-                hopeless = isinstance(error, ApiError) and error.status not in TIME_MAY_HEAL
-                if hopeless or attempt == MOST_TRIES or self._closing.is_set():
+                permanent = isinstance(error, ApiError) and error.status not in TIME_MAY_HEAL
+                if permanent or attempt == MAX_ATTEMPTS or self._closing.is_set():
                     self.failed += 1
-                    logger.debug("not sent", extra={"key": key, "problem": str(error)})
+                    logger.debug("write failed", extra={"key": key, "error": str(error)})
                     return
                 retry_after = (isinstance(error, ApiError) and error.retry_after) or 0.0
                 await self._sleep(max(backoff.after_failure(), min(retry_after, LONGEST_WAIT)))
-                if lane.sending != key or key in lane:  # cancelled, or there is newer news under this key
+                if lane.sending != key or key in lane:  # cancelled, or replaced by a newer message
                     return
             except Exception:
-                # A bug in one message must not silence all others.
+                # A bug in one message must not block the others.
                 self.failed += 1
-                logger.exception("not sent", extra={"key": key})
+                logger.exception("write failed", extra={"key": key})
                 return
             else:
                 self.sent += 1
                 return
 
     async def _sleep(self, seconds: float) -> None:
-        """Wait, unless the outbox is about to close."""
+        """Sleep, or return early when the outbox closes."""
         if seconds > 0 and not self._closing.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), seconds)
 
 
+class OutboxWriter(Generic[Message]):
+    """Base of writers that send through an outbox, which runs from `async with` to its end."""
+
+    def __init__(self, outbox: Outbox[Message]) -> None:
+        self.outbox = outbox
+
+    async def __aenter__(self) -> Self:
+        await self.outbox.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.outbox.__aexit__(kind, error, trace)
+
+
 class _Lane(Generic[Message]):
-    """What one worker has to send, urgent messages first. All messages of one key are in one lane, so their order is kept."""
+    """The messages of one worker, urgent ones first. All messages of one key are in one lane, in order."""
 
     def __init__(self) -> None:
-        self.news = asyncio.Event()
+        self.filled = asyncio.Event()
         self.sending: str | None = None
         self._urgent: dict[str, Message] = {}
         self._others: dict[str, Message] = {}
@@ -152,10 +166,9 @@ class _Lane(Generic[Message]):
     def put(self, key: str, message: Message, *, urgent: bool) -> None:
         self._others.pop(key, None)
         (self._urgent if urgent else self._others)[key] = message
-        self.news.set()
+        self.filled.set()
 
     def take(self) -> tuple[str, Message]:
-        """The message whose turn it is."""
         messages = self._urgent or self._others
         self.sending = next(iter(messages))
         return self.sending, messages.pop(self.sending)

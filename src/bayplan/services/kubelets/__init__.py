@@ -1,1 +1,1 @@
-"""Virtual kubelets as nodes of a real API server: what `bayplan kubelets` runs. Start reading in `run.py`."""
+"""`bayplan kubelets`: virtual kubelets as nodes of a real API server. Start reading at `run.py`."""

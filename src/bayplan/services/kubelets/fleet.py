@@ -1,10 +1,9 @@
-"""All virtual kubelets of one process, as a state machine: what happened goes in, what has to be written comes out.
+"""All virtual kubelets of one process, as a state machine without clock and I/O.
 
-In come pods that are bound to our nodes, as the API server lists them and tells of their changes, and the passing of time (`due`). Each
-new pod is admitted or refused at once, in the order of arrival, by its node's `VirtualKubelet`. Out go `Write`s: a status, a deletion,
-a report. No clock, no sockets: `run.py` has both.
+In come pods bound to our nodes, and time (`due`). Each new pod is admitted or refused at once, in order of arrival, by
+its node's `VirtualKubelet`. Out go `Write`s: a status, a deletion, a report.
 
-A pod passes through these states, and holds CPUs, memory and devices of its node in the first two:
+A pod has these states, and holds CPUs, memory and devices in the first two:
 
     arrives -> STARTING (init containers run) -> RUNNING -> OVER (refused, succeeded, or ended from outside)
                         any of them, on deletion -> LEAVING
@@ -25,10 +24,16 @@ from bayplan.cluster.pods.request import Role
 from bayplan.kube.duration import NoDuration, seconds_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
+from bayplan.services.kubelets.model import (
+    RUNS_FOR_ANNOTATION,
+    DeletePod,
+    KubeletsSettings,
+    RejectedPod,
+    SetPodStatus,
+    Write,
+)
 from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
 from bayplan.services.kubelets.reports import Reports
-from bayplan.services.kubelets.settings import RUNS_FOR_ANNOTATION, KubeletsSettings
-from bayplan.services.kubelets.writes import DeletePod, RejectedPod, SetPodStatus, Write
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds
@@ -38,7 +43,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 class PodStage(Enum):
-    """How far a pod has come, as its kubelet knows it."""
+    """The state of a pod in its kubelet."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -52,13 +57,13 @@ class _Resident:
 
     pod: Pod
     node: str
-    standing: PodStage
+    stage: PodStage
     started: Seconds = 0.0
 
 
 @dataclass
 class FleetCounts:
-    """What has happened since the beginning."""
+    """Counts since the start."""
 
     admitted: int = 0
     ended: int = 0
@@ -67,7 +72,7 @@ class FleetCounts:
 
 
 class Fleet:
-    """The kubelets of all nodes. Every event costs what it concerns, however many nodes there are."""
+    """The kubelets of all nodes. The cost of an event does not depend on the number of nodes."""
 
     def __init__(self, settings: KubeletsSettings) -> None:
         self.agents = {
@@ -91,22 +96,21 @@ class Fleet:
 
     @property
     def holding(self) -> int:
-        """How many pods hold something of their nodes now."""
+        """The number of pods that hold resources."""
         return self.tally.admitted - self.tally.ended
 
     @property
     def next_moment(self) -> Seconds | None:
-        """When `due` has something to do next."""
+        """When `due` has something to do next, or None."""
         moments = [self._timers[0][0] if self._timers else None, self.reports.next_moment]
         return min((moment for moment in moments if moment is not None), default=None)
 
-    # -- what happens --------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def pods_listed(self, pods: Iterable[Pod], now: Seconds, unreadable: Collection[str] = ()) -> list[Write]:
-        """All bound pods there are. Who is not among them, nor among those that could not be read, is gone.
+        """Process all bound pods; known pods that are neither listed nor unreadable are gone.
 
-        Pods that run already are admitted first, in the order in which they started, then the new ones as they were created: the order in
-        which a kubelet goes through its pods after a restart.
+        As in a kubelet after a restart, running pods are admitted first, by start time, then new ones by creation.
         """
         ours = {_key(pod): pod for pod in pods if pod.spec.node_name in self.agents}
         for key in [key for key in self._residents if key not in ours and key not in unreadable]:
@@ -117,13 +121,13 @@ class Fleet:
         return writes
 
     def pod_changed(self, pod: Pod, now: Seconds) -> list[Write]:
-        """A pod was bound, changed in some way, or is asked to go."""
+        """A pod was bound or changed, or is being deleted."""
         if pod.spec.node_name not in self.agents:
             return []
         key = _key(pod)
         resident = self._residents.get(key)
         if resident is not None and resident.pod.metadata.uid != pod.metadata.uid:
-            self.pod_gone(key, now)  # another pod has its name now; we missed its end
+            self.pod_gone(key, now)  # replaced by another pod of the same name
             resident = None
         if pod.metadata.deletion_timestamp is not None:
             return self._leave(key, pod, resident, now)
@@ -135,22 +139,22 @@ class Fleet:
         return self._arrive(key, pod, now) if resident is None else []
 
     def pod_gone(self, key: str, now: Seconds) -> None:
-        """A pod exists no longer: what it held is free."""
+        """A pod is gone: free its resources."""
         resident = self._residents.pop(key, None)
         if resident is not None:
             self._release(key, resident, now)
 
     def due(self, now: Seconds) -> list[Write]:
-        """Time has passed: init containers have ended, pods have run their time, reports are due."""
+        """Process timers: init containers and pods that end, reports that are due."""
         writes: list[Write] = []
         while self._timers and self._timers[0][0] <= now:
             _, _, key, uid = heapq.heappop(self._timers)
             resident = self._residents.get(key)
             if resident is None or resident.pod.metadata.uid != uid:
                 continue
-            if resident.standing is PodStage.STARTING:
+            if resident.stage is PodStage.STARTING:
                 writes.append(self._start(key, resident, now, now))
-            elif resident.standing is PodStage.RUNNING:
+            elif resident.stage is PodStage.RUNNING:
                 writes.append(self._end(key, resident, now))
         return [*writes, *self.reports.due(now)]
 
@@ -171,7 +175,7 @@ class Fleet:
         self.reports.changed(node, now)
         if (since := _running_since(pod)) is not None:
             self._start(key, resident, since, now)
-            return []  # its status says so already
+            return []  # its status is already right
         if any(container.role is Role.INIT for container in request.containers):
             self._remind(now + STARTS_IN, key, pod)
             return []
@@ -192,7 +196,7 @@ class Fleet:
 
     def _start(self, key: str, resident: _Resident, since: Seconds, now: Seconds) -> Write:
         self.agents[resident.node].kubelet.start(key)
-        resident.standing = PodStage.RUNNING
+        resident.stage = PodStage.RUNNING
         resident.started = since
         self.reports.changed(resident.node, now)
         self._end_in_time(key, resident)
@@ -203,23 +207,23 @@ class Fleet:
         return self._status(resident, succeeded_status(resident.pod, resident.started, now))
 
     def _leave(self, key: str, pod: Pod, resident: _Resident | None, now: Seconds) -> list[Write]:
-        """Containers stop at once, so a pod that is asked to go can go, whatever time it was given."""
-        if resident is not None and resident.standing is PodStage.LEAVING:
+        """Delete the pod: its containers stop at once, whatever its grace period."""
+        if resident is not None and resident.stage is PodStage.LEAVING:
             return []
         if resident is None:
             resident = self._residents[key] = _Resident(pod, pod.spec.node_name or "", PodStage.OVER)
         self._release(key, resident, now)
-        resident.standing = PodStage.LEAVING
+        resident.stage = PodStage.LEAVING
         self.tally.deleted += 1
         return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid)]
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
-        """Take back what a pod holds, if it holds anything."""
-        if resident.standing in (PodStage.STARTING, PodStage.RUNNING):
+        """Free the resources of a pod, if it holds any."""
+        if resident.stage in (PodStage.STARTING, PodStage.RUNNING):
             self.agents[resident.node].kubelet.remove(key)
             self.tally.ended += 1
             self.reports.changed(resident.node, now)
-            resident.standing = PodStage.OVER
+            resident.stage = PodStage.OVER
 
     def _status(self, resident: _Resident, status: dict[str, object]) -> Write:
         metadata = resident.pod.metadata
@@ -233,14 +237,16 @@ class Fleet:
             self._remind(resident.started + runs_for, key, resident.pod)
 
     def _time_to_run(self, key: str, pod: Pod) -> Seconds | None:
-        """What the pod's annotation says, else what was asked for all."""
+        """The duration in the pod's annotation, or else the default."""
         text = (pod.metadata.annotations or {}).get(RUNS_FOR_ANNOTATION)
         if text is None:
             return self._runs_for
         try:
             return seconds_of(text)
         except NoDuration as error:
-            self.remarks.append(f"Pod {key}: annotation {RUNS_FOR_ANNOTATION}: {error}; it runs until it is deleted")
+            self.remarks.append(
+                f"Pod {key}: annotation {RUNS_FOR_ANNOTATION}: {error}; the pod runs until it is deleted"
+            )
             return None
 
     def _remind(self, moment: Seconds, key: str, pod: Pod) -> None:
@@ -252,14 +258,14 @@ def _key(pod: Pod) -> str:
 
 
 def _running_since(pod: Pod) -> Seconds | None:
-    """When a pod that runs already was started; None for a new one."""
+    """The start time of a running pod; None for a new one."""
     if pod.status is None or pod.status.phase != "Running" or pod.status.start_time is None:
         return None
     return datetime.fromisoformat(pod.status.start_time).timestamp()
 
 
 def _after_restart(pod: Pod) -> tuple[int, str, str]:
-    """Pods that run before new ones; the API's times sort as texts."""
+    """Running pods before new ones; the API's times sort as text."""
     runs = _running_since(pod) is not None
     moment = pod.status.start_time if runs and pod.status else pod.metadata.creation_timestamp
     return (0 if runs else 1), moment or "", _key(pod)

@@ -1,8 +1,8 @@
-"""Nodes from a few words on the command line: how many of which machine, how their kubelets are set, where they stand.
+"""Build nodes from command-line options: machines, kubelet settings, topology.
 
-In come texts such as `pack:2 numa:2 core:16 pu:2 mem:64Gi`, `policy=single-numa-node,scope=pod` and `zone:2 rack:8`; out go the same
-`SimulatedNode`s that a scenario's `nodes` would give. A text that means nothing raises `LayoutError` with the option, the word and what
-is allowed. `cli/kubelets.py` asks; docs/kubelets.md has the tables.
+In come texts such as `pack:2 numa:2 core:16 pu:2 mem:64Gi`, `policy=single-numa-node,scope=pod` and `zone:2 rack:8`;
+out go the same `SimulatedNode`s as from a scenario. Invalid text raises `LayoutError` with the option, the word and
+what is allowed. docs/kubelets.md has the tables.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ USUAL_KUBELET: Mapping[str, Any] = {
     "memoryManagerPolicy": "Static",
 }
 USUALLY_RESERVED_MEMORY = 2**30
-LONGEST_NAME = 63  # a node's name is also the value of its hostname label
+MAX_NAME = 63  # a node's name is also the value of its hostname label
 
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^=:]*))?:(?P<effect>[^=:]+)")
 
 
 class LayoutError(ValueError):
-    """Words that describe no nodes; says which option, which word and what is allowed."""
+    """An invalid option; the message names the option, the word and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Equal nodes as they were asked for."""
+    """Equal nodes."""
 
     machine: str
     count: int
@@ -70,14 +70,14 @@ def lay_out(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
 ) -> tuple[SimulatedNode, ...]:
-    """The nodes of all groups, numbered through, with their places in the tree."""
+    """The nodes of all groups, numbered consecutively, with their topology labels."""
     in_all = sum(group.count for group in groups)
     if in_all > MOST_NODES:
         raise LayoutError(f"--nodes: {in_all} nodes are too many: must be at most {MOST_NODES}")
     longest = f"{name_prefix}-{in_all - 1}"
-    if not _NODE_NAME.fullmatch(longest) or len(longest) > LONGEST_NAME:
-        allowed = f"lower-case letters, digits, '-' and '.', at most {LONGEST_NAME} with the number"
-        raise LayoutError(f'--name-prefix: "{name_prefix}" is no name for nodes: must be {allowed}')
+    if not _NODE_NAME.fullmatch(longest) or len(longest) > MAX_NAME:
+        allowed = f"lower-case letters, digits, '-' and '.', at most {MAX_NAME} with the number"
+        raise LayoutError(f'--name-prefix: "{name_prefix}" is not a valid name for nodes: must be {allowed}')
     places = tree_labels(tree, in_all)
     common = {key: _label("--labels", key, value) for key, value in (labels or {}).items()}
     read_taints = tuple(map(_taint, taints))
@@ -99,7 +99,7 @@ def with_more(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
 ) -> tuple[SimulatedNode, ...]:
-    """Nodes of a scenario with further labels and taints."""
+    """Nodes of a scenario with additional labels and taints."""
     places = tree_labels(tree, len(nodes))
     common = {key: _label("--labels", key, value) for key, value in (labels or {}).items()}
     read_taints = tuple(map(_taint, taints))
@@ -112,7 +112,7 @@ def with_more(
 def tree_labels(tree: str, nodes: int) -> list[dict[str, str]]:
     """For each node its labels in a tree such as `zone:2 block:4 rack:16`: 2 zones of 4 blocks of 16 racks.
 
-    Nodes are dealt out to the 128 racks in equal consecutive shares. Domains are numbered through, so that every name is there once.
+    Nodes are spread over the 128 racks in equal consecutive shares. Names of domains are unique.
 
     >>> tree_labels("zone:2 rack:2", 8)[5]
     {'topology.kubernetes.io/zone': 'zone-1', 'example.com/rack': 'rack-2'}
@@ -134,13 +134,14 @@ def tree_labels(tree: str, nodes: int) -> list[dict[str, str]]:
 
 
 def kubelet_from_text(text: str, machine: Machine) -> KubeletConfiguration:
-    """A kubelet from `policy=restricted,scope=pod,reservedSystemCPUs=0,32`; what is not said is as for NUMA truth (`USUAL_KUBELET`).
+    """A kubelet from `policy=restricted,scope=pod,reservedSystemCPUs=0,32`, with defaults from `USUAL_KUBELET`.
 
-    Keys are those of a scenario's `kubelet`, or their short names; a dot leads into a key, `reservedMemory=0:1Gi,1:1Gi` is per zone. Without
-    a word about it, as much is reserved as a kubelet with static managers needs to start: the first core, and 1Gi of the first zone.
+    Keys are those of a scenario's `kubelet`, or their short names. A dot selects a nested key, and
+    `reservedMemory=0:1Gi,1:1Gi` is per zone. By default, the first core and 1Gi of the first zone are reserved:
+    static managers do not start without a reservation.
     """
     keys: dict[str, Any] = {**USUAL_KUBELET, **_kubelet_keys(text)}
-    _reserve_what_is_needed(keys, machine)
+    _add_reservations(keys, machine)
     faults = Faults()
     written = _written(keys, SourcePosition(Path("--kubelet"), 1), faults)
     kubelet = kubelet_of(Section(written, KUBELET_KEYS), machine)
@@ -154,7 +155,7 @@ def kubelet_from_text(text: str, machine: Machine) -> KubeletConfiguration:
 
 
 def _kubelet_keys(text: str) -> dict[str, Any]:
-    """The written keys, nested where they have dots. A part without `=` belongs to the value before it: `0,32`."""
+    """The given keys, nested at dots. A part without `=` belongs to the value before it: `0,32`."""
     values: dict[str, str] = {}
     last = ""
     for part in text.split(",") if text else ():
@@ -166,7 +167,7 @@ def _kubelet_keys(text: str) -> dict[str, Any]:
             continue
         last = SHORT_KUBELET_KEYS.get(key.strip(), key.strip())
         if last in values:
-            raise LayoutError(f"--kubelet: {last} is said twice")
+            raise LayoutError(f"--kubelet: {last} is given twice")
         if last.partition(".")[0] not in KUBELET_KEYS:
             known = (*SHORT_KUBELET_KEYS, *KUBELET_KEYS)
             raise LayoutError(f'--kubelet: "{key.strip()}" is unknown{suggestion(key.strip(), known)}')
@@ -182,7 +183,7 @@ def _kubelet_keys(text: str) -> dict[str, Any]:
 
 
 def _reserved_memory(text: str) -> list[dict[str, Any]]:
-    """`0:1Gi,1:1Gi`: how much memory each zone keeps."""
+    """Parse `0:1Gi,1:1Gi`, the reserved memory by zone."""
     entries = []
     for part in text.split(","):
         zone, colon, amount = part.partition(":")
@@ -194,24 +195,24 @@ def _reserved_memory(text: str) -> list[dict[str, Any]]:
     return entries
 
 
-def _reserve_what_is_needed(keys: dict[str, Any], machine: Machine) -> None:
-    """Static managers need something reserved; who says nothing about it gets the least that is usual."""
-    said = [keys[key] for key in ("kubeReserved", "systemReserved") if isinstance(keys.get(key), dict)]
-    if keys["cpuManagerPolicy"] == "static" and "reservedSystemCPUs" not in keys and not _any_says(said, CPU):
+def _add_reservations(keys: dict[str, Any], machine: Machine) -> None:
+    """Add the usual minimum where nothing is reserved: static managers need it."""
+    given = [keys[key] for key in ("kubeReserved", "systemReserved") if isinstance(keys.get(key), dict)]
+    if keys["cpuManagerPolicy"] == "static" and "reservedSystemCPUs" not in keys and not _any_has(given, CPU):
         first_core = [str(cpu) for cpu, place in enumerate(machine.cpus) if place.core == machine.cpus[0].core]
         keys["reservedSystemCPUs"] = ",".join(first_core)
-    if keys["memoryManagerPolicy"] == "Static" and "reservedMemory" not in keys and not _any_says(said, MEMORY):
+    if keys["memoryManagerPolicy"] == "Static" and "reservedMemory" not in keys and not _any_has(given, MEMORY):
         zone = machine.zones[0]
         amount = min(USUALLY_RESERVED_MEMORY, (zone.memory - sum(zone.huge_pages.values())) // 2)
         keys["reservedMemory"] = [{"numaNode": str(zone.id), "limits": {"memory": str(amount)}}]
 
 
-def _any_says(reservations: Sequence[Mapping[str, str]], resource: str) -> bool:
+def _any_has(reservations: Sequence[Mapping[str, str]], resource: str) -> bool:
     return any(resource in each for each in reservations)
 
 
 def _written(value: Any, place: SourcePosition, faults: Faults) -> YamlValue:
-    """A value of the command line as if it had been read from a file."""
+    """A value of the command line as a value of a file."""
     if isinstance(value, dict):
         return YamlValue(
             place, faults, {key: _written(each, place.child(key, 1), faults) for key, each in value.items()}
@@ -231,7 +232,7 @@ def _machine(text: str) -> Machine:
 
 
 def _level(word: str) -> tuple[str, str, int]:
-    """`rack:16` as label, the word for its values and the count in each wider domain."""
+    """Parse `rack:16` into label, prefix of its values, and count in each wider domain."""
     name, colon, count = word.rpartition(":")
     if not colon or not (count.isascii() and count.isdecimal()) or not 1 <= int(count) <= MOST_NODES:
         raise LayoutError(f'--tree: "{word}" is not understood: must be LEVEL:COUNT, such as rack:16')
@@ -249,7 +250,7 @@ def _label(option: str, key: str, value: str) -> str:
 
 
 def _taint(text: str) -> Taint:
-    """`KEY=VALUE:EFFECT` or `KEY:EFFECT`, as kubectl writes it."""
+    """Parse `KEY=VALUE:EFFECT` or `KEY:EFFECT`, as kubectl does."""
     match = _TAINT.fullmatch(text)
     if match is None or match["effect"] not in TAINT_EFFECTS:
         effects = ", ".join(TAINT_EFFECTS)

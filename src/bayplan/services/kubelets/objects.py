@@ -1,7 +1,7 @@
-"""The objects that a kubelet and a node agent write, as the API server takes them: Node, Lease, pod status, NodeResourceTopology.
+"""Objects that a kubelet and a node agent write: Node, Lease, pod status, NodeResourceTopology.
 
-In come what `simulate/kubelet/` says about a node or a pod, and a moment; out go plain mappings ready to be encoded. Nothing here has
-a null in it: a custom resource with one is refused. `fleet.py`, `reports.py` and `registration.py` ask.
+In come nodes and pods of `simulate/kubelet/` and a time; out go mappings to encode, without nulls, which custom
+resources reject.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayplan.kube.wire.topology_v1alpha2 import (
     resources_of,
     zones_of,
 )
-from bayplan.services.kubelets.settings import OURS_LABEL
+from bayplan.services.kubelets.model import OURS_LABEL
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds, SimulatedNode
@@ -75,7 +75,7 @@ def node_body(agent: NodeAgent, node: SimulatedNode, now: Seconds) -> dict[str, 
 
 
 def node_labels(node: SimulatedNode) -> dict[str, str]:
-    """The node's own labels, those that every kubelet sets, and ours."""
+    """The node's own labels, every kubelet's, and ours."""
     return {
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -86,7 +86,7 @@ def node_labels(node: SimulatedNode) -> dict[str, str]:
 
 
 def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
-    """What the node has, and that it is ready."""
+    """The status of a ready node."""
     at = time_text(now)
     return {
         "capacity": _amount_texts(_capacity(agent.kubelet)),
@@ -119,7 +119,7 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
 
 
 def lease_body(node: str, uid: str, duration: Seconds, now: Seconds) -> dict[str, Any]:
-    """A node's sign of life."""
+    """A node's Lease."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -129,12 +129,12 @@ def lease_body(node: str, uid: str, duration: Seconds, now: Seconds) -> dict[str
 
 
 def lease_renewal(now: Seconds) -> dict[str, Any]:
-    """The patch that says: still alive. It is the same for every node."""
+    """The patch that renews a Lease; the same for every node."""
     return {"spec": {"renewTime": micro_time_text(now)}}
 
 
 def owner(node: str, uid: str) -> dict[str, Any]:
-    """Whatever belongs to a node goes with it."""
+    """A reference to the owning node."""
     return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
 
 
@@ -161,7 +161,7 @@ def _amount_texts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def refused_status(reason: str, message: str, now: Seconds) -> dict[str, Any]:
-    """What the kubelet writes about a pod that it does not let in."""
+    """The status of a rejected pod."""
     return {
         "phase": "Failed",
         "reason": reason,
@@ -171,7 +171,7 @@ def refused_status(reason: str, message: str, now: Seconds) -> dict[str, Any]:
 
 
 def running_status(pod: Pod, now: Seconds) -> dict[str, Any]:
-    """All containers run, and init containers are done."""
+    """The status of a running pod, with finished init containers."""
     at = time_text(now)
     running = {"running": {"startedAt": at}}
     done = _completed(at, at)
@@ -191,7 +191,7 @@ def running_status(pod: Pod, now: Seconds) -> dict[str, Any]:
 
 
 def succeeded_status(pod: Pod, started: Seconds, now: Seconds) -> dict[str, Any]:
-    """All containers have ended well."""
+    """The status of a succeeded pod."""
     at = time_text(now)
     done = _completed(time_text(started), at)
     return {
@@ -229,9 +229,7 @@ def _container_statuses(states: Sequence[tuple[str, Mapping[str, Any]]], *, read
 
 
 def topology_body(report: NodeResourceTopology, kubelet: VirtualKubelet) -> dict[str, Any]:
-    """A report without its owner. What node agents write beyond it is added: the fingerprint of the node's pods, if there are any,
-    and the deprecated word for policy and scope.
-    """
+    """A report without its owner, with the pods' fingerprint and the deprecated policy as node agents write them."""
     attributes = [{"name": each.name, "value": each.value} for each in report.attributes or ()]
     if kubelet.pods:
         pods = [(namespace, name) for namespace, _, name in (key.partition("/") for key in kubelet.pods)]
@@ -247,7 +245,7 @@ def topology_body(report: NodeResourceTopology, kubelet: VirtualKubelet) -> dict
 
 
 def substance(body: Mapping[str, Any]) -> bytes:
-    """A digest of what makes a report another one; the moment at which it was made does not."""
+    """A digest of a report's content, without its timestamp."""
     lasting = [each for each in body["attributes"] if each["name"] != inventory.MADE_AT]
     return blake2b(msgspec.json.encode((lasting, body["zones"])), digest_size=16).digest()
 
@@ -273,7 +271,7 @@ def _zone(zone: Zone) -> dict[str, Any]:
 
 
 def _topology_policy(kubelet: VirtualKubelet) -> str:
-    """The one word that older readers know for policy and scope."""
+    """The deprecated word for policy and scope."""
     settings = kubelet.configuration.settings
     word = _TOPOLOGY_POLICIES[settings.policy]
     if settings.policy is Policy.NONE:

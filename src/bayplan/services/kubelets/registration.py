@@ -1,7 +1,6 @@
-"""Nodes and their Leases in the API server: registered at the start, kept alive, removed at the end.
+"""Register virtual nodes and their Leases, keep them alive, remove them at the end.
 
-A node of ours that is there already is taken over, as a kubelet does after a restart; a node that is not ours is never touched: `NotOurs`.
-In come nodes and their agents, out go uids (`register`), heartbeats (`keep_alive`) and in the end nothing (`remove`). `run.py` calls all three.
+An existing virtual node is taken over, as a kubelet does after a restart. Other nodes are never touched: `NotOurs`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import msgspec
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES
 from bayplan.kube.wire.core_v1 import Node
+from bayplan.services.kubelets.model import OURS_LABEL
 from bayplan.services.kubelets.objects import (
     LEASE_NAMESPACE,
     lease_body,
@@ -25,7 +25,6 @@ from bayplan.services.kubelets.objects import (
     node_labels,
     node_status,
 )
-from bayplan.services.kubelets.settings import OURS_LABEL
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 
@@ -35,7 +34,7 @@ HEARTBEATS_IN_A_LEASE = 4
 LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
 # Heartbeats are spread over time, a few nodes in each tick.
 TICK: Seconds = 0.25
-# On shutdown, give up on an API server after this many failed connections, or one request without an answer for this long.
+# On shutdown, give up after this many failed connections, or one request without an answer for this long.
 PATIENCE = 3
 NO_ANSWER_AFTER: Seconds = 10.0
 GONE = 404
@@ -50,7 +49,7 @@ class NotOurs(Exception):
 
 
 class Registration:
-    """The nodes of one fleet as the API server knows them; `uids` has those that are registered."""
+    """The nodes of one fleet on the API server; `uids` has the registered ones."""
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class Registration:
         self.uids: dict[str, str] = {}
 
     async def register(self, progress: Progress) -> None:
-        """Create all nodes with their Leases, or take them over. Raises what the API server says to the first that fails."""
+        """Create all nodes with their Leases, or take them over. Raises the first failure."""
         await _each(self._nodes, self._register, progress)
 
     async def _register(self, node: SimulatedNode) -> None:
@@ -85,11 +84,11 @@ class Registration:
         await self._create_lease(node.name, uid)
 
     async def _take_over(self, node: SimulatedNode) -> bytes:
-        """What a kubelet does about its own node after a restart."""
+        """Update an existing node, as a kubelet does after a restart."""
         there = await self._client.get(NODES, node.name)
         if (there.metadata.labels or {}).get(OURS_LABEL) is None:
             raise NotOurs(
-                f"node {node.name} exists and is not a virtual one (it has no label {OURS_LABEL}): choose another --name-prefix"
+                f"node {node.name} exists without the label {OURS_LABEL} of virtual nodes: choose another --name-prefix"
             )
         await self._client.patch(NODES, node.name, {"metadata": {"labels": node_labels(node)}})
         status = {"status": node_status(self._agents[node.name], time.time())}
@@ -115,7 +114,7 @@ class Registration:
             await asyncio.gather(*(self._renew(name, renewal) for name in names))
 
     async def _renew(self, node: str, renewal: bytes) -> None:
-        """One heartbeat. One that is lost does no harm: the next one follows."""
+        """Send one heartbeat. A lost one does no harm."""
         try:
             await self._client.patch(LEASES, node, renewal, LEASE_NAMESPACE, kind="merge")
         except Unreachable as trouble:
@@ -133,9 +132,9 @@ class Registration:
             self._on_trouble(str(error))
 
     async def remove(self, progress: Progress) -> int:
-        """Delete what was registered: reports, Leases, nodes. The answer is how many nodes are gone; what fails is told.
+        """Delete reports, Leases and nodes; returns the number of deleted nodes.
 
-        An API server that does not answer any more is given up soon.
+        Failures are reported. An API server that does not answer is given up soon.
         """
         removed = no_answer = 0
 
@@ -162,7 +161,7 @@ class Registration:
 
 
 def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
-    """The names whose turn it is in each tick, without end: all names once in `1 / share` ticks, evenly spread."""
+    """The names of each tick, endlessly: every name once in `1 / share` ticks, evenly spread."""
     done = 0
     for tick in count(1):
         until = int(tick * share * len(names))
@@ -171,7 +170,7 @@ def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
 
 
 async def _gone(deletion: Awaitable[None]) -> None:
-    """Delete what may be gone already, or replaced by something that is not ours. Raises `TimeoutError` if there is no answer soon."""
+    """Ignore that the object is gone or was replaced. Raises `TimeoutError` without an answer."""
     try:
         async with asyncio.timeout(NO_ANSWER_AFTER):
             await deletion
@@ -181,11 +180,11 @@ async def _gone(deletion: Awaitable[None]) -> None:
 
 
 async def _each(things: Sequence[_Item], work: Callable[[_Item], Awaitable[None]], progress: Progress) -> None:
-    """Do something about each thing, some at once. The first failure ends all and is raised as it is."""
+    """Process items concurrently. The first failure ends all, and is raised."""
     left = iter(things)
     done = 0
 
-    async def one_after_another() -> None:
+    async def worker() -> None:
         nonlocal done
         for thing in left:
             await work(thing)
@@ -195,6 +194,6 @@ async def _each(things: Sequence[_Item], work: Callable[[_Item], Awaitable[None]
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(AT_ONCE, len(things))):
-                group.create_task(one_after_another())
+                group.create_task(worker())
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None

@@ -1,8 +1,7 @@
-"""Virtual kubelets on a real API server: the way in to this folder.
+"""Run virtual kubelets on a real API server.
 
-`run_kubelets` registers the nodes, then follows the pods that are bound to them and lets the state machine (`fleet.py`) decide; what
-comes out is carried out by `writer.py`. It runs until it is cancelled, and then removes what it registered. One asyncio loop, no threads;
-whatever the API server does in between (restart, silence, 410) is between it and `kube/client/watch.py`.
+`run_kubelets` registers the nodes and follows the pods bound to them. The state machine (`fleet.py`) decides,
+`writer.py` sends its writes. When cancelled, it removes what it registered.
 """
 
 from __future__ import annotations
@@ -18,21 +17,31 @@ from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, fo
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.news import News, Ready, Refused, Registered, Removed, Removing, Summary, Trouble
+from bayplan.services.kubelets.model import (
+    KubeletsSettings,
+    News,
+    Ready,
+    Refused,
+    Registered,
+    Removed,
+    Removing,
+    SetPodStatus,
+    Summary,
+    Trouble,
+    Write,
+)
 from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Progress, Registration
-from bayplan.services.kubelets.settings import KubeletsSettings
 from bayplan.services.kubelets.writer import StatusWriter
-from bayplan.services.kubelets.writes import SetPodStatus, Write
 
-# How soon a kind that was not installed is noticed.
+# Seconds between lookups of a missing kind.
 LOOK_FOR_REPORTS_EVERY = 2.0
 # Between two summaries:
-MOST_REFUSALS_TOLD = 10
-MOST_TROUBLES_TOLD = 5
+MAX_REFUSALS_SHOWN = 10
+MAX_TROUBLES_SHOWN = 5
 
 
 class _Named(WireStruct, frozen=True):
-    """A report of which only its being there matters."""
+    """A report without its content."""
 
     metadata: Metadata = Metadata()
 
@@ -53,10 +62,11 @@ async def run_kubelets(
     tell: Callable[[News], None] = lambda _: None,
     progress: Progress = lambda _done, _of: None,
 ) -> None:
-    """Stand for the settings' nodes until cancelled.
+    """Run the nodes until cancelled.
 
-    `ready` is set when all nodes are registered, pods that were there are admitted again and first reports are written (if the API
-    server knows them). Raises `ApiError`, `Unreachable` or `NotOurs` if the nodes cannot be registered; later trouble is told and outlived.
+    `ready` is set once all nodes are registered, existing pods are admitted again and first reports are written (if the
+    API server knows them). Raises `ApiError`, `Unreachable` or `NotOurs` if registering fails; later errors are
+    retried.
     """
     service = _Service(client, settings, tell)
     try:
@@ -64,11 +74,11 @@ async def run_kubelets(
         await service.serve(ready)
     finally:
         if not settings.keep:
-            await service.say_goodbye(progress)
+            await service.remove(progress)
 
 
 class _Service:
-    """The parts of one run and what flows between them."""
+    """The parts of one run."""
 
     def __init__(self, client: KubeClient, settings: KubeletsSettings, tell: Callable[[News], None]) -> None:
         self._client = client
@@ -76,7 +86,7 @@ class _Service:
         self._tell = tell
         self._fleet = Fleet(settings)
         self._troubles: Counter[str] = Counter()
-        self._refusals_told = 0
+        self._refusals_shown = 0
         self._registration = Registration(
             client, settings.nodes, self._fleet.agents, heartbeat=settings.heartbeat, on_trouble=self._note_trouble
         )
@@ -86,18 +96,18 @@ class _Service:
         self._reports_known = asyncio.Event()
 
     async def register(self, progress: Progress) -> None:
-        """All nodes into the API server."""
+        """Register all nodes."""
         began = time.monotonic()
         await self._registration.register(progress)
         self._tell(Registered(len(self._settings.nodes), time.monotonic() - began, self._settings.kinds))
 
     async def serve(self, ready: asyncio.Event | None) -> None:
-        """Everything that goes on at the same time."""
+        """Run all tasks until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._writer.work())
             group.create_task(self._follow_pods())
             group.create_task(self._follow_reports())
-            group.create_task(self._let_time_pass())
+            group.create_task(self._run_timers())
             group.create_task(self._registration.keep_alive())
             group.create_task(self._summarise())
             await self._pods_known.wait()
@@ -108,24 +118,24 @@ class _Service:
             if ready is not None:
                 ready.set()
 
-    async def say_goodbye(self, progress: Progress) -> None:
-        """Remove what was registered."""
+    async def remove(self, progress: Progress) -> None:
+        """Remove everything registered."""
         registered = len(self._registration.uids)
         if registered:
             self._tell(Removing(registered, NO_ANSWER_AFTER))
             removed = await self._registration.remove(progress)
-            self._tell_troubles()
+            self._show_troubles()
             self._tell(Removed(removed, registered))
 
     async def _follow_pods(self) -> None:
         fleet = self._fleet
-        # A pod without a node concerns no kubelet; the server need not send it.
+        # Unbound pods concern no kubelet.
         async for news in follow(self._client, PODS, field_selector="spec.nodeName!=", on_trouble=self._note_trouble):
             now = time.time()
             match news:
                 case Listed(items=pods, broken=broken):
                     unreadable = {f"{each.namespace}/{each.name}" for each in broken}
-                    self._carry_out(fleet.pods_listed(pods, now, unreadable))
+                    self._send(fleet.pods_listed(pods, now, unreadable))
                     self._note_broken(broken)
                     self._pods_known.set()
                 case Changes(changes=changes, broken=broken):
@@ -133,7 +143,7 @@ class _Service:
                         if change.kind == "DELETED":
                             fleet.pod_gone(f"{change.object.metadata.namespace}/{change.object.metadata.name}", now)
                         else:
-                            self._carry_out(fleet.pod_changed(change.object, now))
+                            self._send(fleet.pod_changed(change.object, now))
                     for each in broken:
                         if each.deleted:
                             fleet.pod_gone(f"{each.namespace}/{each.name}", now)
@@ -156,7 +166,7 @@ class _Service:
                     reports.absent()
                 case Listed(items=items):
                     reports.listed((item.metadata.name for item in items), now)
-                    self._carry_out(self._fleet.due(now))
+                    self._send(self._fleet.due(now))
                 case Changes(changes=changes):
                     for change in changes:
                         name = change.object.metadata.name
@@ -167,11 +177,11 @@ class _Service:
             self._reports_known.set()
             self._woken.set()
 
-    async def _let_time_pass(self) -> None:
-        """Do what is due, and sleep until the next thing is or something happens."""
+    async def _run_timers(self) -> None:
+        """Do everything due, and sleep until the next time or event."""
         while True:
             self._woken.clear()
-            self._carry_out(self._fleet.due(time.time()))
+            self._send(self._fleet.due(time.time()))
             moment = self._fleet.next_moment
             try:
                 async with asyncio.timeout(None if moment is None else max(moment - time.time(), 0.0)):
@@ -179,24 +189,24 @@ class _Service:
             except TimeoutError:
                 continue
 
-    def _carry_out(self, writes: list[Write]) -> None:
+    def _send(self, writes: list[Write]) -> None:
         self._writer.put(writes)
         for write in writes:
             if isinstance(write, SetPodStatus) and write.refusal is not None:
-                self._refusals_told += 1
-                if self._refusals_told <= MOST_REFUSALS_TOLD:
+                self._refusals_shown += 1
+                if self._refusals_shown <= MAX_REFUSALS_SHOWN:
                     self._tell(Refused(write.refusal))
 
     def _note_trouble(self, problem: str) -> None:
         self._troubles[problem] += 1
 
     async def _summarise(self) -> None:
-        """From time to time what has happened, if anything has."""
+        """Show a summary periodically, if something happened."""
         last = self._summary()
         while True:
             await asyncio.sleep(self._settings.summary_every)
-            self._refusals_told = 0
-            self._tell_troubles()
+            self._refusals_shown = 0
+            self._show_troubles()
             summary = self._summary()
             if summary != last:
                 self._tell(summary)
@@ -207,13 +217,13 @@ class _Service:
         reports = self._writer.done["PublishTopology"]
         return Summary(self._fleet.holding, tally.admitted, dict(tally.refused), tally.deleted, reports)
 
-    def _tell_troubles(self) -> None:
-        """Troubles that repeat themselves are told once, with how often; of very many, the most frequent."""
+    def _show_troubles(self) -> None:
+        """Show each problem once with its count; of many, the most frequent."""
         for remark in self._fleet.remarks:
             self._note_trouble(remark)
         self._fleet.remarks.clear()
-        for problem, times in self._troubles.most_common(MOST_TROUBLES_TOLD):
+        for problem, times in self._troubles.most_common(MAX_TROUBLES_SHOWN):
             self._tell(Trouble(problem, times))
-        if len(self._troubles) > MOST_TROUBLES_TOLD:
-            self._tell(Trouble(f"and {len(self._troubles) - MOST_TROUBLES_TOLD:,} other troubles"))
+        if len(self._troubles) > MAX_TROUBLES_SHOWN:
+            self._tell(Trouble(f"and {len(self._troubles) - MAX_TROUBLES_SHOWN:,} other problems"))
         self._troubles.clear()

@@ -1,7 +1,7 @@
-"""Carries writes out: many objects at once, each object's writes in their order, the newest instead of all that it replaces.
+"""Send writes: many objects concurrently, each object's writes in order, only the newest of each.
 
-In come `Write`s from the state machine, out go requests. Trouble that time heals (no answer, 429, 5xx, missing rights) is tried again with
-growing pauses until it works or a newer write replaces it; an object that is gone or has a successor needs no write any more.
+Transient errors (no answer, 429, 5xx, missing permissions) are retried with backoff until the write succeeds or a newer
+one replaces it. Writes to objects that are gone or were replaced are dropped.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Callable, Iterable, Mapping
 from bayplan.kube.client.backoff import Backoff
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
+from bayplan.services.kubelets.model import DeletePod, PublishTopology, SetPodStatus, Write
 from bayplan.services.kubelets.objects import owner
-from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write
 
 FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 10.0
+MAX_PAUSE = 10.0
 GONE = 404
 CONFLICT = 409
-# The server has understood and will say the same next time.
-POINTLESS_TO_REPEAT = frozenset({400, 413, 422})
+# The server would answer the same next time.
+PERMANENT = frozenset({400, 413, 422})
 
 
 class StatusWriter:
-    """`put` writes at any time; `work` carries them out until it is cancelled. `owners` are the nodes' uids."""
+    """`put` writes at any time; `work` sends them until cancelled. `owners` are the nodes' uids."""
 
     def __init__(
         self, client: KubeClient, owners: Mapping[str, str], on_trouble: Callable[[str], None], *, workers: int = 64
@@ -42,7 +42,7 @@ class StatusWriter:
         self.done: Counter[str] = Counter()
 
     def put(self, writes: Iterable[Write]) -> None:
-        """Carry these out soon; a write to the same object that has not been sent yet is replaced."""
+        """Queue writes; each replaces an unsent write to the same object."""
         for write in writes:
             key = write.key
             waiting = key in self._newest or key in self._busy
@@ -59,24 +59,24 @@ class StatusWriter:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
-                group.create_task(self._write_one_after_another())
+                group.create_task(self._worker())
 
-    async def _write_one_after_another(self) -> None:
+    async def _worker(self) -> None:
         while True:
             key = await self._ready.get()
             self._busy.add(key)
-            backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
-            # What is newest may change while an attempt is under way or while we wait for the next one.
+            backoff = Backoff(first=FIRST_PAUSE, longest=MAX_PAUSE)
+            # A newer write may arrive during an attempt or a pause.
             while (write := self._newest.pop(key, None)) is not None:
-                if not await self._carried_out(write):
+                if not await self._is_settled(write):
                     self._newest.setdefault(key, write)
                     await asyncio.sleep(backoff.after_failure())
             self._busy.discard(key)
             if not self._newest and not self._busy:
                 self._idle.set()
 
-    async def _carried_out(self, write: Write) -> bool:
-        """Whether a write is settled: done, or not needed any more. False: it should be tried again."""
+    async def _is_settled(self, write: Write) -> bool:
+        """Send a write; False if it should be retried."""
         try:
             await self._send(write)
         except Unreachable as trouble:
@@ -86,14 +86,14 @@ class StatusWriter:
             if error.status in (GONE, CONFLICT):
                 return True
             self._on_trouble(str(error))
-            return error.status in POINTLESS_TO_REPEAT
+            return error.status in PERMANENT
         self.done[type(write).__name__] += 1
         return True
 
     async def _send(self, write: Write) -> None:
         match write:
             case SetPodStatus():
-                # The uid makes the server refuse a status that was meant for a predecessor of the same name.
+                # With the uid, the server refuses a status that was meant for a predecessor.
                 body = {"metadata": {"uid": write.uid}, "status": write.status}
                 await self._client.patch(PODS, write.name, body, write.namespace, subresource="status")
             case DeletePod():
@@ -102,7 +102,7 @@ class StatusWriter:
                 await self._publish(write)
 
     async def _publish(self, write: PublishTopology) -> None:
-        """Create a report or change it, whichever is right; it may differ from what was known."""
+        """Create or change a report; `exists` may be outdated."""
         report = dict(write.report)
         report["metadata"] = {**report["metadata"], "ownerReferences": [owner(write.node, self._owners[write.node])]}
         if write.exists:

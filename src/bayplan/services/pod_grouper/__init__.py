@@ -1,1 +1,1 @@
-"""The pod grouper: gangs for pods whose owners mean one. Start reading at `grouper.py`."""
+"""The pod grouper: puts pods into gangs by their owners. Start reading at `grouper.py`."""

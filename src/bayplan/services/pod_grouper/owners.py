@@ -1,10 +1,10 @@
-"""Who owns a pod, up to the top: each owner fetched when it is needed, and kept for a moment.
+"""Fetch a pod's owners up to the top, and share the answers for a moment.
 
-A thousand pods of one Job ask for the same Job, so answers are shared while they are on their way and for some seconds after. (Lists of pods are not: whether one is there is the question.) Nothing is watched: the kinds
-may be any, and only owners of pods that wait are of interest.
+Nothing is watched: owners may be of any kind, and only those of waiting pods matter. A thousand pods of one Job ask for
+the same Job, so requests in flight and recent answers are shared. Lists of pods are never shared.
 
-An owner that does not exist (yet, or any more) makes the chain *missing*: the pod is too early, or about to be collected. One that cannot be read, because its
-kind is not installed or reading it is forbidden, ends the chain before it: what is known of the others counts.
+An owner that does not exist makes the chain *missing*: the pod is early, or about to be garbage-collected. An
+unreadable owner (its kind is not installed, or RBAC forbids it) ends the chain; the owners below it count.
 """
 
 from __future__ import annotations
@@ -14,28 +14,82 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import quote
 
 import msgspec
 
 from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.versions import resources_of
 from bayplan.kube.json_text import decode, items_of
 from bayplan.kube.resources import PODS
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
-from bayplan.services.pod_grouper.discovery import Discovery
+from bayplan.services.edges.bounded_dict import BoundedDict
 
-MOST_KEPT = 10_000
-MOST_LISTS_KEPT = 100
-# A chain of owners is three or four long; more is a circle.
-LONGEST_CHAIN = 12
-# Seconds for which the answer to a question about many objects is shared.
+MAX_OBJECTS = 10_000
+MAX_LISTS = 100
+# Chains have three or four owners; more is a cycle.
+MAX_CHAIN = 12
+# Seconds for which a list is shared.
 LISTS_STAY_FRESH = 2.0
+# Seconds before a missing kind is looked up again.
+ABSENT_FOR = 30.0
+# An owner reference may name any API version. Of those that serve nothing, the latest are remembered.
+MAX_ABSENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLocation:
+    """Where the API server keeps objects of a kind."""
+
+    api_version: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """The path of an object, or of all objects; cluster-scoped kinds ignore `namespace`."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        inside = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        return f"{root}{inside}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+class Discovery:
+    """Looks up the location of kinds, one request per API version; a missing kind is looked up again later."""
+
+    def __init__(self, client: KubeClient, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._versions: dict[str, tuple[float, dict[str, ApiLocation]]] = {}
+
+    async def place(self, api_version: str, kind: str) -> ApiLocation | None:
+        """Where objects of this kind are kept; None if the kind is not installed. Raises what the client raises."""
+        asked_at, places = self._versions.get(api_version, (-ABSENT_FOR, {}))
+        if kind not in places and self._clock() - asked_at >= ABSENT_FOR:
+            served = await resources_of(self._client, api_version)
+            places = {
+                each.kind: ApiLocation(api_version, each.name, each.namespaced)
+                for each in served
+                if "/" not in each.name
+            }
+            self._versions.pop(api_version, None)
+            self._versions[api_version] = (self._clock(), places)
+            self._forget_absent()
+        return places.get(kind)
+
+    def _forget_absent(self) -> None:
+        absent = [version for version, (_, places) in self._versions.items() if not places]
+        for version in absent[: max(len(absent) - MAX_ABSENT, 0)]:
+            del self._versions[version]
+
+    def forget(self, api_version: str) -> None:
+        """Look the version up again: an object was missing, so its kind may be gone."""
+        self._versions.pop(api_version, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The owners, the nearest first. `missing` is one that does not exist, `unreadable` says why the chain ends before the top."""
+    """Owners, nearest first. `missing` does not exist; `unreadable` says why the chain ends before the top."""
 
     owners: tuple[RawObject, ...] = ()
     missing: Reference | None = None
@@ -43,26 +97,26 @@ class Chain:
 
 
 class Unreadable(Exception):
-    """An object that may exist and cannot be seen; the message says why."""
+    """An object that may exist but cannot be read; the message says why."""
 
 
 class OwnerFetcher:
-    """Fetches owners and other objects by name, sharing and keeping the answers."""
+    """Fetches owners and other objects by name, and shares the answers."""
 
     def __init__(self, client: KubeClient, discovery: Discovery, clock: Callable[[], float]) -> None:
         self._client = client
         self._discovery = discovery
         self._clock = clock
-        self._kept: dict[Reference, tuple[float, RawObject | None]] = {}
+        self._kept: BoundedDict[Reference, tuple[float, RawObject]] = BoundedDict(MAX_OBJECTS)
         self._asking: dict[Reference, asyncio.Task[RawObject | None]] = {}
-        self._lists: dict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = {}
+        self._lists: BoundedDict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = BoundedDict(MAX_LISTS)
 
     async def chain(self, pod: Pod, *, no_older_than: float) -> Chain:
         """A pod's owners, at most this many seconds old. Raises what the client raises."""
         namespace = pod.metadata.namespace or "default"
         owners: list[RawObject] = []
         above = _owner_of([_as_written(each) for each in pod.metadata.owner_references or ()], namespace)
-        while above is not None and len(owners) < LONGEST_CHAIN:
+        while above is not None and len(owners) < MAX_CHAIN:
             try:
                 found = await self.fetch(above, no_older_than=no_older_than)
             except Unreadable as unreadable:
@@ -74,7 +128,7 @@ class OwnerFetcher:
         return Chain(tuple(owners))
 
     async def fetch(self, about: Reference, *, no_older_than: float) -> RawObject | None:
-        """One object; None if it does not exist, or another one has its name. Raises `Unreadable`, and what the client raises."""
+        """One object; None if it does not exist or was replaced. Raises `Unreadable`, and what the client raises."""
         at, found = self._kept.get(about, (0.0, None))
         if found is not None and self._clock() - at < no_older_than:
             return found
@@ -82,11 +136,11 @@ class OwnerFetcher:
         if asking is None:
             asking = self._asking[about] = asyncio.create_task(self._fetch(about))
             asking.add_done_callback(lambda _: self._asking.pop(about, None))
-        # Others may wait for the same answer: cancelling one caller must not take it from them.
+        # Shielded: other callers may wait for the same answer.
         return await asyncio.shield(asking)
 
     async def answer(self, question: Question) -> list[RawObject]:
-        """What the pure core asks for: one object by name, or those with some labels."""
+        """Answer a question of `grouping/`: one object by name, or all with some labels."""
         if question.name:
             about = Reference(question.api_version, question.kind, question.namespace, question.name)
             try:
@@ -100,12 +154,10 @@ class OwnerFetcher:
         if listing is None or self._clock() - at >= LISTS_STAY_FRESH or _failed(listing):
             at, listing = self._clock(), asyncio.create_task(self._list(question))
         self._lists[question] = at, listing
-        if len(self._lists) > MOST_LISTS_KEPT:
-            self._lists.pop(next(iter(self._lists)))
         return await asyncio.shield(listing)
 
     async def _list(self, question: Question) -> list[RawObject]:
-        """Objects with some labels; none if they cannot be seen."""
+        """Objects with some labels; none if they cannot be read."""
         place = await self._discovery.place(question.api_version, question.kind)
         if place is None:
             return []
@@ -138,19 +190,15 @@ class OwnerFetcher:
             found = None
         if found is not None and about.uid and metadata_of(found).get("uid") != about.uid:
             found = None
-        self._keep(about, found)
-        return found
-
-    def _keep(self, about: Reference, found: RawObject | None) -> None:
-        self._kept.pop(about, None)
-        if found is not None:
+        if found is None:
+            self._kept.pop(about, None)
+        else:
             self._kept[about] = (self._clock(), found)
-            if len(self._kept) > MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
+        return found
 
 
 def _readable(answer: bytes) -> Iterator[RawObject]:
-    """The objects of a list, without those that are nested too deeply."""
+    """The objects of a list, except those nested too deeply."""
     try:
         yield from decode(answer).get("items") or []
     except msgspec.DecodeError:
@@ -164,7 +212,7 @@ def _failed(listing: asyncio.Task[list[RawObject]]) -> bool:
 
 
 def _owner_of(references: Sequence[RawObject], namespace: str) -> Reference | None:
-    """The owner that manages an object."""
+    """The managing owner of an object."""
     owner = managing(references)
     if owner is None:
         return None

@@ -1,8 +1,8 @@
-"""A pod grouper as a program of its own: connection, lease, health, signals.
+"""`bayplan pod-grouper`: a pod grouper in its own process, with its own connection, lease, health and signals.
 
-    follow pods, PodGroups and Workloads -> hold the lease -> look at pods -> (a signal) release the lease
+    follow pods, PodGroups and Workloads -> hold the lease -> examine pods -> (a signal) release the lease
 
-The scheduler has a grouper built in, which needs none of this: it has the watches and the lease already (`services/scheduler/run.py`).
+The scheduler embeds a grouper that shares its watches and lease (`services/scheduler/run.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics, generate_latest
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client import Gauge, generate_latest
 
 from bayplan.config.service_settings import (
     DEFAULT_BURST,
@@ -31,10 +30,11 @@ from bayplan.kube.resources import KUBERNETES_WORKLOADS, PODS, Resource
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.metrics import leader_gauge, new_registry
+from bayplan.services.edges.process import run_until_signal
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
-from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from bayplan.services.pod_grouper.reporting import GrouperMetrics
 from bayplan.services.scheduler.intake import ALIVE
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ LEASE = "bayplan-pod-grouper"
 
 @dataclass(frozen=True, slots=True)
 class GrouperOptions:
-    """What the command line says."""
+    """Options of the command line."""
 
     grouping: GroupingSettings
     scheduler_names: Collection[str]
@@ -58,13 +58,11 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
     identity = unique_identity()
     cache = GrouperCache(options.grouping, options.scheduler_names)
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    leading = Gauge("leader_election_master_status", "Whether this instance leads.", ["name"], registry=registry)
+    registry = new_registry()
+    leading = leader_gauge(registry)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(access, qps=DEFAULT_QPS, burst=DEFAULT_BURST))
-        for_lease = await stack.enter_async_context(lease_keeper(access))
+        keeper = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, component="bayplan-pod-grouper", instance=identity)
         )
@@ -79,12 +77,12 @@ async def run_pod_grouper(access: Access, options: GrouperOptions) -> None:
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
-        await _follow_and_lead(client, for_lease, grouper, options, identity, leading)
+        await _follow_and_lead(client, keeper, grouper, options, identity, leading)
 
 
 async def _follow_and_lead(
     client: KubeClient,
-    for_lease: LeaseKeeper,
+    keeper: LeaseKeeper,
     grouper: PodGrouper,
     options: GrouperOptions,
     identity: str,
@@ -95,15 +93,15 @@ async def _follow_and_lead(
 
     on_change(leads=False)
     election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
-    await until_a_signal(
+    await run_until_signal(
         *(_follow(client, each, grouper.cache) for each in grouper.cache.followed),
-        run_while_leading(for_lease, election, identity, grouper.work, on_change=on_change),
+        run_while_leading(keeper, election, identity, grouper.work, on_change=on_change),
     )
 
 
 async def _follow(client: KubeClient, resource: Resource[Any], cache: GrouperCache) -> None:
     def on_trouble(text: str) -> None:
-        logger.warning("watch in trouble", extra={"resource": str(resource), "problem": text})
+        logger.warning("watch failed, retrying", extra={"resource": str(resource), "problem": text})
 
     news = follow(
         client,

@@ -1,9 +1,9 @@
-"""`bayplan scheduler`: the dispatcher of `scheduling/` run against an API server. Start reading at `service.py`.
+"""`bayplan scheduler`: the dispatcher against an API server. Start reading at `service.py`.
 
-    watches -> intake -> dispatcher -> Bind     -> binder        -> the pod has a node
-                                    -> Refusal  -> announcer     -> events, conditions, the status of PodGroups
-                                    -> Complete -> announcer
-                                    -> Release  -> releasing     -> pods of a gang that cannot be completed make room
+    watching -> intake -> dispatcher -> Bind          -> unit_binder, binder  -> the pod has a node
+                                     -> Unschedulable -> announcer, remarks   -> events, conditions
+                                     -> Complete      -> gang_status          -> the status of PodGroups
+                                     -> Release       -> releasing            -> pods of a partially bound gang go
 
-`run.py` starts all that and stops it gracefully. What is decided is never decided here.
+`run.py` starts and stops all of it. Decisions are made in `dispatch/`, never here.
 """

@@ -1,7 +1,7 @@
-"""What is written on a pod with its bind: its NUMA zones and what it takes there, and its seat in a gang.
+"""Annotations of a bound pod: its NUMA zones, amounts in them, and its seat in a gang.
 
-In come an `Assignment` and the state it was decided on, out go annotations. They claim only what the kubelet will do for certain: estimated zones are left
-out, and so is memory by zone where a container's memory spans zones, because the kubelet itself keeps only the sum.
+They contain only what the kubelet will certainly do: no estimated zones, and no memory by zone if a container's memory
+spans zones, because the kubelet keeps only the sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATH = "bayplan.io/path"
 
 
 def annotations_of(assignment: Assignment, state: ClusterState) -> dict[str, str]:
-    """Everything that the binder writes."""
+    """All annotations of an assignment."""
     written: dict[str, str] = {}
     known = list(_known(assignment, state))
     if known:
@@ -44,13 +44,13 @@ def annotations_of(assignment: Assignment, state: ClusterState) -> dict[str, str
 
 
 def _known(assignment: Assignment, state: ClusterState) -> Iterator[ContainerZones]:
-    """The containers that will hold something in zones that are more than an estimate."""
+    """Containers with certain zones."""
     decision = assignment.decision
     report = state.reports[decision.row] if decision.row >= 0 else None
     hidden = report is not None and _hides_memory_groups(state, decision.row, report, pod_key(assignment.pod))
     steps = demand(state.classes.of(assignment.pod)).container_steps
     asks_for_memory = any(want and is_memory(name) for step in steps for name, want in step.wants)
-    # Groups decide where memory goes, and with it all containers after the one that asks for it.
+    # Memory groups decide the zones of memory, and so of all later containers.
     if hidden and asks_for_memory:
         return
     wants: dict[str, tuple[tuple[str, int], ...]] = {}
@@ -65,7 +65,7 @@ def _known(assignment: Assignment, state: ClusterState) -> Iterator[ContainerZon
 def _may_be_elsewhere(
     state: ClusterState, row: int, report: TopologyReport | None, asked: tuple[tuple[str, int], ...]
 ) -> bool:
-    """Whether a container asks for devices of which some have no zone, and the report does not name them: which ones it gets is not known."""
+    """Whether a container may get devices without a zone: the report does not name them."""
     if report is None or report.inventory is not None:
         return False
     columns = state.columns
@@ -74,10 +74,10 @@ def _may_be_elsewhere(
 
 
 def _hides_memory_groups(state: ClusterState, row: int, report: TopologyReport, own: str) -> bool:
-    """Whether zones may be tied together by memory of a running pod without the report saying so.
+    """Whether zones may be in a memory group that the report does not show.
 
-    A kubelet gives no single zone of such a group to a container. Reports with amounts alone do not name groups; but where each pod on the node is known to
-    have its memory in one zone, there are none.
+    A kubelet never assigns a single zone of a group. Reports without inventory have no groups; but if every pod's
+    memory is known to be in one zone, there are none.
     """
     settings = report.settings
     never = settings.policy is Policy.SINGLE_NUMA_NODE or settings.memory_static is False or len(report.zones) < 2
@@ -97,9 +97,9 @@ def _hides_memory_groups(state: ClusterState, row: int, report: TopologyReport, 
 
 
 def _amounts(assignment: Assignment, state: ClusterState, known: list[ContainerZones]) -> dict[str, dict[str, object]]:
-    """What each container takes in its zones, of all that the node reports by zone.
+    """What each container takes in its zones, of resources that the node reports by zone.
 
-    Of a container in several zones the sum is what the kubelet promises, too. Devices of which some have no zone are left out.
+    For a container in several zones, this is the sum. Resources with zoneless devices are omitted.
     """
     taken: dict[str, float] = {}
     for charge in assignment.decision.charges:
@@ -115,13 +115,13 @@ def _amounts(assignment: Assignment, state: ClusterState, known: list[ContainerZ
             "amounts": {name: canonical(name, want) for name, want in step.wants if want and name in by_zone},
         }
         for step in asked.container_steps
-        # Later containers take over what an init container held.
+        # App containers reuse the resources of init containers.
         if step.container in zones_of and step.role is not Role.INIT
     }
 
 
 def _topology_decision(assignment: Assignment, state: ClusterState, known: list[ContainerZones]) -> dict[str, str]:
-    """The amounts in each zone in Volcano's form, on a pod that asks for a policy in Volcano's way; nothing if not all of them are known."""
+    """Amounts by zone in Volcano's form, if the pod asks for a policy in Volcano's form and all are known."""
     decision = assignment.decision
     report = state.reports[decision.row]
     if report is None or policy_in(assignment.pod.metadata.annotations) in ("", "none"):

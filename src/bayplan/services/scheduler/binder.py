@@ -1,16 +1,12 @@
-"""Binding: the one write that counts. Concurrent across nodes, in order on each node, and never in doubt.
+"""Send binds: concurrently across nodes, in order on each node, with a certain outcome.
 
-A kubelet admits pods in the order in which they reach it; the decision for the second pod on a node assumes the first. So binds
-to one node are sent one after another, and those to different nodes concurrently. A bind that is refused and retried after a
-moment keeps its turn on the node, or the next one would be given its zones; binds to other nodes do not wait for it.
-
-A bind that is answered with 201 is done. Without an answer the outcome is unknown, so the same bind is sent again: the API server accepts it once
-and says 409 from then on, and the pod itself tells whose bind it was. The outcome is reported only once it is certain: assumed amounts
-must not be given back while the pod may yet appear on the node.
-
-Binds that wait for a free slot are let in by namespaces in turn, so that ten thousand of one tenant delay another's by one.
-
-The binds of a gang go together (`UnitBinds`): once one of them is refused for good, those that were not sent yet are not sent.
+* A kubelet admits pods in order of arrival, and each decision assumes the ones before. So binds to one node are sent
+  one after another. A refused bind keeps its turn on the node while it is retried, or the next pod would get its zones.
+* Without an answer the outcome is unknown, so the bind is sent again. The API server accepts it once and answers 409
+  from then on; the pod shows which bind won. Only certain outcomes are reported: assumed amounts must not be freed
+  while the pod may yet appear on the node.
+* Namespaces take turns for free slots, so that ten thousand binds of one delay another's by one.
+* Once a bind of a gang is refused permanently, its unsent binds are dropped (`UnitBinds`).
 """
 
 from __future__ import annotations
@@ -32,20 +28,20 @@ from bayplan.kube.wire.core_v1 import Pod
 
 logger = logging.getLogger(__name__)
 
-# A server that says "later" or "my fault" is asked this often.
+# Attempts if the server answers 429 or 5xx.
 USUAL_TRIES = 4
-# A member of a gang is worth more patience: others have their nodes already, and its place is kept while it tries.
+# Members of a gang are worth more attempts: others already have nodes, and the place is kept.
 PATIENT_TRIES = 12
 FIRST_WAIT = 0.05
-# However long a server asks us to wait: others wait for the same node.
-LONGEST_WAIT = 5.0
+# Limits Retry-After too: other pods wait for the same node.
+MAX_WAIT = 5.0
 NOT_WANTED = "its place was taken back before the bind was sent"
 GIVEN_UP = "not sent, because the bind of another pod of its gang was refused"
 LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT)
 
 
 class Ending(Enum):
-    """What came of a bind; the values are those of the metric `bayplan_binds_total{result}`."""
+    """The result of a bind; values are labels of `bayplan_binds_total{result}`."""
 
     BOUND = "bound"
     # The pod was deleted.
@@ -54,13 +50,13 @@ class Ending(Enum):
     ELSEWHERE = "conflict"
     REFUSED = "refused"
     UNSENT = "unsent"
-    # A bug of ours, which has been logged, kept it from being sent or its answer from being understood.
+    # An internal error, which has been logged.
     BUG = "bug"
 
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """The ending, and why where it is not BOUND."""
+    """The ending, and the reason if it is not BOUND."""
 
     ending: Ending
     message: str = ""
@@ -68,7 +64,7 @@ class BindResult:
 
 @dataclass(slots=True, eq=False)
 class UnitBinds:
-    """The binds of one unit. `on_refusal` hears of the first refusal, `on_end` of the one that ends it all."""
+    """The binds of one unit. `on_refusal` gets the first refusal, `on_end` the permanent one."""
 
     patient: bool = False
     on_refusal: Callable[[Pod, str], None] = lambda *_: None
@@ -78,13 +74,13 @@ class UnitBinds:
     _refused: bool = False
 
     def refused(self, pod: Pod, message: str) -> None:
-        """A bind was refused; it may be tried again."""
+        """A bind was refused, and may be retried."""
         if not self._refused:
             self._refused = True
             self.on_refusal(pod, message)
 
     def end(self, pod: Pod, message: str) -> None:
-        """A bind was refused for good."""
+        """A bind was refused permanently."""
         if not self.ended.is_set():
             self.ended.set()
             self.on_end(pod, message)
@@ -92,7 +88,7 @@ class UnitBinds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTurn:
-    """A bind's turn on its node: it comes after the one `before`, and `ends` for the next one."""
+    """A bind's turn on its node, after the turn `before`; `ends` starts the next."""
 
     node: str
     before: asyncio.Future[None] | None
@@ -100,7 +96,7 @@ class NodeTurn:
 
 
 class FairSlots:
-    """So many at once. Those who wait are let in by tenants in turn, and of each tenant first come, first served."""
+    """A semaphore that serves waiting tenants in turn, and each tenant in order."""
 
     def __init__(self, size: int) -> None:
         self._free = size
@@ -124,7 +120,7 @@ class FairSlots:
         try:
             await let_in
         except asyncio.CancelledError:
-            if not let_in.cancelled():  # It was let in at the same moment.
+            if not let_in.cancelled():  # it was let in at the same moment
                 self._release()
             raise
 
@@ -132,10 +128,10 @@ class FairSlots:
         self._free += 1
         while self._free and self._waiting:
             tenant = next(iter(self._waiting))
-            line = self._waiting.pop(tenant)
-            let_in = line.popleft()
-            if line:
-                self._waiting[tenant] = line  # Behind all others.
+            waiting = self._waiting.pop(tenant)
+            let_in = waiting.popleft()
+            if waiting:
+                self._waiting[tenant] = waiting  # behind all others
             if not let_in.done():
                 self._free -= 1
                 let_in.set_result(None)
@@ -156,9 +152,9 @@ class Binder:
         self._slots = FairSlots(at_once)
         self._still_wanted = still_wanted
         self._on_rest = on_rest
-        # The end of the last turn on each node that has binds under way.
+        # The end of the last turn on each node with binds in flight.
         self._last: dict[str, asyncio.Future[None]] = {}
-        # How many binds of each namespace were refused and wait for their next try.
+        # Binds that wait for a retry, by namespace.
         self.resting: Counter[str] = Counter()
 
     def turn_on(self, node: str) -> NodeTurn:
@@ -176,7 +172,7 @@ class Binder:
         together: UnitBinds | None = None,
         turn: NodeTurn | None = None,
     ) -> BindResult:
-        """Bind one pod, after those whose turns on the same node were taken before."""
+        """Bind one pod, after earlier turns on the same node."""
         together = together or UnitBinds()
         turn = turn or self.turn_on(node)
         try:
@@ -192,7 +188,7 @@ class Binder:
         return outcome
 
     def end_turn(self, turn: NodeTurn) -> None:
-        """Let the next bind on the node begin, after those before this one."""
+        """Start the next bind on the node, after earlier turns."""
         if turn.before is not None and not turn.before.done():
             turn.before.add_done_callback(lambda _: self.end_turn(turn))
             return
@@ -202,19 +198,19 @@ class Binder:
             del self._last[turn.node]
 
     async def _bind(self, pod: Pod, node: str, annotations: Mapping[str, str], together: UnitBinds) -> BindResult:
-        backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
+        backoff = Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
         refusals = 0
         in_doubt = False
         while True:
             async with self._slots.slot(pod.metadata.namespace or ""):
                 obstacle = NOT_WANTED if not self._still_wanted(pod, node) else ""
-                # Who may have been bound without our knowing goes on until that is certain.
+                # A pod that may be bound already is retried until that is certain.
                 if not obstacle and together.ended.is_set() and not in_doubt:
                     obstacle = GIVEN_UP
                 answer = None if obstacle else await self._send(pod, node, annotations)
             if obstacle:
                 unsent = BindResult(Ending.UNSENT, obstacle)
-                return await self._look(pod, node, unsent) if refusals or in_doubt else unsent
+                return await self._find_node(pod, node, unsent) if refusals or in_doubt else unsent
             if answer is None:
                 return BindResult(Ending.BOUND)
             if isinstance(answer, Unreachable):
@@ -225,9 +221,11 @@ class Binder:
                 return BindResult(Ending.GONE)
             refusals += 1
             outcome = BindResult(Ending.REFUSED, answer.message)
-            last = refusals >= (PATIENT_TRIES if together.patient else USUAL_TRIES) or not _heals(answer, together)
+            last = refusals >= (PATIENT_TRIES if together.patient else USUAL_TRIES) or not _is_transient(
+                answer, together
+            )
             if last or answer.status == HTTPStatus.CONFLICT:
-                outcome = await self._look(pod, node, outcome)
+                outcome = await self._find_node(pod, node, outcome)
             if last or outcome.ending is not Ending.REFUSED:
                 return outcome
             together.refused(pod, answer.message)
@@ -243,7 +241,7 @@ class Binder:
         return None
 
     async def _rest(self, seconds: float, tenant: str, together: UnitBinds) -> None:
-        """Wait for the next try, or until there is no need for one."""
+        """Wait before a retry, or until the unit ends."""
         self.resting[tenant] += 1
         self._on_rest()
         try:
@@ -255,40 +253,40 @@ class Binder:
             if not self.resting[tenant]:
                 del self.resting[tenant]
 
-    async def _look(self, pod: Pod, node: str, otherwise: BindResult) -> BindResult:
-        """Ask the pod itself where it is; `otherwise` if it has no node. Asks until there is an answer."""
+    async def _find_node(self, pod: Pod, node: str, otherwise: BindResult) -> BindResult:
+        """The result by the node of the pod, polled until there is an answer; `otherwise` if it has none."""
         metadata = pod.metadata
         try:
-            found = await persistently(
+            found = await poll(
                 pod_key(pod), lambda: self._client.get(PODS, metadata.name, metadata.namespace or "default")
             )
         except ApiError as error:
-            return BindResult(Ending.REFUSED, f"{otherwise.message}; and nobody may ask whether it has a node: {error}")
+            return BindResult(Ending.REFUSED, f"{otherwise.message}; reading the pod's node is forbidden: {error}")
         if found is None or found.metadata.uid != metadata.uid:
             return BindResult(Ending.GONE)
         if found.spec.node_name == node:
             return BindResult(Ending.BOUND)
         if found.spec.node_name:
-            return BindResult(Ending.ELSEWHERE, f"somebody else bound it to {found.spec.node_name}")
+            return BindResult(Ending.ELSEWHERE, f"another client bound it to {found.spec.node_name}")
         return BindResult(Ending.GONE) if found.metadata.deletion_timestamp else otherwise
 
 
-def _heals(error: ApiError, together: UnitBinds) -> bool:
-    """True if the same bind may be taken in a moment. A conflict is worth that only where others have their nodes already."""
+def _is_transient(error: ApiError, together: UnitBinds) -> bool:
+    """Whether a retry may succeed. A conflict is retried only if other members already have nodes."""
     if error.status == HTTPStatus.CONFLICT:
         return together.patient
-    answered_by_a_proxy = error.status < HTTPStatus.BAD_REQUEST
-    return answered_by_a_proxy or error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_of_proxy = error.status < HTTPStatus.BAD_REQUEST
+    return is_of_proxy or error.status in LATER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _asked_to_wait(error: ApiError) -> float:
-    return min(error.retry_after or 0.0, LONGEST_WAIT)
+    return min(error.retry_after or 0.0, MAX_WAIT)
 
 
-async def persistently(about: str, ask: Callable[[], Awaitable[Pod]]) -> Pod | None:
-    """The answer to a question that must be answered; None if there is no such thing. Raises `ApiError` where asking is forbidden."""
-    backoff = Backoff(first=FIRST_WAIT, longest=LONGEST_WAIT)
-    told = False
+async def poll(about: str, ask: Callable[[], Awaitable[Pod]]) -> Pod | None:
+    """Ask until there is an answer; None if the object does not exist. Raises `ApiError` if asking is forbidden."""
+    backoff = Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
+    logged = False
     while True:
         try:
             return await ask()
@@ -298,8 +296,8 @@ async def persistently(about: str, ask: Callable[[], Awaitable[Pod]]) -> Pod | N
                 return None
             if status == HTTPStatus.FORBIDDEN:
                 raise
-            if not told:
-                told = True
-                logger.warning("asked again until it is answered", extra={"pod": about, "problem": str(error)})
+            if not logged:
+                logged = True
+                logger.warning("bind outcome unknown, polling pod", extra={"pod": about, "problem": str(error)})
             wait = _asked_to_wait(error) if isinstance(error, ApiError) else 0.0
             await asyncio.sleep(max(backoff.after_failure(), wait))

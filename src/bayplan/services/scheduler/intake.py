@@ -1,8 +1,7 @@
-"""Feeds watch events from the API server into the dispatcher: one entry per resource, for lists, changes and malformed objects.
+"""Feed watch events into the dispatcher: lists, changes and malformed objects of every resource.
 
-A `Listed` is complete: a known object that is not in it is gone, which is how deletions are noticed that happened during a gap in the
-watch. An object with invalid content is remembered under `problems` with the sentence about it, until a valid version
-arrives; all other objects are processed.
+A `Listed` is complete: known objects that it lacks are gone, which covers deletions during a gap in the watch.
+Objects with invalid content are kept under `problems` until a valid version arrives; others are unaffected.
 """
 
 from __future__ import annotations
@@ -38,258 +37,237 @@ from bayplan.kube.resources import (
 )
 from bayplan.kube.topology_levels import Topology, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
-from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 logger = logging.getLogger(__name__)
 
 News = Listed[Any] | Changes[Any] | Absent
 
-# kube-scheduler's own choice: a pod that has ended comes as a deletion.
+# As in kube-scheduler: a pod that ended arrives as a deletion.
 ALIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How objects of one resource are taken over and dropped; `required` resources must be listed before anything is decided.
+    """How objects of one resource are applied and dropped, each with the time as the last argument.
 
-    `unreadable` is for objects whose being there means something even if they cannot be read; others are then dropped.
-    `foreign` ones are kinds of other systems: where bayplan has no right to read them, it is as if they were not installed.
+    `unreadable(key, problem, now)` replaces `drop` where an unreadable object still matters. `required` resources are
+    listed before the next one. `foreign` kinds of other systems count as not installed where RBAC forbids them.
     """
 
     resource: Resource[Any]
-    put: Callable[[Any], object]
-    drop: Callable[[str], None]
-    unreadable: Callable[[str], None] | None = None
+    put: Callable[[Any, float], object]
+    drop: Callable[[str, float], object]
+    unreadable: Callable[[str, str, float], object] | None = None
     required: bool = False
     foreign: bool = False
     field_selector: str = ""
 
 
 class Intake:
-    """Takes news over, and knows which objects are wrong."""
+    """Applies watch events, and remembers invalid objects."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        self._now = 0.0
+        # Sentences about invalid objects, by resource and key.
         self.problems: dict[str, str] = {}
-        # Resources that the API server has only in versions that bayplan cannot read, and these versions.
+        # Resources that the API server serves only in versions that bayplan cannot read.
         self.unreadable: dict[Resource[Any], tuple[str, ...]] = {}
-        # Resources of which a list has been taken over, or that are not there.
-        self._listed: set[Resource[Any]] = set()
-        # Of every object its uid and version.
-        self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
         self.volcano_queue = VolcanoQueue(dispatcher.profiles)
         self.workloads = KubernetesWorkloads()
-        self.entries = self._entries()
+        self.entries = entries_of(dispatcher, self.workloads, self.volcano_queue)
         self._by_resource = {entry.resource: entry for entry in self.entries}
-        self._levels: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
+        # Resources that were listed or are absent.
+        self._listed: set[Resource[Any]] = set()
+        # The uid and version of every object.
+        self._known: dict[Resource[Any], dict[str, tuple[str, int]]] = {}
 
     @property
     def ready(self) -> bool:
-        """True once everything that must be known has been listed, and everything else is listed or absent."""
+        """True once every resource is listed or absent."""
         return all(entry.resource in self._listed for entry in self.entries)
 
     def entry(self, resource: Resource[Any]) -> Entry:
-        """How one resource is taken over."""
+        """How one resource is applied."""
         return self._by_resource[resource]
 
     def not_listed_yet(self) -> Iterator[str]:
-        """The resources that are still waited for."""
+        """Resources without a list so far."""
         return (str(entry.resource) for entry in self.entries if entry.resource not in self._listed)
 
     def take(self, resource: Resource[Any], news: News, now: float) -> None:
-        """Take news about one resource over."""
+        """Apply news about one resource."""
         for _ in self.take_in_steps(resource, news, lambda: now):
             pass
 
     def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
-        """Process events about one resource, object by object. Other work may run before each one; pods are yielded before they are processed."""
+        """Apply news object by object. Other work may run before each object; pods are yielded before they apply."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
                 yield _pod_in(change.object)
-                self._now = clock()
                 if change.kind == "DELETED":
-                    self._drop(entry, _key(change.object.metadata))
+                    self._drop(entry, _key(change.object.metadata), clock())
                 else:
-                    self._put(entry, change.object)
+                    self._put(entry, change.object, clock())
             yield None
-            self._now = clock()
-            self._note_broken(entry, news.broken)
+            self._note_broken(entry, news.broken, clock())
             return
         self.unreadable.pop(resource, None)
         if isinstance(news, Absent) and news.unreadable:
             self.unreadable[resource] = news.unreadable
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
-        here = {_key(item.metadata) for item in items} | {_key_of(each) for each in broken}
+        here = {_key(item.metadata) for item in items} | {_key(each) for each in broken}
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
             yield None
-            self._now = clock()
-            self._drop(entry, key)
-        # A list is the current state, even with lower versions: the whole cluster may have been restored to an older state.
+            self._drop(entry, key, clock())
+        # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
             yield _pod_in(item)
-            self._now = clock()
-            self._put(entry, item)
+            self._put(entry, item, clock())
         yield None
-        self._now = clock()
-        self._note_broken(entry, broken)
+        self._note_broken(entry, broken, clock())
         self._listed.add(resource)
 
-    def _put(self, entry: Entry, thing: WireObject) -> None:
+    def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
         metadata = thing.metadata
         key, version = _key(metadata), _version(metadata.resource_version)
         known = self._known.setdefault(entry.resource, {})
         uid, newest = known.get(key, ("", 0))
         if uid == metadata.uid and version < newest:
-            return  # A list was faster than the watch.
+            return  # a list was faster than the watch
         known[key] = (metadata.uid, version)
         try:
-            entry.put(thing)
+            entry.put(thing, now)
         except InvalidObject as error:
-            self.problems[f"{entry.resource} {key}"] = str(error)
-            self._cannot_read(entry, key)
+            self._cannot_read(entry, key, str(error), now)
         except Exception as error:
-            # A bug of ours that one object brings to light must not stop the scheduler for all others.
-            logger.exception("cannot take an object over", extra={"object": f"{entry.resource} {key}"})
+            # A bug triggered by one object must not stop the scheduler for others.
+            logger.exception("failed to apply object", extra={"object": f"{entry.resource} {key}"})
             self.problems[f"{entry.resource} {key}"] = f"internal error: {error}"
         else:
             self.problems.pop(f"{entry.resource} {key}", None)
 
-    def _drop(self, entry: Entry, key: str) -> None:
+    def _drop(self, entry: Entry, key: str, now: float) -> None:
         self.problems.pop(f"{entry.resource} {key}", None)
-        if self._safely(entry.drop, entry, key):
+        if _succeeds(lambda: entry.drop(key, now), f"{entry.resource} {key}"):
             self._known.get(entry.resource, {}).pop(key, None)
 
-    @staticmethod
-    def _safely(drop: Callable[[str], None], entry: Entry, key: str) -> bool:
-        """Give back what an object stood for. False if a bug of ours prevents it: it stays known, so that the next list tries again."""
-        try:
-            drop(key)
-        except Exception:
-            logger.exception("cannot drop an object", extra={"object": f"{entry.resource} {key}"})
-            return False
-        return True
+    def _cannot_read(self, entry: Entry, key: str, problem: str, now: float) -> None:
+        """Discard the last readable version of an object."""
+        self.problems[f"{entry.resource} {key}"] = problem
+        unreadable, text = entry.unreadable, problem.removeprefix(f"{entry.resource.kind} {key}: ")
+        discard = partial(entry.drop, key, now) if unreadable is None else partial(unreadable, key, text, now)
+        _succeeds(discard, f"{entry.resource} {key}")
 
-    def _cannot_read(self, entry: Entry, key: str) -> None:
-        """Discard what an object said before; what it says now is unknown."""
-        self._safely(entry.unreadable or entry.drop, entry, key)
-
-    def _note_broken(self, entry: Entry, broken: list[Broken]) -> None:
+    def _note_broken(self, entry: Entry, broken: list[Broken], now: float) -> None:
         for each in broken:
-            key = _key_of(each)
+            key = _key(each)
             if each.deleted:
-                self._drop(entry, key)
+                self._drop(entry, key, now)
             else:
-                self.problems[f"{entry.resource} {key}"] = f"{entry.resource.kind} {key}: {each.problem}"
-                self._cannot_read(entry, key)
+                self._cannot_read(entry, key, f"{entry.resource.kind} {key}: {each.problem}", now)
                 self._known.setdefault(entry.resource, {})[key] = ("", 0)
 
-    # -- what each resource means ---------------------------------------------------------------------------------
 
-    def _entries(self) -> tuple[Entry, ...]:
-        """In the order in which they are listed: pods and reports that come before their node would be strays for a while."""
-        state, reports = self._dispatcher.state, self._dispatcher.reports
-        return (
-            Entry(NODES, self._put_node, state.remove_node, required=True),
-            Entry(NAMESPACES, self._put_namespace, self._dispatcher.remove_namespace, required=True),
-            Entry(PODS, self._put_pod, self._drop_pod, required=True, field_selector=ALIVE),
-            Entry(NODE_RESOURCE_TOPOLOGIES, self._put_report, reports.topology_gone, self._report_unreadable),
-            Entry(
-                NUMATOPOLOGIES,
-                self._put_numatopology,
-                reports.numatopology_gone,
-                self._numatopology_unreadable,
-                foreign=True,
-            ),
-            *(
-                Entry(
-                    resource,
-                    self._put_group,
-                    partial(self._drop_group, resource),
-                    partial(self._group_unreadable, resource),
-                    foreign=resource is not POD_GROUPS,
-                )
-                for resource in pod_groups().values()
-            ),
-            Entry(KUBERNETES_WORKLOADS, self.workloads.put, self.workloads.remove, foreign=True),
-            Entry(VOLCANO_JOBS, self.volcano_queue.set_job, self.volcano_queue.remove_job, foreign=True),
-            *(
-                Entry(resource, partial(self._put_levels, resource), partial(self._drop_levels, resource))
-                for resource in (KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
-            ),
-            Entry(HYPER_NODES, self._dispatcher.set_hyper_node, self._dispatcher.remove_hyper_node, foreign=True),
-        )
-
-    def _put_node(self, node: Node) -> None:
-        self._dispatcher.state.set_node(node, at=self._now)
-
-    def _put_namespace(self, namespace: Namespace) -> None:
-        self._dispatcher.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
-
-    def _put_pod(self, pod: Pod) -> None:
-        self._dispatcher.set_pod(pod, self._now)
-
-    def _drop_pod(self, key: str) -> None:
-        self._dispatcher.remove_pod(key, self._now)
-
-    def _put_report(self, report: NodeResourceTopology) -> None:
-        self._dispatcher.reports.topology(report, self._now)
-
-    def _report_unreadable(self, node: str) -> None:
-        self._dispatcher.reports.topology_unreadable(node, self._now)
-
-    def _numatopology_unreadable(self, node: str) -> None:
-        self._dispatcher.reports.numatopology_unreadable(node, self._now)
-
-    def _put_numatopology(self, report: Numatopology) -> None:
-        self._dispatcher.reports.numatopology(report, self._now)
-
-    def _put_group(self, written: AnyPodGroup) -> None:
-        self._dispatcher.set_group(written, self._now)
-        if isinstance(written, volcano_scheduling_v1beta1.PodGroup):
-            self.volcano_queue.set_group(written)
-
-    def _group_unreadable(self, resource: Resource[Any], name: str) -> None:
-        """Tell pods that name it what is wrong with it, and not that it does not exist."""
-        problem = self.problems[f"{resource} {name}"].removeprefix(f"{resource.kind} {name}: ")
-        self._drop_group(resource, name, problem)
-
-    def _drop_group(self, resource: Resource[Any], name: str, unreadable: str = "") -> None:
-        self._dispatcher.remove_group(dialect_written_as(resource.type).key(name), self._now, unreadable)
-        if resource is VOLCANO_POD_GROUPS:
-            self.volcano_queue.remove_group(name)
-
-    def _put_levels(self, resource: Resource[Any], topology: Topology) -> None:
-        name = topology.metadata.name
-        levels = levels_of(topology)
-        self._levels[resource, name] = levels
-        self._dispatcher.set_levels(name, levels)
-
-    def _drop_levels(self, resource: Resource[Any], name: str) -> None:
-        self._levels.pop((resource, name), None)
-        # Kueue and KAI may each have a Topology of this name.
-        left = next((levels for (_, other), levels in self._levels.items() if other == name), None)
-        self._dispatcher.set_levels(name, left)
+def _succeeds(drop: Callable[[], object], about: str) -> bool:
+    """Drop an object; False after a bug. It then stays known, so that the next list tries again."""
+    try:
+        drop()
+    except Exception:
+        logger.exception("failed to drop object", extra={"object": about})
+        return False
+    return True
 
 
 def _pod_in(thing: WireObject) -> Pod | None:
     return thing if isinstance(thing, Pod) else None
 
 
-def _key(metadata: Metadata) -> str:
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+def _key(named: Metadata | Broken) -> str:
+    return f"{named.namespace}/{named.name}" if named.namespace else named.name
 
 
 def _version(text: str) -> int:
-    """Versions are numbers that grow; where a server has others, everything counts as news."""
+    """The resource version as a number; 0 if it is none, so that every object counts as newer."""
     return int(text) if text.isdecimal() else 0
 
 
-def _key_of(broken: Broken) -> str:
-    return f"{broken.namespace}/{broken.name}" if broken.namespace else broken.name
+# -- resources -------------------------------------------------------------------------------------------------------
+
+
+def entries_of(
+    dispatcher: Dispatcher, workloads: KubernetesWorkloads, volcano_queue: VolcanoQueue
+) -> tuple[Entry, ...]:
+    """All entries in list order: a pod or report that arrives before its node would be a stray for a while."""
+    state, reports = dispatcher.state, dispatcher.reports
+
+    def put_namespace(namespace: Namespace, _: float) -> None:
+        dispatcher.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+
+    return (
+        Entry(NODES, lambda node, now: state.set_node(node, at=now), _timeless(state.remove_node), required=True),
+        Entry(NAMESPACES, put_namespace, _timeless(dispatcher.remove_namespace), required=True),
+        Entry(PODS, dispatcher.set_pod, dispatcher.remove_pod, required=True, field_selector=ALIVE),
+        Entry(
+            NODE_RESOURCE_TOPOLOGIES,
+            reports.topology,
+            _timeless(reports.topology_gone),
+            lambda node, _, now: reports.topology_unreadable(node, now),
+        ),
+        Entry(
+            NUMATOPOLOGIES,
+            reports.numatopology,
+            _timeless(reports.numatopology_gone),
+            lambda node, _, now: reports.numatopology_unreadable(node, now),
+            foreign=True,
+        ),
+        *(_group_entry(resource, dispatcher, volcano_queue) for resource in pod_groups().values()),
+        Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
+        Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
+        *_level_entries(dispatcher),
+        Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
+    )
+
+
+def _timeless(apply: Callable[[Any], object]) -> Callable[[Any, float], object]:
+    return lambda thing, _: apply(thing)
+
+
+def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue: VolcanoQueue) -> Entry:
+    def put(group: AnyPodGroup, now: float) -> None:
+        dispatcher.set_group(group, now)
+        if isinstance(group, volcano_scheduling_v1beta1.PodGroup):
+            volcano_queue.set_group(group)
+
+    def unreadable(name: str, problem: str, now: float) -> None:
+        """Pods that name the group report the problem, not that the group is missing."""
+        dispatcher.remove_group(dialect_written_as(resource.type).key(name), now, problem)
+        if resource is VOLCANO_POD_GROUPS:
+            volcano_queue.remove_group(name)
+
+    def drop(name: str, now: float) -> None:
+        unreadable(name, "", now)
+
+    return Entry(resource, put, drop, unreadable, foreign=resource is not POD_GROUPS)
+
+
+def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:
+    """Topologies of Kueue and KAI, which may each have one of the same name."""
+    known: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
+
+    def put(resource: Resource[Any], topology: Topology, _: float) -> None:
+        name = topology.metadata.name
+        known[resource, name] = levels_of(topology)
+        dispatcher.set_levels(name, known[resource, name])
+
+    def drop(resource: Resource[Any], name: str, _: float) -> None:
+        known.pop((resource, name), None)
+        dispatcher.set_levels(name, next((levels for (_, other), levels in known.items() if other == name), None))
+
+    return tuple(
+        Entry(resource, partial(put, resource), partial(drop, resource))
+        for resource in (KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
+    )

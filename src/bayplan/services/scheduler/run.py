@@ -1,8 +1,8 @@
 """Start a scheduler and stop it gracefully: connection, lease, health, signals.
 
-    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, send what waits, release the lease
+    follow the cluster -> hold the lease -> decide and bind -> (a signal) finish binds, flush, release the lease
 
-A scheduler that loses its lease stops at once and exits with an error: its supervisor restarts it, and it comes back as a standby.
+A scheduler that loses its lease exits with an error at once; its supervisor restarts it as a standby.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.lease import unique_identity
 from bayplan.kube.client.versions import cannot_read
 from bayplan.kube.resources import PODS
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
-from bayplan.services.edges.leader import Holds, LeaseKeeper, lease_keeper, run_while_leading
-from bayplan.services.edges.loop_turns import LoopTurns
+from bayplan.services.edges.leader import HoldsLease, LeaseKeeper, lease_keeper, run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.edges.signals import until_a_signal
+from bayplan.services.edges.process import LoopMonitor, run_until_signal, tune_gc
+from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
-from bayplan.services.pod_grouper.metrics import GrouperMetrics
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from bayplan.services.scheduler.garbage import search_rarely
-from bayplan.services.scheduler.grouped_elsewhere import GroupedElsewhere
-from bayplan.services.scheduler.service import SchedulerService
+from bayplan.services.pod_grouper.reporting import GrouperMetrics
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
+from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.service import SchedulerService, steady_clock
 
 logger = logging.getLogger(__name__)
 
-BINDS_END_WITHIN = 10.0
-# Seconds until a thread that decides lets the event loop have its turn.
-SWITCH_AFTER = 0.0005
-STANDINGS = {
+SHUTDOWN_PATIENCE = 10.0
+# Seconds until the side thread yields to the event loop.
+SWITCH_INTERVAL = 0.0005
+REPORT_STATES = {
     NO_TOPOLOGY: "no report",
     TOPOLOGY_EXPECTED: "report expected",
     TOPOLOGY_USABLE: "usable",
@@ -61,31 +61,37 @@ STANDINGS = {
     TOPOLOGY_UNCLEAR: "invalid",
     TOPOLOGY_STALE: "stale",
 }
+QUEUES = {
+    "active": UnitState.ACTIVE,
+    "backoff": UnitState.BACKOFF,
+    "unschedulable": UnitState.PARKED,
+    "gated": UnitState.GATED,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line adds to the configuration."""
+    """Options of the command line."""
 
     health_address: str
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
     events_per_second: float = 50.0
-    # How pods are put into gangs; None: another component does that, and owned pods wait for it unless there is none.
+    # None: another component groups pods, and owned pods wait for it unless `place_ungrouped`.
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
 
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
     """Run until a signal; raises `LeadershipLost` if the lease is lost."""
-    turns = LoopTurns()
-    sys.setswitchinterval(SWITCH_AFTER)
-    with asyncio.Runner(loop_factory=turns.new_loop) as runner:
-        runner.run(_run(access, configuration, options, turns))
+    loop = LoopMonitor()
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=loop.new_loop) as runner:
+        runner.run(_run(access, configuration, options, loop))
 
 
-async def _run(access: Access, configuration: Configuration, options: Options, turns: LoopTurns) -> None:
-    search_rarely()
+async def _run(access: Access, configuration: Configuration, options: Options, loop: LoopMonitor) -> None:
+    tune_gc()
     settings = configuration.services
     cache = None if options.grouping is None else GrouperCache(options.grouping, configuration.profiles)
     expects_elsewhere = asks_for_group if options.place_ungrouped else awaits_look
@@ -95,7 +101,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
         expects_group=expects_elsewhere if cache is None else cache.expects_group,
-        why_gang_waits=(lambda _: "") if cache is None else cache.why_gang_waits,
+        why_gang_waits=(lambda _: "") if cache is None else cache.wanted.why_gang_waits,
         stopwatch=time.perf_counter,
     )
     identity = unique_identity()
@@ -104,38 +110,49 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         client = await stack.enter_async_context(
             KubeClient(access, qps=settings.client.qps, burst=settings.client.burst, connections=64)
         )
-        for_lease = await stack.enter_async_context(lease_keeper(access))
+        keeper = await stack.enter_async_context(lease_keeper(access))
         events = await stack.enter_async_context(
             EventRecorder(client, instance=identity, rate=options.events_per_second)
         )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
+        clock, intake = steady_clock(), Intake(dispatcher)
+        announcer = Announcer(
+            dispatcher,
+            events,
+            conditions,
+            gangs,
+            where_asked=(lambda *_: "") if cache is None else cache.wanted.where_asked,
+            unlike_template=intake.workloads.unlike_template,
+        )
+        elsewhere = GroupedElsewhere(configuration.profiles, expects_elsewhere, announcer, clock)
         service = SchedulerService(
             client,
             dispatcher,
-            events=events,
-            conditions=conditions,
-            gangs=gangs,
+            intake,
+            announcer,
             metrics=metrics,
-            aside=Aside(),
+            clock=clock,
+            side_thread=SideThread(),
+            listener=elsewhere.take if cache is None else cache.take,
         )
-        metrics.follow_requests(client.counts)
-        metrics.follow_outbox("events", events.outbox)
-        metrics.follow_outbox("conditions", conditions.outbox)
-        metrics.follow_outbox("gang_statuses", gangs.outbox)
-        metrics.follow_costs(dispatcher.queue.tenants.spent)
-        metrics.before_scrape.append(lambda: _look_around(metrics, service))
-        metrics.before_scrape.append(lambda: metrics.longest_turn(turns.longest(time.monotonic())))
+        metrics.expose_requests(client.counts)
+        metrics.expose_outbox("events", events.outbox)
+        metrics.expose_outbox("conditions", conditions.outbox)
+        metrics.expose_outbox("gang_statuses", gangs.outbox)
+        metrics.expose_costs(dispatcher.queue.tenants.spent)
+        metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
+        metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
                 live={
                     "turns": service.why_stuck,
-                    "watches": lambda: service.watches.why_restart(service.now),
+                    "watches": lambda: service.watcher.health.why_restart(service.now),
                 },
                 ready={
                     "lists": lambda: _not_listed(service),
-                    "watches-work": lambda: service.watches.why_not_ready(service.now),
+                    "watches-work": lambda: service.watcher.health.why_not_ready(service.now),
                     "api-versions": lambda: _not_readable(service),
                 },
                 metrics=metrics.text,
@@ -144,90 +161,83 @@ async def _run(access: Access, configuration: Configuration, options: Options, t
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
         grouper = None
-        if cache is None:
-            elsewhere = GroupedElsewhere(
-                configuration.profiles, expects_elsewhere, service.awaits_grouper, service.is_free
+        if cache is not None:
+            results = EmbeddedGrouperResults(service)
+            grouper = PodGrouper(
+                client, cache, events=events, metrics=GrouperMetrics(metrics.registry), results=results
             )
-            service.also_tell = elsewhere.take
-        else:
-            grouper = PodGrouper(client, cache, events=events, metrics=GrouperMetrics(metrics.registry), hears=service)
-            service.also_tell = cache.take
-            service.announcer.where_asked = grouper.where_asked
-        await _follow_and_lead(service, grouper, configuration, for_lease, identity, metrics)
+        await _follow_and_lead(service, grouper, configuration, keeper, identity, metrics)
 
 
 async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
     configuration: Configuration,
-    for_lease: LeaseKeeper,
+    keeper: LeaseKeeper,
     identity: str,
     metrics: SchedulerMetrics,
 ) -> None:
     election = configuration.services.leader_election
 
     def on_change(*, leads: bool) -> None:
-        metrics.leading(election.name, leads=leads)
+        metrics.leading.labels(election.name).set(leads)
         if not leads:
             service.step_down()
 
-    async def lead(holds_lease: Holds) -> None:
+    async def lead(holds_lease: HoldsLease) -> None:
         async with asyncio.TaskGroup() as work:
             work.create_task(service.lead(holds_lease))
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 
-    metrics.leading(election.name, leads=False)
-    await until_a_signal(
+    metrics.leading.labels(election.name).set(False)
+    await run_until_signal(
         service.follow(),
         run_while_leading(
-            for_lease,
+            keeper,
             election,
             identity,
             lead,
             on_change=on_change,
-            finish=lambda: service.finish(BINDS_END_WITHIN),
+            finish=lambda: service.finish(SHUTDOWN_PATIENCE),
             why_stuck=service.why_stuck,
         ),
     )
 
 
 def _not_listed(service: SchedulerService) -> str | None:
-    waiting = list(service.intake.not_listed_yet())
+    waiting = list(service.watcher.intake.not_listed_yet())
     return f"waiting for {', '.join(waiting)}" if waiting else None
 
 
 def _not_readable(service: SchedulerService) -> str | None:
-    unreadable = service.intake.unreadable.items()
+    unreadable = service.watcher.intake.unreadable.items()
     return "; ".join(cannot_read(resource, versions) for resource, versions in unreadable) or None
 
 
-def _look_around(metrics: SchedulerMetrics, service: SchedulerService) -> None:
-    """Compute expensive values on each scrape."""
+def _refresh_metrics(metrics: SchedulerMetrics, service: SchedulerService) -> None:
+    """Set metrics that are computed on each scrape."""
     dispatcher = service.dispatcher
     state = dispatcher.state
     counts = dispatcher.queue.counts()
-    metrics.pending(
-        {
-            "active": counts[UnitState.ACTIVE],
-            "backoff": counts[UnitState.BACKOFF],
-            "unschedulable": counts[UnitState.PARKED],
-            "gated": counts[UnitState.GATED],
-        }
-    )
-    metrics.namespaces_in_debt(dispatcher.queue.tenants.number_in_debt(service.now))
+    for queue, unit_state in QUEUES.items():
+        metrics.pending.labels(queue).set(counts[unit_state])
+    metrics.namespaces_in_debt.set(dispatcher.queue.tenants.number_in_debt(service.now))
     rows = list(state.rows.values())
-    standings = Counter(STANDINGS[int(number)] for number in state.columns.topology[rows])
-    metrics.nodes(standings)
+    states = Counter(REPORT_STATES[int(number)] for number in state.columns.topology[rows])
+    metrics.cluster.nodes(states)
     now = service.now
     made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
-    metrics.report_ages(max(now - moment, 0.0) for moment in made)
-    broken = Counter(where.partition(" ")[0] for where in service.intake.problems)
-    # Pods that wait are looked at when it is their turn.
+    metrics.cluster.report_ages(max(now - moment, 0.0) for moment in made)
+    broken = Counter(where.partition(" ")[0] for where in service.watcher.intake.problems)
+    # Waiting pods are validated when they are decided.
     broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
-    metrics.failing_watches(service.watches.failing(service.now))
-    for entry in service.intake.entries:
-        metrics.broken_objects(str(entry.resource), broken[str(entry.resource)])
-    metrics.unreadable_versions(
-        (str(resource), version) for resource, versions in service.intake.unreadable.items() for version in versions
+    for watch, seconds in service.watcher.health.failing(service.now).items():
+        metrics.cluster.failing_watches.labels(watch).set(seconds)
+    for entry in service.watcher.intake.entries:
+        metrics.cluster.broken_objects.labels(str(entry.resource)).set(broken[str(entry.resource)])
+    metrics.cluster.unreadable_versions(
+        (str(resource), version)
+        for resource, versions in service.watcher.intake.unreadable.items()
+        for version in versions
     )

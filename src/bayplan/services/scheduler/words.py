@@ -1,7 +1,7 @@
-"""The sentence about a pod that waits; what is written on one that is bound is in `annotations.py`.
+"""Sentences about waiting units, for events and conditions.
 
-Finding the reasons of a "no" costs more than finding the "no", and a thousand replicas that wait have one reason. So texts are kept
-per class of pods for as long as nothing in the cluster has changed.
+Explaining a "no" costs more than finding it, and a thousand waiting replicas share one reason. So texts are cached by
+pod class until something in the cluster changes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.relations import incoming_pod
 
-LONGEST = 1024
-MOST_KEPT = 1000
+MAX_BYTES = 1024
+MAX_CACHED = 1000
 
 
 class Sentences:
-    """Why units wait, in words for an event or a condition."""
+    """Why units wait, in words."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._kept: dict[tuple[str, PodClass], tuple[tuple[int, int], str]] = {}
+        self._cached: dict[tuple[str, PodClass], tuple[tuple[int, int], str]] = {}
 
     def of(self, refusal: Unschedulable) -> str:
-        """At most 1 KB: the answer first, then kube-scheduler's counts."""
+        """At most 1 KiB: the answer first, then kube-scheduler's counts."""
         if refusal.reason:
             return _cut(refusal.reason)
         if refusal.gang is not None:
@@ -36,8 +36,8 @@ class Sentences:
         return _cut(self._of_pod(refusal))
 
     @staticmethod
-    def must_look(refusal: Unschedulable) -> bool:
-        """Whether the reasons have to be found first, which may take long."""
+    def must_search(refusal: Unschedulable) -> bool:
+        """Whether the reasons must be found first, which may take long."""
         return not refusal.reason and refusal.gang is None
 
     def _of_pod(self, refusal: Unschedulable) -> str:
@@ -47,42 +47,42 @@ class Sentences:
         version = (state.usage_log.end, state.node_log.end)
         try:
             pod_class = state.classes.of(pod)
-            # Pods whose neighbours matter are each a case of their own.
-            by_itself = incoming_pod(state, pod, pod_class) is not None
+            # Texts about pods with affinity terms are not shared.
+            is_unique = incoming_pod(state, pod, pod_class) is not None
             key = (profile.name, pod_class)
-            kept = None if by_itself else self._kept.get(key)
-            if kept is not None and kept[0] == version:
-                return kept[1]
+            cached = None if is_unique else self._cached.get(key)
+            if cached is not None and cached[0] == version:
+                return cached[1]
             decision = schedule_one(state, pod, profile, dispatcher.answers)
         except InvalidObject as error:
             return str(error)
         text = self._text(decision, pod_class, refusal)
-        if by_itself:
+        if is_unique:
             return text
-        if len(self._kept) >= MOST_KEPT:
-            self._kept.clear()
-        self._kept[key] = (version, text)
+        if len(self._cached) >= MAX_CACHED:
+            self._cached.clear()
+        self._cached[key] = (version, text)
         return text
 
     def _text(self, decision: Decision, pod_class: PodClass, refusal: Unschedulable) -> str:
         if decision.shortfall is None:
-            return decision.held_back or "a place has become free meanwhile; it is tried again"
+            return decision.held_back or "a place became free meanwhile; retrying"
         profile = self._dispatcher.profiles[refusal.pods[0].spec.scheduler_name or ""]
         words = refusal_of(self._dispatcher.state, pod_class, profile, decision, ())
         return f"{words.sentence}. {event_text(decision.shortfall)}"
 
 
 def gang_sentence(decision: GangDecision) -> str:
-    """Why a gang waits: what its answer rests on, and whether that is proven."""
+    """Why a gang waits, and whether that is proven."""
     if decision.waits:
         return decision.waits
     if decision.style:
         return f"the gang {decision.bound}"
-    if decision.problem:  # No placement was attempted, so nothing is proven.
+    if decision.problem:  # no placement was attempted
         return f"the gang has no place: {decision.problem}"
     return f"the gang has no place ({decision.status.value}): {decision.bound}"
 
 
 def _cut(text: str) -> str:
     raw = text.encode()
-    return text if len(raw) <= LONGEST else raw[: LONGEST - 3].decode(errors="ignore") + "..."
+    return text if len(raw) <= MAX_BYTES else raw[: MAX_BYTES - 3].decode(errors="ignore") + "..."

@@ -71,7 +71,7 @@ def test_a_container_that_is_listed_with_a_reserved_cpu_shows_the_shared_pool() 
     assert found.holdings["default", "b"] == {}
 
 
-def test_cpus_that_somebody_calls_shared_belong_to_nobody() -> None:
+def test_shared_cpus_belong_to_no_pod() -> None:
     pods = [pod("a", container(1, 2)), pod("b", container(3, 4))]
     found = account(replace(evidence(*pods), shared_cpus=frozenset({3, 4})))
     assert available(found, "cpu") == {0: 5, 1: 7}
@@ -91,7 +91,7 @@ def test_without_a_static_cpu_manager_no_cpu_is_ever_used() -> None:
         (None, {0: 8, 1: 8}),
     ],
 )
-def test_where_no_kubelet_answers_its_configuration_says_what_is_reserved(
+def test_without_an_answer_the_configuration_has_the_reservations(
     setup: KubeletSetup | None, allocatable_cpus: dict[int, int]
 ) -> None:
     found = account(Evidence(TWO_ZONES, setup))
@@ -104,7 +104,7 @@ def test_cpus_of_finished_init_containers_are_in_the_notes_alone() -> None:
     assert available(found, "cpu") == {0: 3, 1: 7}
 
 
-def test_notes_that_are_older_than_the_list_say_nothing() -> None:
+def test_state_files_older_than_the_list_are_ignored() -> None:
     notes = CpuState("static", frozenset(range(16)) - {7}, {"uid-old": {"main": (7,)}})
     found = account(replace(evidence(pod("a", container(1, 2))), cpu_state=notes))
     assert available(found, "cpu") == {0: 5, 1: 7}
@@ -142,7 +142,7 @@ def test_static_managers_without_anything_to_hand_out_have_not_started(
     assert (not_started(Evidence(TWO_ZONES, setup, allocatable)) is None) == started
 
 
-def test_where_nobody_knows_the_configuration_the_notes_tell_which_manager_is_static() -> None:
+def test_without_a_configuration_state_files_name_static_managers() -> None:
     notes = CpuState("static", frozenset(range(5, 16)), {"uid-a": {"main": (1, 2)}})
     assert not_started(Evidence(TWO_ZONES, allocatable=Allocatable(), cpu_state=notes)) is not None
     assert not_started(Evidence(TWO_ZONES, allocatable=Allocatable(), cpu_state=replace(notes, policy="none"))) is None
@@ -168,18 +168,18 @@ def test_a_device_that_is_held_and_no_longer_offered_still_exists() -> None:
     assert found.zones[1].amounts[GPU] == Amounts(2, 1, 1)
 
 
-def test_a_device_that_nobody_knows_the_place_of_is_in_no_zone() -> None:
+def test_a_device_with_an_unknown_location_is_in_no_zone() -> None:
     anywhere = Allocatable(devices=(DeviceGroup(GPU, ("x",)), DeviceGroup(GPU, ("y",), (-1,))))
     found = account(Evidence(TWO_ZONES, allocatable=anywhere))
     assert GPU not in found.devices
     assert (GPU in found.zones[0].amounts, found.problems) == (False, ())
 
 
-def test_a_zone_that_does_not_exist_is_told_once_and_left_aside() -> None:
+def test_an_unknown_zone_is_reported_once_and_ignored() -> None:
     bogus = Allocatable(devices=(DeviceGroup(GPU, ("x",), (0, 7)), DeviceGroup(GPU, ("y",), (7,))))
     found = account(Evidence(TWO_ZONES, allocatable=bogus))
     assert available(found, GPU) == {0: 1}
-    assert found.problems == ("device vendor.com/gpu: NUMA node 7 does not exist (there are 0-1): left aside",)
+    assert found.problems == ("device vendor.com/gpu: NUMA node 7 does not exist (there are 0-1): ignored",)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_memory_block_is_taken_once(blocks: list[MemoryBlock], left: dict[int,
     assert available(found, "memory") == left
 
 
-def test_zones_that_are_held_together_say_so() -> None:
+def test_zones_that_are_used_together_are_reported() -> None:
     found = account(evidence(pod("a", container(1, memory=[memory(20 * GI, 0, 1)]))))
     assert [zone.memory_group for zone in found.zones] == [(0, 1), (0, 1)]
     assert [zone.memory_group for zone in account(evidence()).zones] == [None, None]
@@ -245,7 +245,7 @@ def noted_memory(*free: int, entries: tuple[str, ...] = ("uid-a",)) -> MemorySta
     ],
     ids=["as the kubelet has it", "older than the list", "less than nothing is nothing", "with a pod that has ended"],
 )
-def test_what_the_memory_manager_noted_counts_if_it_speaks_of_now(
+def test_the_memory_managers_state_counts_if_it_is_current(
     notes: MemoryState, ended: frozenset[str], left: dict[int, int]
 ) -> None:
     pods = evidence(pod("a", container(1, memory=[memory(10 * GI, 0, 1)])))
@@ -279,10 +279,10 @@ def test_a_resource_that_is_left_out_is_left_out_everywhere_even_if_it_is_in_use
 
 
 @pytest.mark.parametrize("node, excluded", [("w1", {"cpu", "memory"}), ("w2", {"memory"})])
-def test_lists_of_what_is_left_out_are_for_one_node_or_for_all(node: str, excluded: set[str]) -> None:
+def test_exclusions_are_for_one_node_or_for_all(node: str, excluded: set[str]) -> None:
     assert excluded_on(node, {"w1": ["cpu"], "*": ["memory"]}) == excluded
 
 
-def test_a_cpu_that_is_not_online_is_told_and_left_aside() -> None:
+def test_an_offline_cpu_is_reported_and_ignored() -> None:
     found = account(evidence(pod("a", container(1, 99))))
-    assert (available(found, "cpu"), found.problems) == ({0: 6, 1: 7}, ("pods: CPU 99 is not online: left aside",))
+    assert (available(found, "cpu"), found.problems) == ({0: 6, 1: 7}, ("pods: CPU 99 is not online: ignored",))

@@ -1,4 +1,5 @@
-"""The agent on a node that misbehaves: it goes on, says what is wrong once, publishes nothing untrue, and recovers by itself.
+"""The agent on a node that misbehaves: it goes on, says what is wrong once, publishes nothing untrue, and recovers by
+itself.
 
 The node is virtual, its socket and files are real; the publisher is a list.
 """
@@ -110,7 +111,7 @@ async def test_a_report_shows_the_node_as_its_kubelet_has_it(node: VirtualNode) 
 
 
 @asynchronous
-async def test_a_missing_socket_is_said_once_and_found_again(
+async def test_a_missing_socket_is_reported_once_and_found_again(
     node: VirtualNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     watched = Watched(settings(node))
@@ -161,7 +162,7 @@ async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
         assert await watched.look() is None
     (warning,) = warnings(caplog)
     assert warning == (
-        "the kubelet has a CPU Manager with policy static and lists no CPUs that it could hand out: "
+        "the kubelet has a CPU Manager with policy static and lists no allocatable CPUs: "
         "it is starting, or was not restarted since its configuration changed"
     )
     assert watched.troubles.counts == {("podresources", "starting"): 3}
@@ -202,7 +203,7 @@ async def test_a_kubelet_that_never_stops_is_taken_at_its_newest_word(node: Virt
 
     node.server.after_answer = busy
     assert await Watched(settings(node)).look() is not None
-    assert node.server.asked.count("List") == scanner_module.QUESTIONS
+    assert node.server.asked.count("List") == scanner_module.MAX_REQUESTS
 
 
 @asynchronous
@@ -215,7 +216,7 @@ async def test_bogus_zones_of_a_device_plugin_are_left_aside(
         report = await watched.look()
         assert report is not None
         assert {zone: amounts.get(NIC) for zone, amounts in columns_of(report).items()} == {0: None, 1: 1}
-    assert warnings(caplog) == [f"device {NIC}: NUMA node 7 does not exist (there are 0-1): left aside"]
+    assert warnings(caplog) == [f"device {NIC}: NUMA node 7 does not exist (there are 0-1): ignored"]
     node.devices.pop(NIC)
     await watched.look()
     assert watched.troubles.numbers()["input"] == 0
@@ -242,9 +243,7 @@ async def test_a_truncated_state_file_is_left_aside(
 
 @pytest.mark.parametrize("file", ["cpu_manager_state", "memory_manager_state"])
 @asynchronous
-async def test_a_state_file_that_the_kubelet_has_replaced_behind_a_mount_says_nothing_any_more(
-    node: VirtualNode, file: str, tmp_path: Path
-) -> None:
+async def test_a_replaced_state_file_behind_a_mount_is_ignored(node: VirtualNode, file: str, tmp_path: Path) -> None:
     """A mount of a single file goes on showing what has no name any more: here, that a pod still holds something."""
     old = tmp_path / "old"
     old.write_bytes((node.state_folder / file).read_bytes())
@@ -335,7 +334,7 @@ async def test_an_unreadable_sysfs_is_no_reason_to_end(node: VirtualNode, caplog
 
 
 @asynchronous
-async def test_a_bug_is_said_once_with_its_traceback_and_outlived(
+async def test_a_bug_is_logged_once_with_its_traceback(
     node: VirtualNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(settings(node))
@@ -466,7 +465,7 @@ async def test_state_files_stand_in_where_there_never_was_a_socket(
 @pytest.mark.parametrize("file, held", [("cpu_manager_state", "CPUs"), ("memory_manager_state", "memory")])
 @pytest.mark.parametrize("damage", ["cut off", "gone"])
 @asynchronous
-async def test_without_a_socket_nobody_guesses_what_an_unreadable_state_file_said(
+async def test_without_a_socket_an_unreadable_state_file_fails_the_scan(
     node: VirtualNode, file: str, held: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A report that shows as free what a pod holds would be worse than none."""
@@ -480,14 +479,14 @@ async def test_without_a_socket_nobody_guesses_what_an_unreadable_state_file_sai
     for _ in range(2):
         assert await watched.look() is None
     (warning,) = warnings(caplog)
-    assert warning.startswith(f"no podresources socket is given, and nobody tells who holds {held}: ")
+    assert warning.startswith(f"no podresources socket is given, and it is unknown which pods hold {held}: ")
     assert (str(node.state_folder) in warning, file in warning) == (True, True)
     state_file.write_bytes(text)
     assert await watched.look() is not None
 
 
 @asynchronous
-async def test_without_a_socket_and_without_a_memory_manager_nothing_is_said_about_memory(node: VirtualNode) -> None:
+async def test_without_socket_and_memory_manager_no_memory_is_reported(node: VirtualNode) -> None:
     (node.state_folder / "memory_manager_state").unlink()
     node.config_file.write_text(node.config_file.read_text().replace("Static", "None"))
     report = await Watched(replace(settings(node), socket=None)).look()
@@ -505,7 +504,7 @@ async def test_memory_notes_of_another_machine_are_left_aside(
     assert report is not None
     assert columns_of(report) == free_of(node.kubelet)
     (warning,) = warnings(caplog)
-    assert warning.startswith("memory_manager_state: NUMA node 5 does not exist (there are 0-1); left aside")
+    assert warning.startswith("memory_manager_state: NUMA node 5 does not exist (there are 0-1); ignored")
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -536,7 +535,7 @@ async def test_one_namespace_can_be_counted_alone(node: VirtualNode) -> None:
     ],
 )
 @asynchronous
-async def test_the_fingerprint_says_its_method(
+async def test_the_fingerprint_names_its_method(
     node: VirtualNode, method: FingerprintMethod | None, value: str | None
 ) -> None:
     report = await Watched(settings(node, fingerprint=method)).look()

@@ -65,7 +65,7 @@ def report(name: str) -> dict[str, object]:
     ],
 )
 @asynchronous
-async def test_where_a_report_says_when_it_was_true(said: dict[str, object], stale: int) -> None:
+async def test_where_a_report_has_its_timestamp(said: dict[str, object], stale: int) -> None:
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", NODES, listing(["n1"]))
         server.answers("GET", REPORTS, listing([{**report("n1"), **said}]))
@@ -127,14 +127,14 @@ async def test_one_failure_does_not_keep_the_others_from_being_deleted() -> None
         (
             refusal(403, "Forbidden"),
             "forbidden",
-            "the collector may not read nodes or reports (deploy/agent/gc-role.yaml)",
+            "the collector is not allowed to read nodes or reports (deploy/agent/gc-role.yaml)",
         ),
-        (refusal(400, "BadRequest"), "error", "the API server does not tell nodes or reports: "),
+        (refusal(400, "BadRequest"), "error", "the API server does not list nodes or reports: "),
         (drops(), "unreachable", "the API server does not answer: "),
     ],
     ids=["kind missing", "forbidden", "error", "away"],
 )
-def test_what_keeps_it_from_its_rounds_is_said_once_and_outlived(
+def test_a_failed_round_is_reported_once_and_retried(
     answer: Answer, cause: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     troubles = Troubles()

@@ -15,8 +15,8 @@ from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import Head, HeadMetadata, Managed
 from bayplan.services.agent.publisher import FIELD_MANAGER, PublishedReport, Publisher
 from bayplan.services.agent.troubles import Troubles
+from tests.builders.services import api_error, in_virtual_time, now
 from tests.helpers import Json
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 
 
 def report(free: int, made_at: float = 0.0) -> Json:
@@ -147,7 +147,7 @@ def test_the_first_report_is_applied_with_the_node_as_its_owner() -> None:
     ]
 
 
-def test_a_report_that_says_nothing_new_is_not_written() -> None:
+def test_an_unchanged_report_is_not_written() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for second in range(100):
             publisher.offer(report(free=4, made_at=second))
@@ -156,7 +156,7 @@ def test_a_report_that_says_nothing_new_is_not_written() -> None:
     assert Told(story).reasons == ["first"]
 
 
-def test_what_is_new_is_written_at_most_once_a_second_and_the_newest_only() -> None:
+def test_only_the_newest_report_is_written_once_a_second() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for step in range(40):
             publisher.offer(report(free=step))
@@ -198,7 +198,7 @@ def test_heartbeat_0_is_none() -> None:
     assert Told(story, heartbeat=0).reasons == ["first"]
 
 
-def test_what_became_untrue_before_it_was_written_is_not_written() -> None:
+def test_a_report_that_is_outdated_before_its_write_is_dropped() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(1.5)
@@ -209,7 +209,7 @@ def test_what_became_untrue_before_it_was_written_is_not_written() -> None:
     assert Told(story).server.amounts == [4]
 
 
-def test_what_becomes_untrue_while_it_is_written_is_corrected() -> None:
+def test_a_report_that_changes_during_its_write_is_written_again() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(5)
@@ -222,7 +222,7 @@ def test_what_becomes_untrue_while_it_is_written_is_corrected() -> None:
     assert Told(story).server.amounts == [4, 3, 4]
 
 
-def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
+def test_after_a_write_with_unknown_outcome_the_report_is_written_again() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         publisher.offer(report(free=4))
         await asyncio.sleep(5)
@@ -240,14 +240,14 @@ def test_after_a_write_of_which_nobody_knows_it_is_written_again() -> None:
     "trouble, cause, words",
     [
         (Unreachable("connection refused"), "unreachable", "the API server does not answer: connection refused"),
-        (refusal(403, "Forbidden"), "forbidden", "the agent may not write reports"),
-        (refusal(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
-        (refusal(401, "Unauthorized"), "unauthorized", "does not know this agent"),
-        (refusal(422, "Invalid"), "refused", "does not take the report"),
-        (refusal(500, "InternalError"), "error", "cannot write the report"),
+        (api_error(403, "Forbidden"), "forbidden", "the agent is not allowed to write reports"),
+        (api_error(404, "NotFound"), "kind-missing", "does not know NodeResourceTopology"),
+        (api_error(401, "Unauthorized"), "unauthorized", "rejects this agent's credentials"),
+        (api_error(422, "Invalid"), "refused", "rejects the report"),
+        (api_error(500, "InternalError"), "error", "cannot write the report"),
     ],
 )
-def test_trouble_is_said_once_outlived_and_over(
+def test_a_trouble_is_logged_once_and_when_it_ends(
     trouble: Exception, cause: str, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
@@ -263,7 +263,7 @@ def test_trouble_is_said_once_outlived_and_over(
     warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len(warnings) == 1
     assert words in warnings[0]
-    assert caplog.records[-1].getMessage() == "works again"
+    assert caplog.records[-1].getMessage() == "recovered"
     assert told.server.amounts == [9]
     # Pauses grow: some 15 attempts in ten minutes, not hundreds.
     assert 5 < told.troubles.counts["api", cause] < 30
@@ -272,7 +272,7 @@ def test_trouble_is_said_once_outlived_and_over(
 
 def test_a_server_that_asks_for_time_gets_it() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        busy = refusal(429, "TooManyRequests")
+        busy = api_error(429, "TooManyRequests")
         server.trouble = busy
         busy.retry_after = 30.0
         publisher.offer(report(free=4))
@@ -285,7 +285,7 @@ def test_a_server_that_asks_for_time_gets_it() -> None:
 
 def test_no_report_is_written_for_a_node_that_is_not_registered(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.node_trouble = refusal(404, "NotFound")
+        server.node_trouble = api_error(404, "NotFound")
         publisher.offer(report(free=4))
         await asyncio.sleep(60)
         assert server.writes == []
@@ -300,7 +300,7 @@ def test_no_report_is_written_for_a_node_that_is_not_registered(caplog: pytest.L
 
 def test_without_the_right_to_read_nodes_a_report_has_no_owner(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.node_trouble = refusal(403, "Forbidden")
+        server.node_trouble = api_error(403, "Forbidden")
         publisher.offer(report(free=4))
         await asyncio.sleep(60)
 
@@ -327,15 +327,13 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
     "trouble, reasons",
     [
         (None, ["first"]),
-        (refusal(404, "NotFound"), ["first", "again"]),
-        (refusal(403, "Forbidden"), ["first"]),
+        (api_error(404, "NotFound"), ["first", "again"]),
+        (api_error(403, "Forbidden"), ["first"]),
         (Unreachable("connection refused"), ["first"]),
     ],
     ids=["it is there", "deleted", "may not be read", "nobody answers"],
 )
-def test_a_report_that_somebody_deleted_is_missed_and_written_again(
-    trouble: Exception | None, reasons: list[str]
-) -> None:
+def test_a_deleted_report_is_written_again(trouble: Exception | None, reasons: list[str]) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         watching = asyncio.create_task(publisher.watch_over(60))
         publisher.offer(report(free=4))
@@ -352,7 +350,7 @@ def test_a_report_that_somebody_deleted_is_missed_and_written_again(
     assert owners == ["uid-1", "uid-2"][: len(reasons)]
 
 
-def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_changed_by_another_client_is_written_again(caplog: pytest.LogCaptureFixture) -> None:
     """Another agent on the same node, which is stopped in the end."""
 
     async def story(publisher: Publisher, server: Server) -> None:
@@ -369,8 +367,8 @@ def test_a_report_that_somebody_else_changes_is_written_again_and_told_once(capl
     told = Told(story, heartbeat=0)
     assert told.reasons == ["first", "again", "again", "again"]
     assert told.troubles.counts["report", "changed"] == 3
-    assert caplog.text.count("somebody else changed the report (nfd-topology-updater): it is written again") == 1
-    assert caplog.text.count("works again") == 1
+    assert caplog.text.count("another client changed the report (nfd-topology-updater): writing it again") == 1
+    assert caplog.text.count("recovered") == 1
 
 
 def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a_strangers() -> None:
@@ -398,7 +396,7 @@ def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
 ) -> None:
     """It takes connections and says nothing: found out with the next write, or in the next round if there is nothing to write."""
     caplog.set_level(logging.INFO)
-    silence = "the API server does not answer: nothing came within"
+    silence = "the API server does not answer: no answer within"
 
     async def story(publisher: Publisher, server: Server) -> None:
         watching = asyncio.create_task(publisher.watch_over(interval))
@@ -415,10 +413,10 @@ def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
     told = Told(story, heartbeat=heartbeat)
     assert told.server.amounts[-1] == free
     assert not told.troubles.current
-    assert (caplog.text.count(silence), caplog.text.count("works again")) == (1, 1)
+    assert (caplog.text.count(silence), caplog.text.count("recovered")) == (1, 1)
 
 
-def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> None:
+def test_in_doubt_the_next_report_is_written_even_if_unchanged() -> None:
     async def story(publisher: Publisher, server: Server) -> None:
         for _ in range(3):
             publisher.offer(report(free=4))
@@ -431,11 +429,11 @@ def test_in_doubt_the_next_report_is_written_although_it_says_nothing_new() -> N
     assert Told(story).reasons == ["first", "again"]
 
 
-def test_what_helps_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_advice_depends_on_the_kind(caplog: pytest.LogCaptureFixture) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
-        server.trouble = refusal(403, "Forbidden")
+        server.trouble = api_error(403, "Forbidden")
         publisher.offer({**report(free=4), "apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology"})
         await asyncio.sleep(10)
 
     Told(story)
-    assert "the agent may not write reports (deploy/agent/numatopology-role.yaml)" in caplog.text
+    assert "the agent is not allowed to write reports (deploy/agent/numatopology-role.yaml)" in caplog.text

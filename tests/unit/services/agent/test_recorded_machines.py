@@ -1,7 +1,8 @@
 """Real machines: recorded sysfs trees are read into the inventory that hwloc sees in the same tree.
 
-The recordings are those of the hwloc project, one archive per machine. They are read where they lie beside the checkout; without them these
-tests are skipped. `lstopo` is asked if it is installed, and installed if Debian's package manager lets us.
+The recordings are those of the hwloc project, one archive per machine. They are read where they lie beside the
+checkout; without them these tests are skipped. `lstopo` is asked if it is installed, and installed if Debian's package
+manager lets us.
 """
 
 from __future__ import annotations

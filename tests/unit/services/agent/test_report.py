@@ -82,12 +82,12 @@ def test_or_for_all_pods_if_that_is_asked_for() -> None:
     assert written["nodeTopologyPodsFingerprintMethod"] == "all"
 
 
-def test_if_nobody_could_be_asked_about_pods_the_report_says_nothing_about_them() -> None:
+def test_if_pods_are_unknown_the_report_omits_them() -> None:
     report = read_back(document(pods_known=False))
     assert (report.pods, report.fingerprint) == (None, "")
 
 
-def test_machines_whose_zones_have_no_names_say_amounts_alone() -> None:
+def test_machines_with_nameless_zones_report_only_amounts() -> None:
     written = attributes(document(pod("a", container(9)), hardware=machine({0: range(8), 70: range(8, 16)})))
     assert not {"bayplan.io/cpus", "bayplan.io/free-cpus", "bayplan.io/devices", "bayplan.io/pods"} & written.keys()
     assert written["nodeTopologyPodsFingerprint"] == fingerprint_of([("default", "a")])
@@ -103,7 +103,7 @@ def test_preemption_learns_which_container_is_in_which_zone() -> None:
 
 
 @pytest.mark.parametrize("version", ReportFormat)
-def test_two_reports_differ_by_what_they_say_and_not_by_when(version: ReportFormat) -> None:
+def test_reports_differ_by_content_and_not_by_timestamp(version: ReportFormat) -> None:
     first, later = document(BUSY, version=version), document(BUSY, version=version, made_at=2000.0)
     assert substance(first) == substance(later)
     assert first != later  # so that a heartbeat is seen

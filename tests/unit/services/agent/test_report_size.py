@@ -13,8 +13,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
-from bayplan.services.agent.report import ReportFormat, topology_document
-from bayplan.services.agent.report_size import LEFT_OUT, MOST_BYTES, fitting
+from bayplan.services.agent.report import LEFT_OUT, MAX_BYTES, ReportFormat, fitting, topology_document
 from bayplan.services.agent.sources.kubelet_config import KubeletSetup
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup
 from tests.unit.services.agent.nodes import TWO_ZONES, container, pod
@@ -51,11 +50,11 @@ def test_a_report_of_ordinary_size_stays_as_it_is() -> None:
     assert fitting(written) == (written, ())
 
 
-def test_tens_of_thousands_of_devices_are_told_by_number() -> None:
+def test_tens_of_thousands_of_devices_are_only_counted() -> None:
     whole = document(many(NIC, 40_000, 1))
     written, (said,) = fitting(whole)
-    assert size(whole) > MOST_BYTES > size(written)
-    assert said == "the report would have more than 512 KiB: devices by name are left out, amounts are not"
+    assert size(whole) > MAX_BYTES > size(written)
+    assert said == "the report would have more than 512 KiB: devices by name are omitted"
     report = read_back(written)
     assert report.problems == []
     assert report.zones[1].resources[NIC].available == 40_000
@@ -70,7 +69,7 @@ def test_tens_of_thousands_of_devices_are_told_by_number() -> None:
         ((inventory.DEVICES, inventory.PODS), "bayplan.io/devices,bayplan.io/pods"),
     ],
 )
-def test_devices_go_first_then_pods_and_the_report_says_so(over: tuple[str, ...], left_out: str) -> None:
+def test_devices_are_omitted_first_then_pods(over: tuple[str, ...], left_out: str) -> None:
     whole = document(many(NIC, 100, 1))
     of_details = sum(len(msgspec.json.encode(each)) for each in whole["attributes"] if each["name"] in over)
     written, _ = fitting(whole, size(whole) - of_details + (100 if over else 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.services.agent.settings import AgentSettings, ReferenceContainer, left_out, reference_container_of
+from bayplan.services.agent.settings import AgentSettings, ReferenceContainer, exclusions_of, reference_container_of
 from bayplan.services.agent.sources.pod_resources import PodPattern
 from tests.helpers import Json
 
@@ -24,19 +24,19 @@ from tests.helpers import Json
         ),
     ],
 )
-def test_what_is_left_out_on_node_n1(document: Json | None, resources: set[str], pods: tuple[PodPattern, ...]) -> None:
-    assert left_out(document, "agent.conf", "n1") == (frozenset(resources), pods)
+def test_exclusions_on_node_n1(document: Json | None, resources: set[str], pods: tuple[PodPattern, ...]) -> None:
+    assert exclusions_of(document, "agent.conf", "n1") == (frozenset(resources), pods)
 
 
 def test_a_wrong_file_is_named_with_its_field() -> None:
     with pytest.raises(InvalidObject, match=r"file agent.conf: excludeList\[\.\.\.\]: must be a list, not a string"):
-        left_out({"excludeList": {"n1": "cpu"}}, "agent.conf", "n1")
+        exclusions_of({"excludeList": {"n1": "cpu"}}, "agent.conf", "n1")
 
 
 @pytest.mark.parametrize(
     "interval, heartbeat, timer", [(60, 300, 60), (0, 300, 300), (600, 300, 300), (60, 0, 60), (0, 0, 0)]
 )
-def test_a_heartbeat_needs_somebody_who_looks(interval: float, heartbeat: float, timer: float) -> None:
+def test_a_heartbeat_requires_scans(interval: float, heartbeat: float, timer: float) -> None:
     assert AgentSettings("n1", interval=interval, heartbeat=heartbeat).timer == timer
 
 

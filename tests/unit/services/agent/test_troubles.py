@@ -21,7 +21,7 @@ REFUSED, SILENT = ("unreachable", "connection refused"), ("unreachable", "no ans
         ([("timeout", "no answer after 1 s"), ("timeout", "no answer after 27 s")], ["no answer after 1 s"]),
     ],
 )
-def test_each_thing_is_said_once(
+def test_each_message_is_logged_once(
     noted: list[tuple[str, str]], said: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     troubles = Troubles()
@@ -31,16 +31,16 @@ def test_each_thing_is_said_once(
     assert troubles.current["api"].message == noted[-1][1]
 
 
-def test_what_comes_back_after_it_was_over_is_said_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recurring_trouble_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "bayplan")
     troubles = Troubles()
     troubles.note("api", *REFUSED)
     troubles.over("api")
     troubles.note("api", *REFUSED)
-    assert [each.getMessage() for each in caplog.records] == [REFUSED[1], "works again", REFUSED[1]]
+    assert [each.getMessage() for each in caplog.records] == [REFUSED[1], "recovered", REFUSED[1]]
 
 
-def test_of_many_things_each_is_said_once_and_once_more_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_held_trouble_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "bayplan")
     troubles = Troubles()
     for held in (["a is odd"], ["a is odd", "b is odd"], ["b is odd"], []):
@@ -48,7 +48,7 @@ def test_of_many_things_each_is_said_once_and_once_more_when_it_is_over(caplog: 
     assert [each.getMessage() for each in caplog.records] == [
         "a is odd",
         "b is odd",
-        "not so any more: a is odd",
-        "not so any more: b is odd",
+        "resolved: a is odd",
+        "resolved: b is odd",
     ]
     assert troubles.numbers() == {"input": 0}

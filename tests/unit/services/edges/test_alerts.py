@@ -1,4 +1,4 @@
-"""The alerting rules speak of metrics that exist."""
+"""The alerting rules use existing metrics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 RULES = Path(__file__).parents[4] / "deploy" / "monitoring" / "alerts.yaml"
 
 
-def test_every_rule_asks_for_a_metric_of_the_scheduler() -> None:
+def test_every_rule_uses_metrics_of_the_scheduler() -> None:
     metrics = SchedulerMetrics()
-    metrics.follow_costs({"a": 1.0})
+    metrics.expose_costs({"a": 1.0})
     known = set(re.findall(r"^# TYPE (\S+)", metrics.text().decode(), re.MULTILINE))
     rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     for rule in rules:

@@ -1,4 +1,4 @@
-"""PodScheduled=False: written when it says something new, and never onto a pod for which it is no longer true."""
+"""PodScheduled=False: written on changes, and never on a pod that was bound or replaced."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodSpec, PodStatus
-from bayplan.services.edges.conditions import MOST_CONFLICTS, ConditionWriter
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
+from bayplan.services.edges.conditions import MAX_CONFLICTS, ConditionWriter
+from tests.builders.services import RecordingClient, api_error, in_virtual_time, now, pod_named
 
 POD = pod_named("train-0", version="7")
 
@@ -27,7 +27,7 @@ def write(client: RecordingClient, story: Callable[[ConditionWriter], Awaitable[
     in_virtual_time(tell())
 
 
-def test_the_first_no_is_written_with_its_time_and_for_this_very_pod() -> None:
+def test_the_first_refusal_is_written_with_time_uid_and_version() -> None:
     client = RecordingClient()
 
     async def story(conditions: ConditionWriter) -> None:
@@ -52,7 +52,7 @@ def test_the_first_no_is_written_with_its_time_and_for_this_very_pod() -> None:
     ]
 
 
-def test_the_same_no_again_is_not_written_whoever_remembers_it() -> None:
+def test_a_repeated_refusal_is_not_written_even_after_a_restart() -> None:
     client = RecordingClient()
 
     async def story(conditions: ConditionWriter) -> None:
@@ -65,14 +65,14 @@ def test_the_same_no_again_is_not_written_whoever_remembers_it() -> None:
     assert len(client.sent) == 1
 
 
-def test_another_reason_is_written_and_the_time_of_the_change_stays() -> None:
+def test_a_new_message_keeps_the_transition_time() -> None:
     client = RecordingClient()
     waiting = with_condition(POD, "no room")
 
     async def story(conditions: ConditionWriter) -> None:
         conditions.unschedulable(waiting, "no node")
         await asyncio.sleep(1)
-        # The pod that the scheduler has still shows the first message; what was written last counts.
+        # The known pod still shows the first message; the last write counts.
         conditions.unschedulable(waiting, "no room")
 
     write(client, story)
@@ -81,8 +81,8 @@ def test_another_reason_is_written_and_the_time_of_the_change_stays() -> None:
     assert all("lastTransitionTime" not in condition for condition in written)
 
 
-def test_a_pod_that_changed_meanwhile_is_read_and_written_again() -> None:
-    answers = [refusal(409), None]
+def test_a_conflict_reads_the_pod_and_writes_again() -> None:
+    answers = [api_error(409), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
     client.pods["train-0"] = pod_named("train-0", version="8")
 
@@ -93,10 +93,10 @@ def test_a_pod_that_changed_meanwhile_is_read_and_written_again() -> None:
     assert [body["metadata"]["resourceVersion"] for body in client.bodies] == ["7", "8"]
 
 
-def test_a_pod_that_was_bound_or_replaced_meanwhile_is_left_alone() -> None:
+def test_a_bound_or_replaced_pod_gets_no_condition() -> None:
     bound = msgspec.structs.replace(pod_named("train-0", version="8"), spec=PodSpec(node_name="n1"))
     for successor in (bound, pod_named("train-0", uid="another")):
-        client = RecordingClient(answer=lambda verb, name: refusal(409))
+        client = RecordingClient(answer=lambda verb, name: api_error(409))
         client.pods["train-0"] = successor
 
         async def story(conditions: ConditionWriter) -> None:
@@ -106,7 +106,7 @@ def test_a_pod_that_was_bound_or_replaced_meanwhile_is_left_alone() -> None:
         assert len(client.sent) == 1
 
 
-def test_a_pod_that_is_about_to_be_bound_gets_no_condition() -> None:
+def test_a_forgotten_pod_gets_no_condition() -> None:
     client = RecordingClient()
 
     async def story(conditions: ConditionWriter) -> None:
@@ -117,8 +117,8 @@ def test_a_pod_that_is_about_to_be_bound_gets_no_condition() -> None:
     assert client.sent == []
 
 
-def test_what_could_not_be_written_is_written_with_the_next_no() -> None:
-    answers = [refusal(404), None]
+def test_a_failed_write_is_repeated_with_the_next_refusal() -> None:
+    answers = [api_error(404), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
 
     async def story(conditions: ConditionWriter) -> None:
@@ -130,8 +130,8 @@ def test_what_could_not_be_written_is_written_with_the_next_no() -> None:
     assert len(client.sent) == 2
 
 
-def test_a_pod_that_kept_changing_is_told_with_the_next_no() -> None:
-    answers = [*(refusal(409) for _ in range(MOST_CONFLICTS)), None]
+def test_a_pod_that_kept_changing_is_written_with_the_next_refusal() -> None:
+    answers = [*(api_error(409) for _ in range(MAX_CONFLICTS)), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
     client.pods["train-0"] = POD
 
@@ -141,4 +141,4 @@ def test_a_pod_that_kept_changing_is_told_with_the_next_no() -> None:
             await asyncio.sleep(1)
 
     write(client, story)
-    assert len(client.sent) == MOST_CONFLICTS + 1
+    assert len(client.sent) == MAX_CONFLICTS + 1

@@ -1,4 +1,4 @@
-"""Events: what is written about a pod, how repetitions become a series, and how much is too much."""
+"""Events: content, series of repetitions, and limits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.services.edges.events import SENTENCES_AT_ONCE, EventRecorder, Subject, event_name, shortened
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, pod_named, refusal
+from bayplan.services.edges.events import WARNING_BURST, EventRecorder, Subject, event_name, shortened
+from tests.builders.services import RecordingClient, api_error, in_virtual_time, now, pod_named
 
 POD = pod_named("train-0")
 NO_ROOM = "0/3 nodes are available: 3 Insufficient cpu."
@@ -29,7 +29,7 @@ def record(client: RecordingClient, story: Callable[[EventRecorder], Awaitable[N
     return in_virtual_time(tell())
 
 
-def test_a_bound_pod_gets_the_event_that_kube_scheduler_writes() -> None:
+def test_a_bound_pod_gets_the_event_of_kube_scheduler() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -58,7 +58,7 @@ def test_a_bound_pod_gets_the_event_that_kube_scheduler_writes() -> None:
     }
 
 
-def test_the_same_sentence_again_is_counted_on_the_first_event_at_most_once_a_minute() -> None:
+def test_repetitions_are_counted_on_the_first_event_at_most_once_a_minute() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -73,7 +73,7 @@ def test_the_same_sentence_again_is_counted_on_the_first_event_at_most_once_a_mi
     assert [body["series"]["count"] for _, _, body in patched] == [4, 7, 10]
 
 
-def test_a_repetition_is_told_even_if_no_other_follows() -> None:
+def test_a_single_repetition_is_written_too() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -87,7 +87,7 @@ def test_a_repetition_is_told_even_if_no_other_follows() -> None:
     record(client, story)
 
 
-def test_after_six_silent_minutes_it_is_a_new_event() -> None:
+def test_a_repetition_after_six_minutes_is_a_new_event() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -99,7 +99,7 @@ def test_after_six_silent_minutes_it_is_a_new_event() -> None:
     assert client.verbs == ["create", "create"]
 
 
-def test_stopping_tells_the_last_count() -> None:
+def test_closing_writes_the_last_count() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -112,8 +112,8 @@ def test_stopping_tells_the_last_count() -> None:
     assert client.bodies[-1]["series"]["count"] == 3
 
 
-def test_an_event_that_has_expired_is_written_anew_with_its_count() -> None:
-    client = RecordingClient(answer=lambda verb, name: refusal(404) if verb == "patch" else None)
+def test_an_expired_event_is_created_again_with_its_count() -> None:
+    client = RecordingClient(answer=lambda verb, name: api_error(404) if verb == "patch" else None)
 
     async def story(events: EventRecorder) -> None:
         events.failed_scheduling(POD, NO_ROOM)
@@ -125,8 +125,8 @@ def test_an_event_that_has_expired_is_written_anew_with_its_count() -> None:
     assert client.bodies[-1]["series"]["count"] == 2
 
 
-def test_an_event_that_arrived_although_the_answer_did_not_is_no_failure() -> None:
-    client = RecordingClient(answer=lambda verb, name: refusal(409, "AlreadyExists"))
+def test_an_event_that_already_exists_is_no_failure() -> None:
+    client = RecordingClient(answer=lambda verb, name: api_error(409, "AlreadyExists"))
 
     async def story(events: EventRecorder) -> None:
         events.failed_scheduling(POD, NO_ROOM)
@@ -134,7 +134,7 @@ def test_an_event_that_arrived_although_the_answer_did_not_is_no_failure() -> No
     assert record(client, story).outbox.failed == 0
 
 
-def test_ever_new_sentences_about_one_pod_are_limited_and_others_are_not() -> None:
+def test_different_warnings_about_one_pod_are_limited() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -145,11 +145,11 @@ def test_ever_new_sentences_about_one_pod_are_limited_and_others_are_not() -> No
         events.failed_scheduling(POD, "one more after five minutes")
 
     events = record(client, story)
-    assert len(client.sent) == SENTENCES_AT_ONCE + 2
-    assert events.outbox.dropped == 100 - SENTENCES_AT_ONCE
+    assert len(client.sent) == WARNING_BURST + 2
+    assert events.outbox.dropped == 100 - WARNING_BURST
 
 
-def test_warnings_overtake_what_is_normal() -> None:
+def test_warnings_overtake_normal_events() -> None:
     client = RecordingClient()
 
     async def story(events: EventRecorder) -> None:
@@ -159,7 +159,6 @@ def test_warnings_overtake_what_is_normal() -> None:
             Subject("bayplan.io/v1alpha1", "PodGroup", "ml", "train", "u"), "Warning", "Waits", "Scheduling", ""
         )
 
-    # One after the other, so that the order can be seen.
     record(client, story)
     first_of_each_worker = [body["reason"] for body in client.bodies[:2]]
     assert "Waits" in first_of_each_worker
@@ -170,18 +169,18 @@ def test_warnings_overtake_what_is_normal() -> None:
     [("short", "short"), ("x" * 2000, "x" * 1021 + "..."), ("é" * 1000, "é" * 510 + "...")],
     ids=["short", "long", "long in bytes"],
 )
-def test_notes_fit_into_an_event(note: str, shown: str) -> None:
+def test_notes_are_cut_to_the_limit(note: str, shown: str) -> None:
     assert shortened(note) == shown
     assert len(shortened(note).encode()) <= 1024
 
 
-def test_names_are_valid_and_differ_for_the_longest_pod_names_too() -> None:
+def test_event_names_are_unique_even_for_the_longest_pod_names() -> None:
     names = {event_name("p" * 253, 1767225600.0, number) for number in range(3)}
     assert len(names) == 3
     assert {len(name) for name in names} == {253}
 
 
-def test_a_clock_that_is_set_back_by_a_day_silences_nobody() -> None:
+def test_setting_the_wall_clock_back_does_not_suppress_events() -> None:
     client = RecordingClient()
     day = 86_400.0
 
@@ -195,11 +194,11 @@ def test_a_clock_that_is_set_back_by_a_day_silences_nobody() -> None:
             wall = 0.0
             await asyncio.sleep(7 * 60)
             events.failed_scheduling(POD, NO_ROOM)
-            for number in range(2 * SENTENCES_AT_ONCE):
+            for number in range(2 * WARNING_BURST):
                 events.failed_scheduling(POD, f"another reason, number {number}")
                 await asyncio.sleep(300)
 
     in_virtual_time(tell())
     created = [body for verb, _, body in client.sent if verb == "create"]
-    assert len(created) == 2 + 2 * SENTENCES_AT_ONCE
+    assert len(created) == 2 + 2 * WARNING_BURST
     assert created[1]["eventTime"] == "1970-01-01T00:00:00.000000Z"

@@ -1,4 +1,4 @@
-"""Working only while holding the lease: taking it, losing it, handing it over."""
+"""Leader election: acquiring, losing and handing over the lease."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from bayplan.config.service_settings import LeaderElection
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
-from bayplan.services.edges.leader import Holds, LeadershipLost, LeaseKeeper, lease_keeper, run_while_leading
+from bayplan.services.edges.leader import HoldsLease, LeadershipLost, LeaseKeeper, lease_keeper, run_while_leading
+from tests.builders.services import api_error, in_virtual_time
 from tests.scripted_api_server import ScriptedServer, asynchronous, listing, says
-from tests.unit.services.edges.small_server import in_virtual_time, refusal
 
 SETTINGS = LeaderElection(
     enabled=True, lease_duration=15.0, renew_deadline=10.0, retry_period=2.0, name="bayplan", namespace="bayplan-system"
@@ -28,7 +28,7 @@ SETTINGS = LeaderElection(
 
 @dataclass
 class LeaseServer:
-    """An API server that knows one Lease."""
+    """An API server with one Lease."""
 
     lease: dict[str, Any] | None = None
     version: int = 0
@@ -42,7 +42,7 @@ class LeaseServer:
     async def request(self, verb: str, path: str) -> bytes:
         self.paths.add(path)
         if self.lease is None:
-            raise refusal(404)
+            raise api_error(404)
         return msgspec.json.encode(self.lease)
 
     async def create(self, resource: object, body: Any, namespace: str) -> bytes:
@@ -50,7 +50,7 @@ class LeaseServer:
 
     async def update(self, resource: object, name: str, body: Any, namespace: str) -> bytes:
         if body["metadata"]["resourceVersion"] != str(self.version):
-            raise refusal(409)
+            raise api_error(409)
         return self._write(body)
 
     def _write(self, body: Any) -> bytes:
@@ -68,7 +68,7 @@ class LeaseServer:
 
 
 class Instance:
-    """A scheduler that notes what happens to it."""
+    """A replica that records its life."""
 
     def __init__(self, server: LeaseServer, name: str, story: list[str], settings: LeaderElection = SETTINGS) -> None:
         self._server = server
@@ -76,7 +76,7 @@ class Instance:
         self._story = story
         self._settings = settings
 
-    def start(self, work: Callable[[Holds], Any] | None = None) -> asyncio.Task[None]:
+    def start(self, work: Callable[[HoldsLease], Any] | None = None) -> asyncio.Task[None]:
         return asyncio.create_task(
             run_while_leading(
                 LeaseKeeper(cast("KubeClient", self._server)),
@@ -88,7 +88,7 @@ class Instance:
             )
         )
 
-    async def _work(self, holds: Holds) -> None:
+    async def _work(self, holds: HoldsLease) -> None:
         self._note("works")
         try:
             await asyncio.sleep(3600)
@@ -106,7 +106,7 @@ class Instance:
         self._story.append(f"{self._name} {what}")
 
 
-def test_one_works_and_the_other_takes_over_when_it_has_finished() -> None:
+def test_the_standby_takes_over_after_the_leader_has_finished() -> None:
     story: list[str] = []
 
     async def tell() -> None:
@@ -136,7 +136,7 @@ def test_one_works_and_the_other_takes_over_when_it_has_finished() -> None:
     ]
 
 
-def test_who_loses_the_lease_stops_at_once_and_finishes_nothing() -> None:
+def test_a_lost_lease_stops_the_work_at_once() -> None:
     story: list[str] = []
 
     async def tell() -> None:
@@ -152,7 +152,7 @@ def test_who_loses_the_lease_stops_at_once_and_finishes_nothing() -> None:
     assert story == ["a leads", "a works", "a leads no more", "a stops"]
 
 
-def test_who_loses_the_lease_while_finishing_stops_that_too() -> None:
+def test_a_lease_lost_while_finishing_stops_that_too() -> None:
     story: list[str] = []
 
     async def tell() -> None:
@@ -168,10 +168,10 @@ def test_who_loses_the_lease_while_finishing_stops_that_too() -> None:
     assert story == ["a leads", "a works", "a stops", "a leads no more"]
 
 
-def test_who_works_can_ask_at_any_moment_whether_the_lease_is_still_held() -> None:
-    held: list[Holds] = []
+def test_the_work_can_check_the_lease_at_any_moment() -> None:
+    held: list[HoldsLease] = []
 
-    async def work(holds: Holds) -> None:
+    async def work(holds: HoldsLease) -> None:
         held.append(holds)
         assert holds()
         await asyncio.sleep(3600)
@@ -188,13 +188,13 @@ def test_who_works_can_ask_at_any_moment_whether_the_lease_is_still_held() -> No
     assert not held[0]()
 
 
-def test_what_ends_the_work_is_told_and_the_lease_is_released() -> None:
+def test_a_failing_work_propagates_and_releases_the_lease() -> None:
     story: list[str] = []
 
     async def tell() -> None:
         server = LeaseServer()
 
-        async def broken(holds: Holds) -> None:
+        async def broken(holds: HoldsLease) -> None:
             raise KeyError("bug")
 
         with pytest.raises(KeyError):
@@ -205,7 +205,7 @@ def test_what_ends_the_work_is_told_and_the_lease_is_released() -> None:
     assert story == ["a leads", "a finishes, a holds the lease", "a leads no more"]
 
 
-def test_without_election_it_works_at_once_and_asks_nobody() -> None:
+def test_without_leader_election_the_work_starts_at_once() -> None:
     story: list[str] = []
 
     async def tell() -> None:
@@ -222,7 +222,7 @@ def test_without_election_it_works_at_once_and_asks_nobody() -> None:
 
 
 @asynchronous
-async def test_the_lease_waits_neither_for_the_flow_control_nor_for_the_connections_of_other_requests() -> None:
+async def test_flow_control_of_other_requests_does_not_delay_the_lease() -> None:
     async with ScriptedServer() as server, server.client(qps=0.01, burst=1, connections=1) as busy:
         server.answers("GET", "/api/v1/pods", listing([], version="1"))
         server.answers("GET", "/lease", says({}))
@@ -240,7 +240,7 @@ BRIEF = LeaderElection(True, 1.0, 0.6, 0.1, "bayplan", "bayplan-system")
 
 @contextmanager
 def beside(server: LeaseServer) -> Iterator[LeaseKeeper]:
-    """A keeper in a thread of its own."""
+    """A keeper in its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -253,10 +253,10 @@ def beside(server: LeaseServer) -> Iterator[LeaseKeeper]:
 
 
 @asynchronous
-async def test_a_decision_that_takes_longer_than_the_lease_does_not_cost_the_lease() -> None:
+async def test_a_decision_longer_than_the_lease_does_not_lose_it() -> None:
     held: list[bool] = []
 
-    async def work(holds: Holds) -> None:
+    async def work(holds: HoldsLease) -> None:
         time.sleep(1.5)  # noqa: ASYNC251 - a decision that blocks the loop
         held.append(holds())
 
@@ -269,12 +269,12 @@ async def test_a_decision_that_takes_longer_than_the_lease_does_not_cost_the_lea
 
 
 @asynchronous
-async def test_a_leader_that_makes_no_progress_gives_the_lease_up_while_its_loop_is_blocked() -> None:
+async def test_a_stuck_leader_releases_the_lease_while_its_loop_is_blocked() -> None:
     began = time.monotonic()
     seen: list[tuple[str | None, bool]] = []
     server = LeaseServer()
 
-    async def work(holds: Holds) -> None:
+    async def work(holds: HoldsLease) -> None:
         time.sleep(1.2)  # noqa: ASYNC251 - a decision that blocks the loop
         seen.append((server.holder, holds()))
         await asyncio.sleep(3600)
@@ -287,7 +287,7 @@ async def test_a_leader_that_makes_no_progress_gives_the_lease_up_while_its_loop
     assert seen in ([(None, False)], [("", False)])
 
 
-def test_who_holds_the_lease_is_said_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+def test_changes_of_the_lease_holder_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def tell() -> None:
         server = LeaseServer()
         tasks = []
@@ -302,9 +302,9 @@ def test_who_holds_the_lease_is_said_when_it_changes(caplog: pytest.LogCaptureFi
         in_virtual_time(tell())
     told = [f"{record.message} {getattr(record, 'holder', '')}".strip() for record in caplog.records]
     assert told[:4] == [
-        "waiting for the lease",
-        "the lease is ours a",
-        "waiting for the lease",
-        "another instance holds the lease a",
+        "waiting for lease",
+        "acquired lease a",
+        "waiting for lease",
+        "lease is held by another replica a",
     ]
     assert {getattr(record, "lease", "") for record in caplog.records} == {"bayplan-system/bayplan"}

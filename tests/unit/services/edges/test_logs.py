@@ -1,4 +1,4 @@
-"""Log lines: text for people, JSON for machines, and nothing that an object says can pose as a line of its own."""
+"""Log lines as text and JSON; object content cannot forge lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOGGER = logging.getLogger("bayplan.services.scheduler")
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
+def restore_logging() -> Iterator[None]:
     loggers = [logging.getLogger(), logging.getLogger("bayplan")]
     before = [(list(each.handlers), each.level) for each in loggers]
     yield
@@ -30,7 +30,7 @@ def written(log_format: LogFormat, verbosity: int = 0) -> io.StringIO:
     return stream
 
 
-def test_text_ends_with_facts() -> None:
+def test_text_ends_with_key_value_facts() -> None:
     stream = written("text")
     LOGGER.info("bound", extra={"pod": "ml/train-0", "why": "best of 3", "empty": ""})
     time, rest = stream.getvalue().split(" ", 1)
@@ -53,14 +53,14 @@ def test_json_has_facts_beside_the_message() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_line_breaks_from_outside_do_not_make_lines(log_format: LogFormat) -> None:
+def test_line_breaks_in_content_do_not_forge_lines(log_format: LogFormat) -> None:
     stream = written(log_format)
     LOGGER.info("bad object: a\n2026 ERROR forged", extra={"name_": "x\ny"})
     assert stream.getvalue().count("\n") == 1
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_tracebacks_are_there(log_format: LogFormat) -> None:
+def test_tracebacks_are_included(log_format: LogFormat) -> None:
     stream = written(log_format)
     try:
         int("bug")

@@ -1,4 +1,4 @@
-"""Metrics: names and labels that dashboards rely on, and counts that others keep."""
+"""Metrics: names and labels that dashboards rely on, and counts of other components."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def samples(metrics: SchedulerMetrics) -> dict[str, float]:
 
 def test_a_bound_pod_is_counted_as_kube_scheduler_counts_it() -> None:
     metrics = SchedulerMetrics()
-    metrics.attempt("scheduled", "bayplan", 0.003)
-    metrics.decided(0.0005)
-    metrics.pod_bound(attempts=2, seconds_since_queued=1.5)
-    metrics.bind("bound", 0.002)
+    metrics.attempts.pod("scheduled", "bayplan", 0.003)
+    metrics.attempts.decision_seconds.observe(0.0005)
+    metrics.attempts.pod_bound(attempts=2, seconds_since_queued=1.5)
+    metrics.binds.bind("bound", 0.002)
     found = samples(metrics)
     expected = {
         "scheduler_schedule_attempts_total{profile=bayplan,result=scheduled}": 1,
@@ -42,30 +42,30 @@ def test_a_bound_pod_is_counted_as_kube_scheduler_counts_it() -> None:
 @pytest.mark.parametrize("attempts, label", [(1, "1"), (14, "14"), (15, "15+"), (400, "15+")])
 def test_many_attempts_share_a_label(attempts: int, label: str) -> None:
     metrics = SchedulerMetrics()
-    metrics.pod_bound(attempts, 1.0)
+    metrics.attempts.pod_bound(attempts, 1.0)
     assert f"scheduler_pod_scheduling_sli_duration_seconds_count{{attempts={label}}}" in samples(metrics)
 
 
-def test_what_costs_something_to_know_is_asked_when_somebody_looks() -> None:
+def test_expensive_values_are_computed_on_each_scrape() -> None:
     metrics = SchedulerMetrics()
-    metrics.before_scrape.append(lambda: metrics.pending({"active": 3, "gated": 1}))
-    metrics.before_scrape.append(lambda: metrics.report_ages(range(101)))
+    metrics.before_scrape.append(lambda: metrics.pending.labels("active").set(3))
+    metrics.before_scrape.append(lambda: metrics.cluster.report_ages(range(101)))
     found = samples(metrics)
-    assert (found["scheduler_pending_pods{queue=active}"], found["scheduler_pending_pods{queue=gated}"]) == (3, 1)
+    assert found["scheduler_pending_pods{queue=active}"] == 3
     ages = [found[f"bayplan_topology_report_age_seconds{{quantile={quantile}}}"] for quantile in ("0.5", "0.99", "1.0")]
     assert ages == [50, 99, 100]
 
 
-def test_standings_that_no_node_has_any_more_disappear() -> None:
+def test_report_states_without_nodes_disappear() -> None:
     metrics = SchedulerMetrics()
-    metrics.nodes({"fresh": 2, "stale": 1})
-    metrics.nodes({"fresh": 3})
+    metrics.cluster.nodes({"usable": 2, "stale": 1})
+    metrics.cluster.nodes({"usable": 3})
     assert {name: value for name, value in samples(metrics).items() if name.startswith("bayplan_nodes")} == {
-        "bayplan_nodes{standing=fresh}": 3
+        "bayplan_nodes{report=usable}": 3
     }
 
 
-def test_counts_of_client_and_outbox_are_shown_as_they_are_now() -> None:
+def test_counts_of_client_and_outbox_are_read_on_each_scrape() -> None:
     metrics = SchedulerMetrics()
     requests = Counter({("list", 200): 1})
 
@@ -73,8 +73,8 @@ def test_counts_of_client_and_outbox_are_shown_as_they_are_now() -> None:
         """Never called."""
 
     outbox = Outbox(send)
-    metrics.follow_requests(requests)
-    metrics.follow_outbox("events", outbox)
+    metrics.expose_requests(requests)
+    metrics.expose_outbox("events", outbox)
     requests["list", 200] += 1
     outbox.dropped = 7
     found = samples(metrics)
@@ -82,9 +82,9 @@ def test_counts_of_client_and_outbox_are_shown_as_they_are_now() -> None:
     assert found["bayplan_events_total{result=dropped}"] == 7
 
 
-def test_two_schedulers_in_one_process_do_not_mix() -> None:
+def test_two_schedulers_in_one_process_have_separate_metrics() -> None:
     one, other = SchedulerMetrics(), SchedulerMetrics()
-    one.leading("bayplan", leads=True)
-    other.leading("bayplan", leads=False)
+    one.leading.labels("bayplan").set(1)
+    other.leading.labels("bayplan").set(0)
     name = "leader_election_master_status{name=bayplan}"
     assert (samples(one)[name], samples(other)[name]) == (1, 0)

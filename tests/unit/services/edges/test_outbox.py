@@ -1,4 +1,4 @@
-"""Messages that may wait: their order, their limits, and what becomes of them when the API server has trouble."""
+"""Outbox: order, limits, and retries."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from bayplan.kube.client.client import Unreachable
-from bayplan.services.edges.outbox import MOST_TRIES, Outbox
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+from bayplan.services.edges.outbox import MAX_ATTEMPTS, Outbox
+from tests.builders.services import api_error, in_virtual_time, now
 
 
 class Letters:
-    """Sends by writing down; fails as often as told."""
+    """Records what is sent, after raising the given problems."""
 
     def __init__(self, *problems: Exception, seconds: float = 0.0) -> None:
         self.arrived: list[tuple[float, str]] = []
@@ -38,7 +38,7 @@ def run(letters: Letters, story: Callable[[Outbox[str]], Awaitable[None]], **lim
     return in_virtual_time(tell())
 
 
-def test_messages_arrive_in_order_and_urgent_ones_first() -> None:
+def test_messages_arrive_in_order_urgent_ones_first() -> None:
     letters = Letters()
 
     async def story(outbox: Outbox[str]) -> None:
@@ -51,7 +51,7 @@ def test_messages_arrive_in_order_and_urgent_ones_first() -> None:
     assert (outbox.sent, outbox.dropped, outbox.failed) == (4, 0, 0)
 
 
-def test_a_later_message_takes_the_place_of_one_that_waits() -> None:
+def test_a_newer_message_replaces_a_waiting_one() -> None:
     letters = Letters()
 
     async def story(outbox: Outbox[str]) -> None:
@@ -62,7 +62,7 @@ def test_a_later_message_takes_the_place_of_one_that_waits() -> None:
     assert letters.texts == ["still no room"]
 
 
-def test_a_later_message_follows_one_that_is_on_its_way() -> None:
+def test_a_newer_message_follows_one_in_flight() -> None:
     letters = Letters(seconds=1.0)
 
     async def story(outbox: Outbox[str]) -> None:
@@ -74,7 +74,7 @@ def test_a_later_message_follows_one_that_is_on_its_way() -> None:
     assert letters.texts == ["no room", "room"]
 
 
-def test_more_than_may_wait_are_dropped_and_counted() -> None:
+def test_messages_beyond_the_limit_are_dropped_and_counted() -> None:
     letters = Letters()
 
     async def story(outbox: Outbox[str]) -> None:
@@ -85,7 +85,7 @@ def test_more_than_may_wait_are_dropped_and_counted() -> None:
     assert outbox.dropped == 2
 
 
-def test_a_burst_goes_out_at_once_and_then_the_rate_holds() -> None:
+def test_the_rate_limit_applies_after_a_burst() -> None:
     letters = Letters()
 
     async def story(outbox: Outbox[str]) -> None:
@@ -100,8 +100,8 @@ def test_a_burst_goes_out_at_once_and_then_the_rate_holds() -> None:
     assert after[-1] == 2.0
 
 
-def test_trouble_that_time_heals_is_waited_out() -> None:
-    letters = Letters(Unreachable("reset"), refusal(503), refusal(429))
+def test_transient_errors_are_retried() -> None:
+    letters = Letters(Unreachable("reset"), api_error(503), api_error(429))
 
     async def story(outbox: Outbox[str]) -> None:
         outbox.put("k", "after all")
@@ -113,8 +113,8 @@ def test_trouble_that_time_heals_is_waited_out() -> None:
     assert (outbox.sent, outbox.failed) == (1, 0)
 
 
-def test_what_the_server_refuses_or_never_takes_is_given_up() -> None:
-    letters = Letters(refusal(403), *[Unreachable("reset")] * MOST_TRIES)
+def test_permanent_errors_and_too_many_retries_give_up() -> None:
+    letters = Letters(api_error(403), *[Unreachable("reset")] * MAX_ATTEMPTS)
 
     async def story(outbox: Outbox[str]) -> None:
         outbox.put("a", "forbidden")
@@ -127,7 +127,7 @@ def test_what_the_server_refuses_or_never_takes_is_given_up() -> None:
     assert (outbox.sent, outbox.failed) == (1, 2)
 
 
-def test_a_bug_in_one_message_does_not_silence_the_others() -> None:
+def test_a_bug_in_one_message_does_not_block_the_others() -> None:
     letters = Letters(KeyError("bug"))
 
     async def story(outbox: Outbox[str]) -> None:
@@ -138,7 +138,7 @@ def test_a_bug_in_one_message_does_not_silence_the_others() -> None:
     assert letters.texts == ["fine"]
 
 
-def test_what_has_become_untrue_is_neither_sent_nor_tried_again() -> None:
+def test_a_cancelled_message_is_neither_sent_nor_retried() -> None:
     letters = Letters(Unreachable("reset"))
 
     async def story(outbox: Outbox[str]) -> None:
@@ -153,7 +153,7 @@ def test_what_has_become_untrue_is_neither_sent_nor_tried_again() -> None:
     assert letters.texts == []
 
 
-def test_stopping_sends_what_waits_without_pacing_but_not_for_ever() -> None:
+def test_closing_sends_the_rest_without_pacing_within_a_time_limit() -> None:
     quick, stuck = Letters(), Letters(seconds=3600.0)
 
     async def story(outbox: Outbox[str]) -> None:

@@ -9,8 +9,7 @@ import msgspec
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.layout import NodeGroup, lay_out
-from bayplan.services.kubelets.settings import KubeletsSettings
-from bayplan.services.kubelets.writes import SetPodStatus, Write
+from bayplan.services.kubelets.model import KubeletsSettings, SetPodStatus, Write
 
 MACHINE = "pack:2 core:4 mem:8Gi"  # zone 0 has 3 CPUs for pods, zone 1 has 4
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.services.kubelets.writes import DeletePod, SetPodStatus
+from bayplan.services.kubelets.model import DeletePod, SetPodStatus
 from tests.unit.services.kubelets.small_fleets import bound, fleet, on_node, phases
 
 
@@ -34,14 +34,14 @@ def test_a_pod_that_fits_the_node_but_no_zone_fails_as_kubelets_fail_it() -> Non
     assert on_node(kubelets) == []
 
 
-def test_who_comes_first_is_served_first() -> None:
+def test_pods_are_admitted_in_order_of_arrival() -> None:
     kubelets = fleet()
     writes = [write for name in "abc" for write in kubelets.pod_changed(bound(name, cpus=3), now=0.0)]
     assert phases(writes) == [("a", "Running"), ("b", "Running"), ("c", "TopologyAffinityError")]
     assert kubelets.tally.refused == {"TopologyAffinityError": 1}
 
 
-def test_pods_on_other_nodes_are_nobody_s() -> None:
+def test_pods_on_other_nodes_are_ignored() -> None:
     kubelets = fleet()
     assert kubelets.pod_changed(bound("a", node="worker-1"), now=0.0) == []
     assert kubelets.pod_changed(bound("a", node="worker-1", deleted=True), now=0.0) == []
@@ -66,7 +66,7 @@ def test_a_pod_that_is_asked_to_go_frees_its_place_and_is_deleted_once() -> None
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_somebody_else_ends_frees_its_place(phase: str) -> None:
+def test_a_pod_that_another_client_ends_frees_its_resources(phase: str) -> None:
     kubelets = fleet()
     kubelets.pod_changed(bound("a"), now=0.0)
     assert kubelets.pod_changed(bound("a", phase=phase), now=1.0) == []
@@ -120,16 +120,16 @@ def test_pods_end_in_their_time(settings: dict[str, Any], annotations: dict[str,
         assert on_node(kubelets) == []
 
 
-def test_a_run_time_that_is_none_is_told_and_the_pod_runs_on() -> None:
+def test_an_invalid_run_time_is_reported_and_the_pod_keeps_running() -> None:
     kubelets = fleet(runs_for=60.0)
     kubelets.pod_changed(bound("a", annotations={"bayplan.io/runs-for": "soon"}), now=0.0)
     assert kubelets.next_moment is None
     (remark,) = kubelets.remarks
     assert remark.startswith('Pod default/a: annotation bayplan.io/runs-for: "soon" is no duration: must be like 90s')
-    assert remark.endswith("it runs until it is deleted")
+    assert remark.endswith("the pod runs until it is deleted")
 
 
-def test_a_timer_of_a_pod_that_has_left_wakes_nobody() -> None:
+def test_a_timer_of_a_deleted_pod_has_no_effect() -> None:
     kubelets = fleet(runs_for=60.0)
     kubelets.pod_changed(bound("a"), now=0.0)
     kubelets.pod_gone("default/a", now=1.0)
@@ -138,7 +138,7 @@ def test_a_timer_of_a_pod_that_has_left_wakes_nobody() -> None:
     assert phases(kubelets.due(110.0)) == [("a", "Succeeded")]
 
 
-def test_an_absurd_pod_is_refused_with_what_is_wrong_with_it() -> None:
+def test_an_invalid_pod_is_refused_with_the_reason() -> None:
     kubelets = fleet()
     (write,) = kubelets.pod_changed(bound("a", cpus=10**30), now=0.0)
     assert isinstance(write, SetPodStatus)
@@ -172,14 +172,14 @@ def test_a_pod_that_runs_already_ends_by_when_it_started() -> None:
     assert kubelets.next_moment == 160.0
 
 
-def test_who_is_not_in_a_list_is_gone_and_who_is_stays() -> None:
+def test_pods_missing_from_a_list_are_gone() -> None:
     kubelets = fleet()
     kubelets.pods_listed([bound("a"), bound("b")], now=0.0)
     assert kubelets.pods_listed([bound("b", phase="Running", started="1970-01-01T00:00:00Z")], now=1.0) == []
     assert on_node(kubelets) == ["default/b"]
 
 
-def test_a_pod_that_was_asked_to_go_while_nobody_listened_goes() -> None:
+def test_a_pod_whose_deletion_was_missed_is_deleted() -> None:
     kubelets = fleet()
     assert kubelets.pods_listed([bound("a", deleted=True)], now=0.0) == [DeletePod("default", "a", "uid-a")]
     assert on_node(kubelets) == []

@@ -51,7 +51,7 @@ def test_without_a_word_kubelets_align_and_reserve_the_least_that_lets_them_star
     assert kubelet.reserved_memory == {0: {"memory": GI}}
 
 
-def test_words_about_kubelets_overrule_what_is_usual() -> None:
+def test_kubelet_options_override_defaults() -> None:
     text = "policy=restricted,scope=pod,cpuManagerPolicyOptions.full-pcpus-only=true,reservedSystemCPUs=0,8,4,12,maxPods=20"
     kubelet = kubelet_from_text(text, machine_of(TWO_ZONES))
     assert (kubelet.settings.policy, kubelet.settings.scope) == (Policy.RESTRICTED, Scope.POD)
@@ -75,7 +75,7 @@ def test_managers_that_are_off_need_nothing_reserved() -> None:
     [
         ("restricted", '"restricted" is not understood: must be KEY=VALUE, such as policy=restricted'),
         ("polcy=restricted", '"polcy" is unknown: did you mean policy?'),
-        ("policy=none,topologyManagerPolicy=none", "topologyManagerPolicy is said twice"),
+        ("policy=none,topologyManagerPolicy=none", "topologyManagerPolicy is given twice"),
         ("policy=strict", 'topologyManagerPolicy: "strict" is not allowed: did you mean restricted?'),
         ("reservedSystemCPUs=99", 'reservedSystemCPUs: "99" is not allowed: the machine has CPUs 0 to 15'),
         ("reservedMemory=1Gi", 'reservedMemory: "1Gi" is not understood: must be ZONE:AMOUNT, such as 0:1Gi'),
@@ -98,7 +98,7 @@ def test_words_that_describe_no_kubelet(text: str, problem: str) -> None:
         ({"taints": ["a=b"]}, '--taint: "a=b" is not understood: must be KEY=VALUE:EFFECT'),
         ({"taints": ["a=b:Never"]}, '--taint: "a=b:Never" is not understood: must be KEY=VALUE:EFFECT'),
         ({"labels": {"a/b/c": "d"}}, "--labels: a/b/c: is no key of a label"),
-        ({"name_prefix": "Node"}, '--name-prefix: "Node" is no name for nodes'),
+        ({"name_prefix": "Node"}, '--name-prefix: "Node" is not a valid name for nodes'),
         ({"name_prefix": "n" * 62}, '--name-prefix: "nnn'),
     ],
 )

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from bayplan.services.kubelets.news import (
+from bayplan.services.kubelets.model import (
     News,
     Ready,
     Refused,
     Registered,
+    RejectedPod,
     Removed,
     Removing,
     Summary,
@@ -18,7 +19,6 @@ from bayplan.services.kubelets.news import (
     news_document,
     news_line,
 )
-from bayplan.services.kubelets.writes import RejectedPod
 
 REFUSAL = RejectedPod(
     "telco/upf-0", "virtual-3", "TopologyAffinityError", "Resources cannot be allocated with Topology locality"

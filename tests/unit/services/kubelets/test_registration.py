@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.kube.client.client import KubeClient
 from bayplan.services.kubelets.registration import NO_ANSWER_AFTER, Registration, turns
-from tests.unit.services.edges.small_server import in_virtual_time, now
+from tests.builders.services import in_virtual_time, now
 
 
 @pytest.mark.parametrize("nodes", [1, 3, 40, 5000])

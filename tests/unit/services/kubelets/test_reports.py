@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cluster.reports.fingerprint import fingerprint_of
 from bayplan.services.kubelets.fleet import Fleet
-from bayplan.services.kubelets.writes import PublishTopology
+from bayplan.services.kubelets.model import PublishTopology
 from tests.unit.services.kubelets.small_fleets import bound, fleet
 
 
@@ -63,7 +63,7 @@ def test_changes_close_together_share_a_report_that_shows_both() -> None:
     assert published(kubelets, 35.0) == []
 
 
-def test_what_was_there_and_went_in_between_needs_no_report() -> None:
+def test_a_change_that_was_reverted_needs_no_report() -> None:
     kubelets = reporting(report_delay=10.0)
     kubelets.pod_changed(bound("a"), now=20.0)
     kubelets.pod_gone("default/a", now=25.0)
@@ -76,7 +76,7 @@ def test_only_nodes_that_changed_report() -> None:
     assert [report.node for report in published(kubelets, 1.0)] == ["virtual-1"]
 
 
-def test_a_complete_report_says_what_each_pod_holds_and_when_it_was_made() -> None:
+def test_a_complete_report_has_holdings_and_a_timestamp() -> None:
     kubelets = reporting()
     kubelets.pod_changed(bound("a", cpus=3), now=20.0)
     (report,) = published(kubelets, 20.0)
@@ -85,7 +85,7 @@ def test_a_complete_report_says_what_each_pod_holds_and_when_it_was_made() -> No
     assert attributes(report)["topologyManagerPolicy"] == "single-numa-node"
 
 
-def test_a_plain_report_says_what_agents_say_today() -> None:
+def test_a_plain_report_has_what_agents_write_today() -> None:
     kubelets = fleet(complete=False, kubelet="scope=pod")
     kubelets.reports.listed([], now=0.0)
     (empty,) = published(kubelets, 0.0)
@@ -113,7 +113,7 @@ def test_a_kind_that_was_removed_and_is_back_gets_all_reports_again() -> None:
     assert {report.node for report in published(kubelets, 5.0)} == {"virtual-0", "virtual-1"}
 
 
-def test_a_report_that_somebody_removes_is_made_again() -> None:
+def test_a_deleted_report_is_written_again() -> None:
     kubelets = reporting(report_delay=2.0)
     kubelets.reports.gone("virtual-0", now=5.0)
     kubelets.reports.gone("worker-1", now=5.0)  # not ours
@@ -128,7 +128,7 @@ def test_a_report_left_by_an_earlier_run_is_brought_up_to_date() -> None:
     assert report.exists
 
 
-def test_listing_again_repeats_nothing_and_keeps_the_delay_of_what_is_owed() -> None:
+def test_a_second_list_repeats_nothing_and_keeps_pending_delays() -> None:
     kubelets = reporting(nodes=2, report_delay=10.0)
     kubelets.pod_changed(bound("a"), now=20.0)
     kubelets.reports.listed(["virtual-0", "virtual-1"], now=22.0)

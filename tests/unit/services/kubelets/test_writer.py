@@ -11,8 +11,8 @@ import pytest
 from bayplan.kube.client.client import ApiError, Unreachable
 from bayplan.kube.wire.meta_v1 import Status
 from bayplan.services.kubelets import writer as writer_module
+from bayplan.services.kubelets.model import DeletePod, PublishTopology, SetPodStatus, Write
 from bayplan.services.kubelets.writer import StatusWriter
-from bayplan.services.kubelets.writes import DeletePod, PublishTopology, SetPodStatus, Write
 
 
 class FakeClient:
@@ -108,7 +108,7 @@ def test_a_pod_is_deleted_at_once_and_only_this_one(run: Run) -> None:
     assert client.bodies == [{"uid": "uid-a", "grace": 0}]
 
 
-def test_what_has_not_been_sent_is_replaced_by_what_is_newer(run: Run) -> None:
+def test_a_newer_write_replaces_an_unsent_one(run: Run) -> None:
     client, _ = run(write_all(status("a", "Running"), status("a", "Succeeded"), DeletePod("default", "a", "uid-a")))
     assert client.requests == [("delete", "a")]
 
@@ -128,14 +128,14 @@ def test_writes_to_one_pod_wait_for_each_other_and_others_do_not(run: Run) -> No
 
 
 @pytest.mark.parametrize("trouble", [Unreachable("no answer"), refusal(429), refusal(500), refusal(403)])
-def test_trouble_that_time_heals_is_told_and_tried_again(run: Run, trouble: Exception) -> None:
+def test_transient_errors_are_reported_and_retried(run: Run, trouble: Exception) -> None:
     client, troubles = run(write_all(status("a", "Running"), patch_a=[trouble, trouble]))
     assert client.requests == [("patch", "a")] * 3
     assert troubles == [str(trouble)] * 2
 
 
 @pytest.mark.parametrize("code, told", [(404, False), (409, False), (422, True)])
-def test_what_time_does_not_heal_is_not_tried_again(run: Run, code: int, told: bool) -> None:
+def test_permanent_errors_are_not_retried(run: Run, code: int, told: bool) -> None:
     client, troubles = run(write_all(status("a", "Running"), patch_a=[refusal(code)]))
     assert client.requests == [("patch", "a")]
     assert bool(troubles) == told

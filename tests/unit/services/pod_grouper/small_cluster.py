@@ -1,6 +1,8 @@
-"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the cache what changed.
+"""A cluster in a dictionary, for tests of the pod grouper: it answers as an API server would, and tells the cache what
+changed.
 
-`asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may raise. Time is virtual (`in_virtual_time`).
+`asked` and `written` keep what was asked for and written, in order. `trouble` is asked before each request and may
+raise. Time is virtual (`in_virtual_time`).
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from bayplan.kube.wire.scheduling_v1alpha2 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
-from bayplan.services.pod_grouper.metrics import GrouperMetrics
+from bayplan.services.pod_grouper.reporting import GrouperMetrics
+from tests.builders.services import api_error, now
 from tests.helpers import Json
-from tests.unit.services.edges.small_server import now, refusal
 
 SERVED = {
     "/apis/batch/v1": [("jobs", "Job", True), ("jobs/status", "Job", True)],
@@ -129,7 +131,7 @@ class SmallCluster:
             kinds = [{"name": name, "kind": kind, "namespaced": inside} for name, kind, inside in SERVED[path]]
             return msgspec.json.encode({"resources": kinds})
         if path not in self.owners:
-            raise refusal(404)
+            raise api_error(404)
         return msgspec.json.encode(self.owners[path])
 
     async def patch(
@@ -159,7 +161,7 @@ class SmallCluster:
 
     def _label(self, pod: Pod, change: Json) -> None:
         if pod.metadata.uid != change["uid"]:
-            raise refusal(409)
+            raise api_error(409)
         labels = _merged(pod.metadata.labels or {}, change["labels"])
         annotations = _merged(pod.metadata.annotations or {}, change.get("annotations", {}))
         metadata = msgspec.structs.replace(pod.metadata, labels=labels, annotations=annotations)
@@ -218,7 +220,7 @@ def grouper_at_work(
         cache,
         events=cast("EventRecorder", heard),
         metrics=GrouperMetrics(registry or CollectorRegistry()),
-        hears=heard,
+        results=heard,
         marks_alone=marks_alone,
         clock=now,
     )

@@ -12,7 +12,7 @@ from bayplan.grouping.podgroup import manifest_of
 from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.kube.wire.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.podgroup_v2alpha2 import PodGroup as KaiPodGroup
-from bayplan.services.pod_grouper.contents import contains, keeping, says, strays
+from bayplan.services.pod_grouper.contents import contains, is_current, keeping, strays
 from tests.helpers import Json
 
 RACK = "example.com/rack"
@@ -59,10 +59,10 @@ ASKED = PodGroup(metadata=Metadata(name="train"), spec=PodGroupSpec(size=4, requ
         ({"minimum_groups": 1, "groups": []}, {"groups": None, "minimumGroups": None}),
     ],
 )
-def test_what_changes_the_meaning_of_a_gang_is_the_owners_to_say(change: dict[str, Any], expected: Json) -> None:
+def test_only_the_owner_defines_the_gang(change: dict[str, Any], expected: Json) -> None:
     written, manifest = replace(ASKED, spec=replace(ASKED.spec, **change)), manifest_of(ASKED)
     assert strays(written, manifest) == expected
-    assert says(written, manifest) is (not expected)
+    assert is_current(written, manifest) is (not expected)
 
 
 OF_KAI: Json = {
@@ -115,22 +115,22 @@ LEADER, WORKERS = {"name": "leader", "minMember": 1}, {"name": "workers", "minMe
         ),
     ],
 )
-def test_of_kais_groups_too_all_but_the_queue_is_the_owners_to_say(change: Json, added: Json, as_meant: bool) -> None:
+def test_in_kais_groups_only_the_queue_is_left_to_others(change: Json, added: Json, as_meant: bool) -> None:
     written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | change}, KaiPodGroup)
     assert strays(written, OF_KAI) == added
-    assert says(written, OF_KAI) is as_meant
+    assert is_current(written, OF_KAI) is as_meant
 
 
-def test_a_node_pool_that_somebody_chose_stays() -> None:
+def test_a_chosen_node_pool_stays() -> None:
     manifest = {**OF_KAI, "metadata": {"name": "pg-train", "labels": {"kai.scheduler/node-pool": "a", "team": "ml"}}}
     for label, as_meant in (("kai.scheduler/node-pool", True), ("team", False)):
         metadata = {"name": "pg-train", "labels": {**manifest["metadata"]["labels"], label: "other"}}
         written = msgspec.convert({**OF_KAI, "metadata": metadata}, KaiPodGroup)
-        assert says(written, manifest) is as_meant
+        assert is_current(written, manifest) is as_meant
         assert (keeping(written, manifest)["metadata"]["labels"][label] == "other") is as_meant
 
 
-def test_a_queue_that_somebody_chose_is_applied_again() -> None:
+def test_a_chosen_queue_is_applied_again() -> None:
     """Or the apply that mends something else would take it back."""
     written = msgspec.convert({**OF_KAI, "spec": OF_KAI["spec"] | {"queue": "production", "minMember": 1}}, KaiPodGroup)
     assert keeping(written, OF_KAI)["spec"] == OF_KAI["spec"] | {"queue": "production"}

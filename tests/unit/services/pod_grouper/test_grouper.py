@@ -14,7 +14,7 @@ from bayplan.grouping.group import awaits_look
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.scheduling_v1alpha2 import Workload
-from tests.unit.services.edges.small_server import in_virtual_time, refusal
+from tests.builders.services import api_error, in_virtual_time
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 
 GROUP = "train-uid-trai"
@@ -55,7 +55,7 @@ async def test_a_thousand_pods_of_one_job_cost_one_group_and_a_label_each() -> N
 
 
 @story
-async def test_the_group_says_for_whom_it_was_made() -> None:
+async def test_the_group_names_its_owner() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
@@ -102,7 +102,7 @@ async def test_by_itself_it_marks_pods_that_stand_alone_once() -> None:
 
 
 @story
-async def test_by_itself_it_marks_nobody_whose_owner_must_be_mended() -> None:
+async def test_a_standalone_grouper_marks_no_pod_whose_owner_is_invalid() -> None:
     cluster = SmallCluster()
     cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/segment-size": "many"}))
     cluster.put_pod(pod_of(job(), 0))
@@ -113,7 +113,7 @@ async def test_by_itself_it_marks_nobody_whose_owner_must_be_mended() -> None:
 
 
 @story
-async def test_pods_that_come_before_their_owner_wait_for_it_and_are_told_if_it_takes_long() -> None:
+async def test_pods_that_come_before_their_owner_wait_and_report_a_long_wait() -> None:
     cluster, heard = SmallCluster(), Heard()
     cluster.put_pod(pod_of(job(), 0))
     with grouper_at_work(cluster, heard):
@@ -137,14 +137,14 @@ async def test_an_owner_of_the_same_name_is_not_the_owner() -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 429, 500])
-def test_what_the_server_refuses_is_tried_again(status: int) -> None:
+def test_refused_writes_are_retried(status: int) -> None:
     async def told() -> None:
         cluster, left = cluster_with_job(), [2]
 
         def trouble(verb: str, what: str) -> None:
             if what == f"podgroups/{GROUP}" and left[0]:
                 left[0] -= 1
-                raise refusal(status)
+                raise api_error(status)
 
         cluster.trouble = trouble
         with grouper_at_work(cluster):
@@ -160,7 +160,7 @@ async def test_the_next_one_goes_on_where_one_was_stopped_between_group_and_labe
 
     def no_labels(verb: str, what: str) -> None:
         if what.startswith("pods/"):
-            raise refusal(500)
+            raise api_error(500)
 
     cluster.trouble = no_labels
     with grouper_at_work(cluster):
@@ -191,7 +191,7 @@ async def test_a_job_that_is_scaled_while_its_pods_wait_has_another_group() -> N
 
 
 @story
-async def test_what_somebody_changes_in_a_group_is_put_back_and_what_somebody_adds_stays() -> None:
+async def test_changes_to_a_group_are_reverted_and_additions_stay() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
@@ -211,17 +211,17 @@ async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
     with grouper_at_work(cluster) as cache:
         await asyncio.sleep(1)
         made = cluster.groups[GROUP]
-        assert cache.why_gang_waits(made) == ""
+        assert cache.wanted.why_gang_waits(made) == ""
         changed = msgspec.structs.replace(made, spec=PodGroupSpec(size=3, minimum=1, preferred="example.com/rack"))
         cluster.put_group(changed)
-        assert "is not what its owner means" in cache.why_gang_waits(changed)
+        assert "does not match its owner" in cache.wanted.why_gang_waits(changed)
         await asyncio.sleep(1)
         assert cluster.groups[GROUP].spec == made.spec
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
         # Whose it is does not change where it goes.
         without_owner = msgspec.structs.replace(made.metadata, owner_references=None)
         cluster.put_group(msgspec.structs.replace(made, metadata=without_owner))
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
 
 
 @story
@@ -230,27 +230,27 @@ async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
     with grouper_at_work(cluster, heard) as cache:
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == "waits for the pod grouper to look at its owner"
         await asyncio.sleep(1)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
 
 
 @story
-async def test_a_gang_whose_owner_cannot_be_read_any_more_is_placed_as_its_group_says() -> None:
+async def test_a_gang_with_an_unreadable_owner_is_placed_by_its_group() -> None:
     cluster, heard = cluster_with_job(), Heard()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
     del cluster.owners[JOB]
     with grouper_at_work(cluster, heard) as cache:
         await asyncio.sleep(1)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert heard.free == [f"ml/{GROUP}"]
     assert set(cluster.labelled().values()) == {GROUP}
 
 
 @pytest.mark.parametrize("annotations", [{}, {**TOPOLOGY, "bayplan.io/gang": "false"}])
-def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, str]) -> None:
+def test_pods_leave_a_gang_that_is_no_longer_asked_for(annotations: dict[str, str]) -> None:
     async def told() -> None:
         cluster, heard = cluster_with_job(), Heard()
         with grouper_at_work(cluster, heard) as cache:
@@ -267,7 +267,7 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(annotations: dict[str, 
 
 
 @story
-async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> None:
+async def test_a_group_without_the_label_is_left_alone() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster) as cache:
         await asyncio.sleep(1)
@@ -276,12 +276,12 @@ async def test_a_group_without_the_label_is_left_to_whoever_took_it_off() -> Non
         cluster.put_group(PodGroup(metadata=taken_over, spec=PodGroupSpec(size=2)))
         cluster.written.clear()
         await asyncio.sleep(60)
-        assert cache.why_gang_waits(cluster.groups[GROUP]) == ""
+        assert cache.wanted.why_gang_waits(cluster.groups[GROUP]) == ""
     assert (cluster.written, cluster.groups[GROUP].spec.size) == ([], 2)
 
 
 @story
-async def test_a_grouper_that_may_not_work_yet_rests() -> None:
+async def test_a_grouper_without_the_lease_rests() -> None:
     turns = 0
 
     def holds_lease() -> bool:
@@ -307,7 +307,7 @@ async def test_a_group_that_goes_with_its_owner_stays_away_though_pods_still_nam
 
 
 @story
-async def test_a_group_that_somebody_deletes_comes_back_while_pods_of_it_wait() -> None:
+async def test_a_deleted_group_is_recreated_while_its_pods_wait() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
@@ -317,7 +317,7 @@ async def test_a_group_that_somebody_deletes_comes_back_while_pods_of_it_wait() 
 
 
 @story
-async def test_a_group_that_was_deleted_while_nobody_worked_comes_back() -> None:
+async def test_a_group_that_was_deleted_during_downtime_is_recreated() -> None:
     cluster = cluster_with_job()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
@@ -341,7 +341,7 @@ async def test_a_group_that_went_before_the_watch_had_shown_it_comes_back() -> N
 
 
 @story
-async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_mended() -> None:
+async def test_a_wrong_annotation_is_reported_once_and_pods_wait_until_it_is_fixed() -> None:
     cluster, heard = cluster_with_job(), Heard()
     cluster.put_owner(job(annotations={**TOPOLOGY, "kai.scheduler/topology": "My Network"}))
     sentence = (
@@ -350,7 +350,9 @@ async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_men
     with grouper_at_work(cluster, heard):
         await asyncio.sleep(60)
         assert heard.events == [f"Job train InvalidGroup: {sentence}"]
-        assert {line.partition(": ")[2] for line in heard.held} == {f"the pod grouper cannot tell its gang: {sentence}"}
+        assert {line.partition(": ")[2] for line in heard.held} == {
+            f"the pod grouper cannot determine its gang: {sentence}"
+        }
         assert (heard.alone, cluster.written) == ([], [])
         cluster.put_owner(job())
         await asyncio.sleep(12)
@@ -358,7 +360,7 @@ async def test_a_wrong_annotation_is_said_once_and_the_pods_wait_until_it_is_men
 
 
 @story
-async def test_a_group_whose_owner_becomes_wrong_says_so_and_then_that_it_is_right_again() -> None:
+async def test_the_condition_follows_an_owner_that_becomes_invalid_and_valid_again() -> None:
     cluster = cluster_with_job()
 
     def condition() -> tuple[str, str]:
@@ -378,24 +380,24 @@ async def test_a_group_whose_owner_becomes_wrong_says_so_and_then_that_it_is_rig
 
 
 @story
-async def test_an_owner_that_may_not_be_read_is_said_once_and_its_pods_stand_alone() -> None:
+async def test_a_forbidden_owner_is_reported_once_and_its_pods_stand_alone() -> None:
     cluster, heard = cluster_with_job(1), Heard()
 
     def forbidden(verb: str, what: str) -> None:
         if what == JOB:
-            raise refusal(403)
+            raise api_error(403)
 
     cluster.trouble = forbidden
     with grouper_at_work(cluster, heard):
         await asyncio.sleep(30)
-    text = "owners above Pod ml/train-0 are left out of account: reading jobs (batch/v1) is forbidden"
+    text = "owners above Pod ml/train-0 are ignored: reading jobs (batch/v1) is forbidden"
     assert (heard.events, heard.alone) == ([f"Pod train-0 OwnerUnreadable: {text}"], ["train-0"])
 
 
 @pytest.mark.parametrize(
     "owner_stays, gone_after", [(False, 25.0), (True, 620.0)], ids=["its owner is gone", "nobody came back"]
 )
-def test_a_group_that_nobody_names_is_deleted(owner_stays: bool, gone_after: float) -> None:
+def test_an_unused_group_is_deleted(owner_stays: bool, gone_after: float) -> None:
     async def told() -> None:
         cluster = cluster_with_job()
         with grouper_at_work(cluster):
@@ -446,7 +448,7 @@ async def test_a_pod_that_was_replaced_meanwhile_does_not_give_its_label_to_the_
 
 
 @story
-async def test_a_bug_that_one_pod_brings_to_light_stops_nobody_else() -> None:
+async def test_a_bug_triggered_by_one_pod_does_not_block_others() -> None:
     cluster = cluster_with_job()
     broken: Pod = pod_of(job("broken"), 0)
     cluster.put_owner({**job("broken"), "metadata": {**job("broken")["metadata"], "ownerReferences": 7}})
@@ -474,7 +476,7 @@ def workload(minimum: int, level: str = "example.com/block") -> Workload:
 
 
 @story
-async def test_a_kubernetes_workload_asks_for_its_job_and_when_it_goes_nobody_does() -> None:
+async def test_a_kubernetes_workload_asks_for_its_job_until_it_is_deleted() -> None:
     cluster, heard = SmallCluster(), Heard()
     cluster.put_owner(job(annotations={}))
     for index in range(3):
@@ -493,7 +495,7 @@ async def test_a_kubernetes_workload_asks_for_its_job_and_when_it_goes_nobody_do
 
 
 @story
-async def test_what_is_wrong_with_a_workload_is_an_event_on_it_and_the_pods_wait() -> None:
+async def test_an_invalid_workload_gets_an_event_and_its_pods_wait() -> None:
     cluster, heard = SmallCluster(), Heard()
     cluster.put_owner(job(annotations={}))
     cluster.put_workload(workload(4))
@@ -503,5 +505,5 @@ async def test_what_is_wrong_with_a_workload_is_an_event_on_it_and_the_pods_wait
     field = "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount"
     told = f"Workload ml/plan: {field}: 4 is more than the pods of Job ml/train; there are 3"
     assert heard.events == [f"Workload plan InvalidGroup: {told}"]
-    assert heard.held[0] == f"train-0: the pod grouper cannot tell its gang: {told}"
+    assert heard.held[0] == f"train-0: the pod grouper cannot determine its gang: {told}"
     assert cluster.written == []

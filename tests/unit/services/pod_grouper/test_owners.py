@@ -10,11 +10,10 @@ import pytest
 from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.services.pod_grouper.discovery import ABSENT_FOR, MOST_ABSENT, Discovery
-from bayplan.services.pod_grouper.owners import LISTS_STAY_FRESH, Chain, OwnerFetcher
+from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher
+from tests.builders.services import api_error, in_virtual_time, now
 from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
 
 REPLICA_SET = {
@@ -85,7 +84,7 @@ QUESTION = Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset
 LIST_OF_JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 
 
-def test_a_list_is_asked_for_once_for_all_who_want_it_and_again_after_a_moment() -> None:
+def test_a_list_is_shared_for_a_moment() -> None:
     cluster = SmallCluster()
     cluster.owners[LIST_OF_JOBS] = {"items": [job()]}
 
@@ -103,7 +102,7 @@ def test_a_list_is_asked_for_once_for_all_who_want_it_and_again_after_a_moment()
 
 
 def test_a_list_that_failed_is_asked_for_again_and_one_that_is_forbidden_is_empty() -> None:
-    answers = [refusal(500), refusal(403)]
+    answers = [api_error(500), api_error(403)]
     cluster = SmallCluster()
 
     def trouble(verb: str, path: str) -> None:
@@ -129,7 +128,7 @@ def test_a_kind_that_is_installed_later_is_found_after_a_while() -> None:
 
         def absent(verb: str, what: str) -> None:
             if what == "/apis/batch/v1":
-                raise refusal(404)
+                raise api_error(404)
 
         cluster.trouble = absent
         assert (await owners.chain(pod_of(job(), 0), no_older_than=2.0)).unreadable
@@ -158,7 +157,7 @@ def test_answers_are_shared_on_their_way_and_kept_for_a_moment() -> None:
     in_virtual_time(told())
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_request_of_others() -> None:
     async def told() -> None:
         cluster = SmallCluster()
         cluster.put_owner(job())
@@ -173,9 +172,9 @@ def test_one_who_gives_up_does_not_take_the_answer_from_others() -> None:
 
 
 @asynchronous
-async def test_api_versions_that_owners_made_up_are_not_remembered_for_ever() -> None:
+async def test_unknown_api_versions_are_forgotten() -> None:
     async with ScriptedServer() as server, server.client() as client:
         discovery = Discovery(client, lambda: 0.0)
-        for number in range(MOST_ABSENT + 100):
+        for number in range(MAX_ABSENT + 100):
             assert await discovery.place(f"tenant-{number}.example.com/v1", "Thing") is None
-        assert len(discovery._versions) == MOST_ABSENT
+        assert len(discovery._versions) == MAX_ABSENT

@@ -38,12 +38,13 @@ def manifest(size: int) -> Json:
 
 def test_a_gang_that_is_forgotten_during_a_write_is_still_written_by_one_at_a_time() -> None:
     client = SlowClient()
-    writer = PodGroupWriter(cast("KubeClient", client), GrouperCache(GroupingSettings(), ["bayplan"]))
+    cache = GrouperCache(GroupingSettings(), ["bayplan"])
+    writer = PodGroupWriter(cast("KubeClient", client), cache)
 
     async def told() -> None:
         writes = [asyncio.create_task(writer.ensure(manifest(size))) for size in (1, 2)]
         await asyncio.sleep(0)
-        writer.forget(GANG)
+        cache.wanted.forget(GANG)
         writes.append(asyncio.create_task(writer.ensure(manifest(3))))
         await asyncio.gather(*writes)
 

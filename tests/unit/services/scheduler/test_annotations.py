@@ -16,6 +16,7 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.wire.volcano_annotations import DECISION
 from bayplan.scheduling.decision import Decision
 from bayplan.services.scheduler.annotations import annotations_of
+from tests.builders.services import numa_pod
 from tests.helpers import GPU, cluster, container, decide, node, simple_pod, topology, zone
 from tests.helpers import pod as pod_of
 from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
@@ -24,10 +25,6 @@ ZONES = "bayplan.io/numa-zones"
 STATE = cluster(
     topology(zone(0, {"cpu": 4, "memory": "8Gi"}), zone(1, {"cpu": 4, "memory": "8Gi"}), policy="single-numa-node")
 )
-
-
-def pod(cpus: str = "4", name: str = "a", **spec: Any) -> Pod:
-    return simple_pod({"cpu": cpus, "memory": "1Gi"}, name, schedulerName="bayplan", **spec)
 
 
 def two_zones(policy: str, **more: Any) -> NodeResourceTopology:
@@ -65,7 +62,7 @@ def test_amounts_alone_tell_some_zones(policy: str, amounts: dict[str, Any], zon
 
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted"])
-def test_a_pod_over_several_of_many_zones_is_told_the_likely_ones(policy: str) -> None:
+def test_estimated_zones_are_not_written(policy: str) -> None:
     """More sets of ten of sixteen zones than anything tries: the zones are shown, and as an estimate they are not written down."""
     wide = topology(*(zone(number, {"cpu": 4, "memory": "8Gi"}) for number in range(16)), policy=policy)
     state = cluster(wide)
@@ -92,16 +89,19 @@ def test_a_device_may_be_one_of_those_without_a_zone() -> None:
 def test_a_pod_in_zones_gets_them_by_container() -> None:
     containers = (ContainerZones("main", (0,)), ContainerZones("helper", (0, 1)), ContainerZones("any", ()))
     decision = Decision("ml/a", "n1", row=0, containers=containers)
-    assert annotations_of(Assignment(pod(), decision), STATE)["bayplan.io/numa-zones"] == '{"main":[0],"helper":[0,1]}'
+    assert (
+        annotations_of(Assignment(numa_pod(), decision), STATE)["bayplan.io/numa-zones"]
+        == '{"main":[0],"helper":[0,1]}'
+    )
 
 
 def test_a_pod_without_zones_gets_nothing() -> None:
-    assert annotations_of(Assignment(pod(), Decision("ml/a", "n1")), STATE) == {}
+    assert annotations_of(Assignment(numa_pod(), Decision("ml/a", "n1")), STATE) == {}
 
 
 def test_a_member_of_a_gang_gets_rank_path_and_segment() -> None:
     seat = Seat("ml/a", "", "n1", ("z1", "b2", "r3"), 7, segment=1)
-    assert annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat), STATE) == {
+    assert annotations_of(Assignment(numa_pod(), Decision("ml/a", "n1"), seat), STATE) == {
         "bayplan.io/rank": "7",
         "bayplan.io/path": "z1/b2/r3",
         "bayplan.io/segment": "1",
@@ -110,7 +110,7 @@ def test_a_member_of_a_gang_gets_rank_path_and_segment() -> None:
 
 def test_a_gang_without_segments_has_none() -> None:
     seat = Seat("ml/a", "", "n1", ("r3",), 0)
-    assert "bayplan.io/segment" not in annotations_of(Assignment(pod(), Decision("ml/a", "n1"), seat), STATE)
+    assert "bayplan.io/segment" not in annotations_of(Assignment(numa_pod(), Decision("ml/a", "n1"), seat), STATE)
 
 
 @pytest.mark.parametrize(

@@ -24,23 +24,23 @@ from bayplan.kube.wire import scheduling_v1alpha2, volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, SchedulingGate
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.services.edges.aside import Aside
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.scheduler import announcer as module
+from bayplan.services.edges.side_thread import SideThread
+from bayplan.services.scheduler import remarks as module
 from bayplan.services.scheduler.announcer import (
-    ARRIVES_FOR,
-    CONDITIONS_AT_ONCE,
-    GROUPED_WITHIN,
+    ARRIVING_FOR,
+    CONDITIONS_PER_BATCH,
     MEMBERS_WITH_EVENTS,
-    STANDS_FOR,
+    REFUSED_FOR,
     STUCK_FOR,
+    UNGROUPED_FOR,
     Announcer,
 )
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler.gang_status import GangStatusWriter
+from tests.builders.services import pod_named
 from tests.helpers import simple_pod
 from tests.numatopologies import policy_pod
-from tests.unit.services.edges.small_server import pod_named
 
 A_WHILE = 10.0
 
@@ -60,29 +60,30 @@ class Heard:
     def unschedulable(self, pod: Pod, message: str, reason: str) -> None:
         self.lines.append(f"condition {pod.metadata.name}, {reason}: {message}")
 
-    def waits(self, written: AnyPodGroup, message: str, counts: MemberCounts, *, invalid: bool) -> None:
+    def waits(self, written: AnyPodGroup, message: str, counts: MemberCounts, *, invalid: bool = False) -> None:
         state = "invalid" if invalid else "waits"
         self.lines.append(f"status {written.metadata.name}, {state} with {counts.members} members: {message}")
 
     def complete(self, written: AnyPodGroup, counts: MemberCounts) -> None:
         self.lines.append(f"status {written.metadata.name}, complete: {counts.scheduled} of {counts.members}")
 
-    def stands(self, written: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
-        self.lines.append(f"status {written.metadata.name}, stands: {counts.scheduled} of {counts.members}. {message}")
+    def still_complete(self, written: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
+        self.lines.append(
+            f"status {written.metadata.name}, still complete: {counts.scheduled} of {counts.members}. {message}"
+        )
 
-    def has_nobody(self, written: AnyPodGroup) -> None:
-        self.lines.append(f"status {written.metadata.name}, has nobody")
+    def no_pods(self, written: AnyPodGroup) -> None:
+        self.lines.append(f"status {written.metadata.name}, no pods")
 
     def forget(self, uid: str) -> None:
         self.lines.append(f"forget {uid}")
 
 
-def announcer(profile: Profile | None = None) -> tuple[Announcer, Heard, Dispatcher]:
+def announcer(profile: Profile | None = None, **options: Any) -> tuple[Announcer, Heard, Dispatcher]:
     heard = Heard()
     dispatcher = Dispatcher({"bayplan": profile or default_profile()})
-    made = Announcer(
-        dispatcher, cast("EventRecorder", heard), cast("ConditionWriter", heard), cast("GangStatusWriter", heard)
-    )
+    events, conditions = cast("EventRecorder", heard), cast("ConditionWriter", heard)
+    made = Announcer(dispatcher, events, conditions, cast("GangStatusWriter", heard), **options)
     return made, heard, dispatcher
 
 
@@ -91,44 +92,44 @@ def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Unschedulable:
 
 
 def explain(announces: Announcer, now: float) -> None:
-    asyncio.run(announces.explain_for(1.0, now, Aside(threaded=False)))
+    asyncio.run(announces.explain_for(1.0, now, SideThread(threaded=False)))
 
 
-def test_a_refusal_is_told_when_it_has_stood_for_a_moment() -> None:
+def test_a_refusal_is_reported_after_a_moment() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
-    assert announces.next_time == 100.0 + STANDS_FOR
+    assert announces.next_time == 100.0 + REFUSED_FOR
     explain(announces, 100.0)
     assert heard.lines == []
-    explain(announces, 100.0 + STANDS_FOR)
+    explain(announces, 100.0 + REFUSED_FOR)
     assert heard.lines == ["event a: no room", "condition a, Unschedulable: no room"]
     assert announces.next_time is None
 
 
-def test_a_pod_grouper_elsewhere_has_a_moment_before_its_pods_are_told() -> None:
+def test_an_external_pod_grouper_has_a_moment_before_pods_report() -> None:
     announces, heard, _ = announcer()
     for name in "ab":
         announces.not_grouped(refusal(f"ml/{name}", "waits for a pod grouper", name), 100.0)
     explain(announces, 101.0)
     announces.withdraw("ml/a")
-    assert (heard.lines, announces.next_time) == ([], 100.0 + GROUPED_WITHIN)
-    explain(announces, 100.0 + GROUPED_WITHIN)
+    assert (heard.lines, announces.next_time) == ([], 100.0 + UNGROUPED_FOR)
+    explain(announces, 100.0 + UNGROUPED_FOR)
     assert heard.lines == [
         "event b: waits for a pod grouper",
         "condition b, Unschedulable: waits for a pod grouper",
     ]
 
 
-def test_of_many_refusals_of_a_unit_only_the_latest_is_told_and_it_waits_no_longer_for_that() -> None:
+def test_only_the_latest_refusal_of_a_unit_is_reported_without_more_delay() -> None:
     announces, heard, _ = announcer()
     for number in range(5):
-        announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * STANDS_FOR / 10)
-    explain(announces, 100.0 + STANDS_FOR)
+        announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * REFUSED_FOR / 10)
+    explain(announces, 100.0 + REFUSED_FOR)
     assert heard.lines[0] == "event a: reason 4"
     assert len(heard.lines) == 2
 
 
-def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
+def test_a_placed_unit_gets_no_report() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     announces.placed("ml/a", [pod_named("a")])
@@ -136,7 +137,7 @@ def test_a_unit_that_found_its_place_meanwhile_is_told_nothing() -> None:
     assert heard.lines == ["forget uid-a"]
 
 
-def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates() -> None:
+def test_a_gated_member_keeps_its_condition() -> None:
     announces, heard, _ = announcer()
     gated = pod_named("gated")
     spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="example.com/quota")])
@@ -149,7 +150,7 @@ def test_a_gated_member_keeps_its_condition_and_the_others_are_told_of_its_gates
     assert not any(line.startswith(("condition gated", "event gated")) for line in heard.lines)
 
 
-def test_one_that_no_longer_leads_tells_nothing() -> None:
+def test_a_replica_that_no_longer_leads_reports_nothing() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "no room", "a"), 100.0)
     announces.refused(refusal("gang ml/train", "waits for pods: 1 of 2", "b"), 100.0)
@@ -159,7 +160,7 @@ def test_one_that_no_longer_leads_tells_nothing() -> None:
     assert heard.lines == []
 
 
-def test_an_object_that_cannot_be_is_not_called_unschedulable() -> None:
+def test_an_invalid_object_is_a_scheduler_error() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("ml/a", "invalid quantity", "a", invalid=True), 100.0)
     explain(announces, 100.0 + A_WHILE)
@@ -182,7 +183,7 @@ def no_room(*pods: str) -> Unschedulable:
     return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
 
 
-def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
+def test_a_gang_is_reported_on_its_pod_group_and_on_every_pod() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     announces.refused(no_room("a", "b"), 100.0)
@@ -198,7 +199,7 @@ def test_a_gang_is_told_on_its_pod_group_and_on_every_pod() -> None:
     ]
 
 
-def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_once() -> None:
+def test_an_unknown_level_is_reported_once_on_the_owner() -> None:
     announces, heard, dispatcher = announcer()
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
@@ -213,12 +214,11 @@ def test_the_owner_of_a_gang_that_names_a_level_which_does_not_exist_is_told_onc
     ]
 
 
-def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
-    announces, heard, dispatcher = announcer()
+def test_the_report_on_the_owner_names_its_annotation() -> None:
+    announces, heard, dispatcher = announcer(where_asked=lambda _, field, value: f"annotation for {field} {value}")
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
     dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
-    announces.where_asked = lambda _, field, value: f"annotation for {field} {value}"
     for why in (
         'topology: "net" does not exist; there are network',
         'group "worker": segments: "rak" is not a level; the topology has rack',
@@ -236,14 +236,13 @@ def test_the_owner_is_told_by_its_annotation_where_that_is_known() -> None:
 
 @pytest.mark.parametrize("annotation", ["", 'metadata.annotations["example.com/likes"]'])
 def test_a_level_without_effect_is_remarked_once_on_the_owner_or_on_the_group(annotation: str) -> None:
-    announces, heard, dispatcher = announcer()
+    announces, heard, dispatcher = announcer(where_asked=lambda *_: annotation)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "j"}
     metadata = {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}
     segments = [{"name": name, "size": 1, "required": "block"} for name in ("segment-0", "segment-1")]
     spec = {"topology": "network", "required": "rack", "groups": segments}
     dispatcher.set_levels("network", ("block", "rack"))
     dispatcher.set_group(msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup), 0.0)
-    announces.where_asked = lambda *_: annotation
     for _ in range(2):
         announces.placed("gang ml/train-j", [])
     why = '"block" has no effect: it is wider than rack, which is required already'
@@ -255,7 +254,7 @@ def test_a_level_without_effect_is_remarked_once_on_the_owner_or_on_the_group(an
     assert [line for line in heard.lines if "NotSupported" in line] == [f"event {about}: {why}"]
 
 
-def test_of_a_large_gang_all_members_have_conditions_and_a_few_have_events() -> None:
+def test_all_members_of_a_large_gang_have_conditions_and_a_few_have_events() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 50)
     announces.refused(no_room(*(f"p{number}" for number in range(50))), 100.0)
@@ -286,7 +285,7 @@ class TestGangsThatArriveSlowly:
         # In words that stay true, so that every pod is written to once.
         conditions = {line.partition(": ")[2] for line in arriving if line.startswith("condition")}
         assert conditions == {"gang ml/train: waits for pods"}
-        assert sum(line.startswith("status") for line in arriving) <= self.SIZE / ARRIVES_FOR
+        assert sum(line.startswith("status") for line in arriving) <= self.SIZE / ARRIVING_FOR
         told = [line for line in heard.lines if line.startswith("event")]
         assert len(told) == 1 + MEMBERS_WITH_EVENTS
         assert all("no place" in line for line in told)
@@ -295,7 +294,7 @@ class TestGangsThatArriveSlowly:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
-        explain(announces, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVING_FOR)
         assert heard.lines == [
             f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
             "condition p0, Unschedulable: gang ml/train: waits for pods",
@@ -309,33 +308,33 @@ class TestGangsThatArriveSlowly:
             f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
         ]
 
-    def test_who_was_told_how_many_are_missing_is_told_no_less_while_nothing_changes(self) -> None:
+    def test_numbers_stay_in_conditions_while_nothing_changes(self) -> None:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
         explain(announces, 100.0 + STUCK_FOR)
         announces.refused(refusal("gang ml/train", f"waits for pods: 1 of {self.SIZE} have arrived", "p0"), 200.0)
-        explain(announces, 200.0 + ARRIVES_FOR)
+        explain(announces, 200.0 + ARRIVING_FOR)
         told = [line for line in heard.lines if line.startswith("condition")]
         assert told[-2:] == 2 * [
             f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived"
         ]
         self.arrive(announces, dispatcher, 1, 300.0)
-        explain(announces, 300.0 + ARRIVES_FOR)
+        explain(announces, 300.0 + ARRIVING_FOR)
         assert heard.lines[-1] == "condition p1, Unschedulable: gang ml/train: waits for pods"
 
     def test_one_that_is_gone_meanwhile_gets_none(self) -> None:
         announces, heard, dispatcher = announcer()
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
-        explain(announces, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVING_FOR)
         dispatcher.remove_pod("ml/p0", 103.0)
         assert dispatcher.decide(103.0) is None
         explain(announces, 100.0 + STUCK_FOR)
         assert not [line for line in heard.lines if line.startswith("event")]
 
 
-def test_a_complete_gang_is_told_on_its_pod_group() -> None:
+def test_a_complete_gang_is_reported_on_its_pod_group() -> None:
     announces, heard, dispatcher = announcer()
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"minMember": 2}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
@@ -344,17 +343,17 @@ def test_a_complete_gang_is_told_on_its_pod_group() -> None:
     assert heard.lines == ["status train, complete: 0 of 0"]
 
 
-def test_a_gang_of_which_one_pod_has_a_node_and_the_others_are_missing_does_not_stand() -> None:
+def test_a_gang_with_missing_pods_is_not_complete() -> None:
     """The pod had its node before it was in the gang, and came while the gang without pods was to be counted."""
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 4)
     dispatcher.set_pod(member_named("a", node="n1"), 0.0)
-    announces.count(["ml/train"], 0.0)
-    explain(announces, ARRIVES_FOR)
+    announces.gangs.count(["ml/train"], 0.0)
+    explain(announces, ARRIVING_FOR)
     assert heard.lines == ["status train, waits with 1 members: waits for pods: 1 of 4 have arrived"]
 
 
-def test_a_gang_that_everybody_has_left_has_nobody() -> None:
+def test_a_gang_that_all_pods_left_has_no_pods() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 2)
     dispatcher.set_pod(member_named("a"), 0.0)
@@ -362,9 +361,9 @@ def test_a_gang_that_everybody_has_left_has_nobody() -> None:
     without_label = msgspec.structs.replace(member_named("a").metadata, labels={})
     dispatcher.set_pod(msgspec.structs.replace(member_named("a"), metadata=without_label), 10.0)
     dispatcher.decide(10.0)
-    announces.count(dispatcher.gangs.to_count(), 10.0)
-    explain(announces, 10.0 + ARRIVES_FOR)
-    assert heard.lines == ["status train, has nobody"]
+    announces.gangs.count(dispatcher.gangs.to_count(), 10.0)
+    explain(announces, 10.0 + ARRIVING_FOR)
+    assert heard.lines == ["status train, no pods"]
 
 
 class TestACompleteGang:
@@ -383,39 +382,39 @@ class TestACompleteGang:
         action = dispatcher.decide(now)
         if isinstance(action, Unschedulable):
             announces.refused(action, now)
-        announces.count(dispatcher.gangs.to_count(), now)
+        announces.gangs.count(dispatcher.gangs.to_count(), now)
 
     def test_that_loses_pods_is_counted_again_once_for_all_of_them(self) -> None:
         announces, heard, dispatcher = self.running("abc")
         for number, name in enumerate("ab"):
             dispatcher.remove_pod(f"ml/{name}", 100.0 + number)
             self.later(announces, dispatcher, 100.0 + number)
-        assert announces.next_time == 100.0 + ARRIVES_FOR
-        explain(announces, 100.0 + ARRIVES_FOR)
+        assert announces.next_time == 100.0 + ARRIVING_FOR
+        explain(announces, 100.0 + ARRIVING_FOR)
         assert heard.lines == [
             "status train, complete: 3 of 3",
-            "status train, stands: 1 of 1. 1 of 3 are left, the others ended or were deleted",
+            "status train, still complete: 1 of 1. 1 of 3 are left, the others ended or were deleted",
         ]
         assert announces.next_time is None
 
-    def test_whose_last_pod_has_gone_is_told_so(self) -> None:
+    def test_without_its_last_pod_has_no_pods(self) -> None:
         announces, heard, dispatcher = self.running("a")
         dispatcher.remove_pod("ml/a", 100.0)
         self.later(announces, dispatcher, 100.0)
-        explain(announces, 100.0 + ARRIVES_FOR)
-        assert heard.lines[1:] == ["status train, has nobody"]
+        explain(announces, 100.0 + ARRIVING_FOR)
+        assert heard.lines[1:] == ["status train, no pods"]
 
-    def test_in_which_a_replacement_waits_says_why(self) -> None:
+    def test_with_a_waiting_replacement_reports_the_reason(self) -> None:
         announces, heard, dispatcher = self.running("ab")
         dispatcher.remove_pod("ml/b", 100.0)
         self.later(announces, dispatcher, 100.0)
         dispatcher.set_pod(member_named("c"), 101.0)
         self.later(announces, dispatcher, 101.0)
-        explain(announces, 100.0 + ARRIVES_FOR)
+        explain(announces, 100.0 + ARRIVING_FOR)
         (told,) = [line for line in heard.lines[1:] if line.startswith("status")]
         assert told.startswith("status train, waits with 2 members: the gang has no place")
 
-    def test_is_counted_by_the_next_leader_where_another_one_leads_now(self) -> None:
+    def test_is_counted_by_the_next_leader(self) -> None:
         announces, _, dispatcher = self.running("a")
         dispatcher.remove_pod("ml/a", 100.0)
         self.later(announces, dispatcher, 100.0)
@@ -423,7 +422,7 @@ class TestACompleteGang:
         assert announces.next_time is None
 
 
-def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
+def test_unsupported_fields_of_a_pod_group_are_reported_once() -> None:
     announces, heard, dispatcher = announcer()
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"queue": "research"}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
@@ -433,8 +432,8 @@ def test_what_a_pod_group_asks_for_in_vain_is_told_once() -> None:
     assert heard.lines == [f"event PodGroup train, NotSupported: {told}"]
 
 
-def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+def test_only_the_latest_reports_on_pod_groups_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     announces, heard, dispatcher = announcer()
     for name in ("a", "b", "c", "c", "a"):
         group = {"metadata": {"name": name, "namespace": "ml", "uid": name}, "spec": {"queue": "research"}}
@@ -443,9 +442,9 @@ def test_what_many_pod_groups_ask_for_in_vain_is_remembered_of_the_latest(monkey
     assert [line.split()[2] for line in heard.lines] == ["a,", "b,", "c,", "a,"]
 
 
-def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_waits_or_is_complete() -> None:
-    announces, heard, dispatcher = announcer()
-    announces.unlike_template = lambda _: ("schedulingPolicy: is basic, but ...",)
+def test_differences_from_the_template_are_reported_once() -> None:
+    differs = ("schedulingPolicy: is basic, but ...",)
+    announces, heard, dispatcher = announcer(unlike_template=lambda _: differs)
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
     dispatcher.set_group(msgspec.convert(group, scheduling_v1alpha2.PodGroup), 0.0)
     announces.placed("gang kubernetes ml/train", [])
@@ -456,66 +455,66 @@ def test_in_what_a_pod_group_differs_from_its_template_is_said_once_when_it_wait
     assert [line for line in heard.lines if line.startswith("event")] == [told]
 
 
-def test_a_gang_without_a_pod_group_is_told_on_its_pods() -> None:
+def test_a_gang_without_a_pod_group_is_reported_on_its_pods() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["condition a, Unschedulable: waits for PodGroup ml/train, which does not exist"]
 
 
-def test_an_explanation_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_explanation_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     announces, heard, _ = announcer()
     announces.refused(Unschedulable("ml/a", (), ""), 100.0)  # nothing to explain it by
     announces.refused(refusal("ml/b", "no room", "b"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines[0] == "event b: no room"
-    assert [record.message for record in caplog.records] == ["a refusal cannot be explained"]
+    assert [record.message for record in caplog.records] == ["failed to explain refusal"]
 
 
 class TestProblemsWithObjects:
     def test_each_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         announces, _, _ = announcer()
         with caplog.at_level(logging.WARNING):
-            announces.tell_problems({"nodes n1": "wrong"}, [])
-            announces.tell_problems({"nodes n1": "wrong"}, [])
-            announces.tell_problems({"nodes n1": "wrong", "nodes n2": "wrong, too"}, [])
-            announces.tell_problems({"nodes n1": "wrong in another way"}, [])
+            announces.remarks.report({"nodes n1": "wrong"}, [])
+            announces.remarks.report({"nodes n1": "wrong"}, [])
+            announces.remarks.report({"nodes n1": "wrong", "nodes n2": "wrong, too"}, [])
+            announces.remarks.report({"nodes n1": "wrong in another way"}, [])
         told = [getattr(record, "problem", "") for record in caplog.records]
         assert told == ["wrong", "wrong, too", "wrong in another way"]
 
-    def test_what_is_wrong_with_a_report_is_told_on_its_node(self) -> None:
+    def test_an_invalid_report_is_an_event_on_its_node(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         at = ObjectPath("NodeResourceTopology n1").child("zones")
-        announces.tell_problems({}, [ObjectRemark(at, "no zones")])
-        announces.tell_problems({}, [ObjectRemark(at, "no zones")])
+        announces.remarks.report({}, [ObjectRemark(at, "no zones")])
+        announces.remarks.report({}, [ObjectRemark(at, "no zones")])
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
         ]
 
-    def test_so_is_that_it_cannot_be_read(self) -> None:
+    def test_an_unreadable_report_is_an_event_on_its_node(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         problems = {
             f"{NODE_RESOURCE_TOPOLOGIES} n1": "NodeResourceTopology n1: zones: expected an array",
             "pods n1": "x",
         }
-        announces.tell_problems(problems, [])
-        announces.tell_problems({**problems, "nodes n2": "wrong"}, [])
+        announces.remarks.report(problems, [])
+        announces.remarks.report({**problems, "nodes n2": "wrong"}, [])
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: expected an array",
         ]
 
     def test_a_report_without_a_node_is_only_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         announces, heard, _ = announcer()
-        announces.tell_problems({}, [ObjectRemark(ObjectPath("NodeResourceTopology ghost"), "no zones")])
+        announces.remarks.report({}, [ObjectRemark(ObjectPath("NodeResourceTopology ghost"), "no zones")])
         assert heard.lines == []
         assert len(caplog.records) == 1
 
-    def test_what_is_wrong_with_a_waiting_pod_is_told_on_it(self) -> None:
+    def test_problems_of_a_waiting_pod_are_events_on_it(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.tell_problems({}, dispatcher.state.problems)
+        announces.remarks.report({}, dispatcher.state.problems)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         assert heard.lines == [
             (
@@ -524,24 +523,24 @@ class TestProblemsWithObjects:
             )
         ]
 
-    def test_a_pod_is_told_that_its_profile_ignores_policies(self) -> None:
+    def test_a_pod_reports_that_its_profile_ignores_policies(self) -> None:
         usual = default_profile()
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
         announces, heard, dispatcher = announcer(Profile("bayplan", others, usual.scores))
         dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.tell_problems({}, dispatcher.state.problems)
+        announces.remarks.report({}, dispatcher.state.problems)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         said = '"restricted" has no effect: profile bayplan disables the plugin numa-aware'
         assert heard.lines == [f"event Pod pod, NotSupported: {where}: {said}"]
 
-    def test_another_pod_of_the_same_name_is_told_again(self) -> None:
+    def test_another_pod_of_the_same_name_gets_its_own_event(self) -> None:
         announces, heard, dispatcher = announcer()
         for _ in range(2):
             dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-            announces.tell_problems({}, dispatcher.state.problems)
-            announces.tell_problems({}, dispatcher.state.problems)
+            announces.remarks.report({}, dispatcher.state.problems)
+            announces.remarks.report({}, dispatcher.state.problems)
             dispatcher.remove_pod("default/pod", 1.0)
-            announces.tell_problems({}, dispatcher.state.problems)
+            announces.remarks.report({}, dispatcher.state.problems)
         assert [line.partition(":")[0] for line in heard.lines] == ["event Pod pod, NotSupported"] * 2
 
 
@@ -549,10 +548,10 @@ def test_ten_thousand_conditions_are_written_a_few_at_a_time() -> None:
     announces, heard, dispatcher = announcer()
     own_gang(dispatcher, 1000)
     announces.refused(no_room(*(f"p{number}" for number in range(1000))), 100.0)
-    due = announces._refused.take(100.0 + STANDS_FOR)
+    due = announces._refused.take(100.0 + REFUSED_FOR)
     assert due is not None
     announces._explain(due)
-    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_AT_ONCE
+    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_PER_BATCH
     assert announces.next_time == 0.0
     explain(announces, 101.0)
     assert sum(line.startswith("condition") for line in heard.lines) == 1000
@@ -564,4 +563,4 @@ def test_conditions_of_a_unit_that_was_placed_meanwhile_are_not_written() -> Non
     announces.not_bound(no_room(*(f"p{number}" for number in range(1000))))
     announces.placed("gang ml/train", [])
     explain(announces, 101.0)
-    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_AT_ONCE
+    assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_PER_BATCH

@@ -17,7 +17,7 @@ from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec
 from bayplan.services.scheduler.binder import (
     GIVEN_UP,
-    LONGEST_WAIT,
+    MAX_WAIT,
     NOT_WANTED,
     PATIENT_TRIES,
     USUAL_TRIES,
@@ -26,7 +26,7 @@ from bayplan.services.scheduler.binder import (
     Ending,
     UnitBinds,
 )
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
+from tests.builders.services import api_error, in_virtual_time, now
 
 LOST = Unreachable("no answer")
 
@@ -88,23 +88,23 @@ def bind(client: ScriptedClient, *, patient: bool = False) -> BindResult:
         # Nobody knows: the same bind is sent again.
         ([LOST, None], [], Ending.BOUND),
         ([LOST] * 20 + [None], [], Ending.BOUND),
-        ([refusal(500), refusal(503), refusal(429), None], [], Ending.BOUND),
+        ([api_error(500), api_error(503), api_error(429), None], [], Ending.BOUND),
         # It has a node already; the pod itself says whose bind that was.
-        ([LOST, refusal(409)], [pod(node="n1")], Ending.BOUND),
-        ([refusal(409)], [pod(node="n1")], Ending.BOUND),
-        ([refusal(409)], [pod(node="n2")], Ending.ELSEWHERE),
-        ([refusal(409)], [pod(uid="2")], Ending.GONE),
-        ([refusal(409)], [pod(uid="2", node="n1")], Ending.GONE),
-        ([refusal(409)], [refusal(404)], Ending.GONE),
-        ([refusal(409)], [pod(going=True)], Ending.GONE),
-        ([refusal(409)], [pod()], Ending.REFUSED),
+        ([LOST, api_error(409)], [pod(node="n1")], Ending.BOUND),
+        ([api_error(409)], [pod(node="n1")], Ending.BOUND),
+        ([api_error(409)], [pod(node="n2")], Ending.ELSEWHERE),
+        ([api_error(409)], [pod(uid="2")], Ending.GONE),
+        ([api_error(409)], [pod(uid="2", node="n1")], Ending.GONE),
+        ([api_error(409)], [api_error(404)], Ending.GONE),
+        ([api_error(409)], [pod(going=True)], Ending.GONE),
+        ([api_error(409)], [pod()], Ending.REFUSED),
         # A look is repeated until there is an answer.
-        ([refusal(409)], [LOST, refusal(500), LOST, pod(node="n1")], Ending.BOUND),
-        ([refusal(404)], [], Ending.GONE),
-        ([refusal(403)], [pod()], Ending.REFUSED),
-        ([refusal(500)], [pod()], Ending.REFUSED),
+        ([api_error(409)], [LOST, api_error(500), LOST, pod(node="n1")], Ending.BOUND),
+        ([api_error(404)], [], Ending.GONE),
+        ([api_error(403)], [pod()], Ending.REFUSED),
+        ([api_error(500)], [pod()], Ending.REFUSED),
         # The server said that it failed, and had done it.
-        ([refusal(500)], [pod(node="n1")], Ending.BOUND),
+        ([api_error(500)], [pod(node="n1")], Ending.BOUND),
     ],
 )
 def test_every_ending(answers: list[Exception | None], found: list[Pod | Exception], ending: Ending) -> None:
@@ -119,7 +119,8 @@ def test_every_ending(answers: list[Exception | None], found: list[Pod | Excepti
         (409, False, 1),
         (403, False, 1),
         (422, False, 1),
-        # The others of a gang have their nodes: its place is kept, and it is tried again, unless time does not heal the refusal.
+        # The others of a gang have their nodes: its place is kept, and it is tried again, unless time does not heal the
+        # refusal.
         (500, True, PATIENT_TRIES),
         (429, True, PATIENT_TRIES),
         (409, True, PATIENT_TRIES),
@@ -128,14 +129,14 @@ def test_every_ending(answers: list[Exception | None], found: list[Pod | Excepti
     ],
 )
 def test_how_often_a_refused_bind_is_tried(status: int, patient: bool, tries: int) -> None:
-    client = ScriptedClient([refusal(status)], [pod()])
+    client = ScriptedClient([api_error(status)], [pod()])
     outcome = bind(client, patient=patient)
     assert (len(client.sent), outcome) == (tries, BindResult(Ending.REFUSED, "no"))
 
 
-@pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, LONGEST_WAIT)])
-def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: float) -> None:
-    later = refusal(429)
+@pytest.mark.parametrize("asked, waited", [(3.0, 3.0), (3600.0, MAX_WAIT)])
+def test_retry_after_counts_within_limits(asked: float, waited: float) -> None:
+    later = api_error(429)
     later.retry_after = asked
     client = ScriptedClient([later, None])
     assert bind(client).ending is Ending.BOUND
@@ -143,14 +144,14 @@ def test_the_server_says_when_to_come_again_within_limits(asked: float, waited: 
 
 
 @pytest.mark.parametrize(
-    "answers, ending", [([refusal(500), pod(node="n1")], Ending.BOUND), ([refusal(403)], Ending.REFUSED)]
+    "answers, ending", [([api_error(500), pod(node="n1")], Ending.BOUND), ([api_error(403)], Ending.REFUSED)]
 )
-def test_a_question_that_is_not_answered_is_told_once_and_one_that_is_forbidden_not_repeated(
+def test_polling_is_logged_once_and_ends_if_forbidden(
     answers: list[Pod | Exception], ending: Ending, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = ScriptedClient([refusal(409)], [LOST, *answers])
+    client = ScriptedClient([api_error(409)], [LOST, *answers])
     assert bind(client).ending is ending
-    assert [record.message for record in caplog.records] == ["asked again until it is answered"]
+    assert [record.message for record in caplog.records] == ["bind outcome unknown, polling pod"]
 
 
 def test_a_bind_that_is_no_longer_wanted_is_not_sent() -> None:
@@ -183,7 +184,7 @@ def test_binds_to_one_node_go_one_after_the_other_and_those_to_others_at_the_sam
     in_virtual_time(story())
 
 
-def test_who_comes_later_waits_for_one_in_trouble_on_the_same_node() -> None:
+def test_a_later_bind_waits_for_a_failing_one_on_its_node() -> None:
     async def story() -> None:
         client = ScriptedClient([LOST, None])
         binder = binder_of(client)
@@ -203,9 +204,9 @@ def test_no_more_than_so_many_at_once() -> None:
     in_virtual_time(story())
 
 
-def test_who_waits_for_the_next_try_keeps_nobody_from_binding_elsewhere() -> None:
+def test_a_bind_that_waits_for_a_retry_does_not_block_other_nodes() -> None:
     async def story() -> None:
-        client = ScriptedClient([refusal(500), None])
+        client = ScriptedClient([api_error(500), None])
         binder = binder_of(client, at_once=1)
         first = asyncio.create_task(binder.bind(pod("a"), "n1", {}))
         await asyncio.sleep(0)
@@ -224,7 +225,7 @@ class RefusingOne(ScriptedClient):
     async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: object) -> None:
         if pod == "bad":
             self.sent.append((now(), pod, node))
-            raise refusal(403)
+            raise api_error(403)
         await super().bind(namespace, pod, uid, node, annotations)
 
 
@@ -244,8 +245,8 @@ def test_when_one_of_a_gang_is_refused_for_good_those_not_sent_yet_are_not_sent(
     assert [name for _, name, _ in client.sent] == ["a", "bad"]
 
 
-def test_one_that_waits_for_its_next_try_hears_at_once_that_its_gang_is_given_up() -> None:
-    later = refusal(503)
+def test_a_waiting_retry_ends_when_its_gang_is_given_up() -> None:
+    later = api_error(503)
     later.retry_after = 4.0
     client = RefusingOne([later], seconds=1.0, found=[pod()])
 
@@ -265,9 +266,9 @@ def test_one_that_may_be_bound_goes_on_until_that_is_certain_though_its_gang_is_
     assert [each.ending for each in outcomes] == [Ending.BOUND, Ending.REFUSED]
 
 
-def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() -> None:
+def test_the_first_and_the_final_refusal_of_a_gang_are_reported() -> None:
     heard: list[tuple[str, str]] = []
-    client = ScriptedClient([refusal(500), refusal(500), refusal(403)], [pod()])
+    client = ScriptedClient([api_error(500), api_error(500), api_error(403)], [pod()])
 
     async def story() -> None:
         together = UnitBinds(
@@ -281,7 +282,7 @@ def test_of_the_refusals_of_a_gang_the_first_is_told_and_the_one_that_ends_it() 
     assert heard == [("first", "a"), ("end", "a")]
 
 
-def test_one_that_is_cancelled_while_it_waits_harms_nobody() -> None:
+def test_cancelling_a_waiting_bind_does_not_affect_others() -> None:
     async def story() -> None:
         client = ScriptedClient(seconds=1.0)
         binder = binder_of(client)

@@ -1,4 +1,4 @@
-"""HyperNodes as news: a gang that asks for tiers waits while they are no tree, everybody else goes on, and it is placed when they are one."""
+"""HyperNodes in watch events: a gang that asks for tiers waits until they form a tree; other pods do not."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import msgspec
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES as TREE
 from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import HYPER_NODES, NODES, PODS, VOLCANO_POD_GROUPS
-from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake
+from tests.builders.services import deleted, listed, watched_node, watched_pod
 from tests.hyper_nodes import hyper_node, inside, pattern
 
 SWITCHES = (hyper_node("s0", 1, pattern("^n[01]$")), hyper_node("s1", 1, pattern("^n[23]$")))
@@ -28,33 +27,17 @@ def cluster(*hyper_nodes: Any) -> tuple[Intake, Dispatcher]:
     """Four nodes of 4 CPUs; a gang of two that must share a tier 1, and a pod that stands alone."""
     dispatcher = Dispatcher({"bayplan": default_profile()})
     intake = Intake(dispatcher)
-    intake.take(NODES, listed(*(node(f"n{number}") for number in range(4))), 0)
+    intake.take(NODES, listed(*(watched_node(f"n{number}", cpus="4") for number in range(4))), 0)
     intake.take(HYPER_NODES, listed(*hyper_nodes), 0)
     asked = {"minMember": 2, "networkTopology": {"highestTierAllowed": 1}}
     written = msgspec.convert({"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": asked}, PodGroup)
     intake.take(VOLCANO_POD_GROUPS, listed(written), 0)
-    intake.take(PODS, listed(pod("train-0", gang="train"), pod("train-1", gang="train"), pod("alone")), 0)
+    intake.take(PODS, listed(member("train-0", "train"), member("train-1", "train"), watched_pod("alone", cpus="3")), 0)
     return intake, dispatcher
 
 
-def node(name: str) -> Node:
-    status = {"allocatable": {"cpu": "4", "pods": "110"}}
-    return msgspec.convert({"metadata": {"name": name, "uid": name}, "status": status}, Node)
-
-
-def pod(name: str, *, gang: str = "") -> Pod:
-    annotations = {"scheduling.k8s.io/group-name": gang} if gang else {}
-    metadata = {"name": name, "namespace": "ml", "uid": name, "annotations": annotations}
-    container = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
-    return msgspec.convert({"metadata": metadata, "spec": {"schedulerName": "bayplan", "containers": [container]}}, Pod)
-
-
-def listed(*items: Any) -> Listed[Any]:
-    return Listed(list(items), "100", [])
-
-
-def deleted(*items: Any) -> Changes[Any]:
-    return Changes([Change("DELETED", item) for item in items], [])
+def member(name: str, gang: str) -> Pod:
+    return watched_pod(name, cpus="3", annotations={"scheduling.k8s.io/group-name": gang})
 
 
 def decided(dispatcher: Dispatcher, now: float) -> list[Action]:

@@ -24,11 +24,12 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology
-from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.core_v1 import Namespace
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake
+from tests.builders.services import added, deleted, listed, modified, watched_node, watched_pod
 from tests.helpers import decide, simple_pod, topology, zone
 from tests.numatopologies import machine, numatopology
 
@@ -38,80 +39,43 @@ def new_intake() -> tuple[Intake, Dispatcher]:
     return Intake(dispatcher), dispatcher
 
 
-def node(name: str, *, cpus: str = "8", version: str = "1") -> Node:
-    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
-    return msgspec.convert(
-        {"metadata": metadata, "status": {"allocatable": {"cpu": cpus, "memory": "32Gi", "pods": "110"}}}, Node
-    )
-
-
-def pod(name: str, *, on: str | None = None, version: str = "1", uid: str = "", cpus: str = "1", gang: str = "") -> Pod:
-    labels = {"bayplan.io/pod-group": gang} if gang else {}
-    metadata = {
-        "name": name,
-        "namespace": "ml",
-        "uid": uid or f"uid-{name}",
-        "resourceVersion": version,
-        "labels": labels,
-    }
-    container = {"name": "main", "resources": {"requests": {"cpu": cpus}}}
-    spec = {"schedulerName": "bayplan", "nodeName": on, "containers": [container]}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
-
-
 def _reason(dispatcher: Dispatcher, now: float) -> str:
     refusal = dispatcher.decide(now)
     assert isinstance(refusal, Unschedulable), refusal
     return refusal.reason
 
 
-def listed(*items: Any, broken: tuple[Broken, ...] = ()) -> Listed[Any]:
-    return Listed(list(items), "100", list(broken))
-
-
-def added(*items: Any) -> Changes[Any]:
-    return Changes([Change("ADDED", item) for item in items], [])
-
-
-def modified(*items: Any) -> Changes[Any]:
-    return Changes([Change("MODIFIED", item) for item in items], [])
-
-
-def deleted(*items: Any) -> Changes[Any]:
-    return Changes([Change("DELETED", item) for item in items], [])
-
-
 class TestLists:
-    def test_whoever_is_not_in_a_list_is_gone(self) -> None:
+    def test_objects_missing_from_a_list_are_gone(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1"), node("n2")), 1)
-        intake.take(PODS, listed(pod("a"), pod("b", on="n1"), pod("c", on="n2")), 1)
-        intake.take(NODES, listed(node("n2")), 2)
-        intake.take(PODS, listed(pod("c", on="n2")), 2)
+        intake.take(NODES, listed(watched_node("n1"), watched_node("n2")), 1)
+        intake.take(PODS, listed(watched_pod("a"), watched_pod("b", on="n1"), watched_pod("c", on="n2")), 1)
+        intake.take(NODES, listed(watched_node("n2")), 2)
+        intake.take(PODS, listed(watched_pod("c", on="n2")), 2)
         assert list(dispatcher.state.rows) == ["n2"]
         assert list(dispatcher.state.pods) == ["ml/c"]
         assert list(dispatcher.waiting) == []
 
-    def test_a_second_list_that_says_the_same_changes_nothing(self) -> None:
+    def test_a_second_equal_list_changes_nothing(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1", cpus="2")), 1)
-        intake.take(PODS, listed(pod("large", cpus="4")), 1)
+        intake.take(NODES, listed(watched_node("n1", cpus="2")), 1)
+        intake.take(PODS, listed(watched_pod("large", cpus="4")), 1)
         assert dispatcher.decide(1) is not None
-        intake.take(PODS, listed(pod("large", cpus="4")), 2)
+        intake.take(PODS, listed(watched_pod("large", cpus="4")), 2)
         assert dispatcher.decide(2) is None
 
     def test_a_list_without_a_pod_whose_bind_is_under_way_gives_its_room_back(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
-        intake.take(PODS, listed(pod("a", cpus="8")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
+        intake.take(PODS, listed(watched_pod("a", cpus="8")), 1)
         dispatcher.decide(1)
         intake.take(PODS, listed(), 2)
-        assert not dispatcher.pods.is_assumed(pod("a"), "n1")
+        assert not dispatcher.pods.is_assumed(watched_pod("a"), "n1")
         assert dispatcher.state.columns.free[0, 0] == dispatcher.state.columns.allocatable[0, 0]
 
     def test_a_kind_that_is_not_installed_has_no_objects(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         report = topology(zone(0, {"cpu": 4}), zone(1, {"cpu": 4}))
         intake.take(NODE_RESOURCE_TOPOLOGIES, listed(report), 1)
         assert dispatcher.state.columns.zone_count[0] == 2
@@ -131,55 +95,55 @@ class TestLists:
 class TestChanges:
     def test_they_are_taken_over_in_order(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         changes = [
-            Change("ADDED", pod("a")),
-            Change("DELETED", pod("a", version="2")),
-            Change("ADDED", pod("a", uid="second", version="3")),
+            Change("ADDED", watched_pod("a")),
+            Change("DELETED", watched_pod("a", version="2")),
+            Change("ADDED", watched_pod("a", uid="second", version="3")),
         ]
         intake.take(PODS, Changes(changes, []), 1)
         assert dispatcher.waiting["ml/a"].metadata.uid == "second"
 
     def test_an_older_version_of_the_same_object_is_no_news(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
-        intake.take(PODS, listed(pod("a", on="n1", version="9")), 1)
-        intake.take(PODS, modified(pod("a", version="8")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
+        intake.take(PODS, listed(watched_pod("a", on="n1", version="9")), 1)
+        intake.take(PODS, modified(watched_pod("a", version="8")), 1)
         assert "ml/a" in dispatcher.state.pods
         assert "ml/a" not in dispatcher.waiting
 
     def test_a_list_counts_even_if_its_versions_are_older(self) -> None:
         """Somebody brought an older state of the cluster back."""
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1", version="900", cpus="8")), 1)
-        intake.take(NODES, listed(node("n1", version="500", cpus="4")), 2)
+        intake.take(NODES, listed(watched_node("n1", version="900", cpus="8")), 1)
+        intake.take(NODES, listed(watched_node("n1", version="500", cpus="4")), 2)
         assert dispatcher.state.columns.allocatable[0, 0] == 4000
-        intake.take(NODES, modified(node("n1", version="501", cpus="2")), 3)
+        intake.take(NODES, modified(watched_node("n1", version="501", cpus="2")), 3)
         assert dispatcher.state.columns.allocatable[0, 0] == 2000
 
     def test_versions_of_different_objects_of_one_name_are_not_compared(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(PODS, listed(pod("a", version="9")), 1)
-        intake.take(PODS, added(pod("a", uid="second", version="8")), 1)
+        intake.take(PODS, listed(watched_pod("a", version="9")), 1)
+        intake.take(PODS, added(watched_pod("a", uid="second", version="8")), 1)
         assert dispatcher.waiting["ml/a"].metadata.uid == "second"
 
     def test_versions_that_are_no_numbers_are_all_news(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1", version="b", cpus="2")), 1)
-        intake.take(NODES, modified(node("n1", version="a", cpus="4")), 1)
+        intake.take(NODES, listed(watched_node("n1", version="b", cpus="2")), 1)
+        intake.take(NODES, modified(watched_node("n1", version="a", cpus="4")), 1)
         assert dispatcher.state.columns.allocatable[0, 0] == 4000
 
     def test_pods_and_nodes_may_come_in_any_order(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(PODS, added(pod("a", on="n1", cpus="3")), 1)
-        intake.take(NODES, added(node("n1")), 1)
+        intake.take(PODS, added(watched_pod("a", on="n1", cpus="3")), 1)
+        intake.take(NODES, added(watched_node("n1")), 1)
         columns = dispatcher.state.columns
         assert columns.allocatable[0, 0] - columns.free[0, 0] == 3000
 
     def test_reports_in_volcanos_form_come_and_go(self) -> None:
         intake, dispatcher = new_intake()
         report = numatopology("n1", machine(2, 4))
-        intake.take(NODES, added(node("n1")), 1)
+        intake.take(NODES, added(watched_node("n1")), 1)
         intake.take(NUMATOPOLOGIES, added(report), 1)
         assert dispatcher.state.columns.zone_count[0] == 2
         intake.take(NUMATOPOLOGIES, deleted(report), 2)
@@ -202,23 +166,23 @@ class TestBrokenObjects:
     def test_one_of_a_wrong_shape_is_named_and_the_others_are_taken_over(self, as_list: bool) -> None:
         intake, dispatcher = new_intake()
         broken = Broken("", "n2", "status.allocatable: expected an object")
-        news: Listed[Any] | Changes[Any] = listed(node("n1"), broken=(broken,))
+        news: Listed[Any] | Changes[Any] = listed(watched_node("n1"), broken=(broken,))
         if not as_list:
-            news = Changes([Change("ADDED", node("n1"))], [broken])
+            news = Changes([Change("ADDED", watched_node("n1"))], [broken])
         intake.take(NODES, news, 1)
         assert list(dispatcher.state.rows) == ["n1"]
         assert intake.problems == {"nodes n2": "Node n2: status.allocatable: expected an object"}
 
-    def test_what_it_said_before_counts_no_more(self) -> None:
+    def test_an_unreadable_object_loses_its_last_version(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 2)
         assert list(dispatcher.state.rows) == []
 
     def test_a_better_version_ends_the_problem(self) -> None:
         intake, dispatcher = new_intake()
         intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 1)
-        intake.take(NODES, modified(node("n1")), 2)
+        intake.take(NODES, modified(watched_node("n1")), 2)
         assert (intake.problems, list(dispatcher.state.rows)) == ({}, ["n1"])
 
     def test_so_does_its_deletion(self) -> None:
@@ -233,19 +197,19 @@ class TestBrokenObjects:
         intake.take(NODES, listed(), 2)
         assert intake.problems == {}
 
-    def test_pods_of_a_group_that_cannot_be_read_are_told_what_is_wrong_with_it(self) -> None:
+    def test_pods_of_an_unreadable_group_report_its_problem(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(PODS, listed(pod("a", gang="train")), 1)
+        intake.take(PODS, listed(watched_pod("a", gang="train")), 1)
         broken = Broken("ml", "train", "spec.size: must be a whole number, not a string")
         intake.take(POD_GROUPS, listed(broken=(broken,)), 1)
         assert _reason(dispatcher, 1) == "PodGroup ml/train: spec.size: must be a whole number, not a string"
         intake.take(POD_GROUPS, listed(), 2)
         assert _reason(dispatcher, 2) == "waits for PodGroup ml/train, which does not exist"
 
-    def test_an_object_that_says_what_cannot_be_is_dropped_with_a_sentence(self) -> None:
+    def test_an_invalid_object_is_dropped_with_a_message(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1"), node("n2")), 1)
-        intake.take(NODES, modified(node("n1", cpus="a lot", version="2")), 2)
+        intake.take(NODES, listed(watched_node("n1"), watched_node("n2")), 1)
+        intake.take(NODES, modified(watched_node("n1", cpus="a lot", version="2")), 2)
         assert list(dispatcher.state.rows) == ["n2"]
         [(where, text)] = intake.problems.items()
         assert where == "nodes n1"
@@ -268,7 +232,7 @@ class TestReportsThatMakeNoSense:
     )
     def test_only_pods_that_nobody_aligns_go_to_the_node(self, report: Any) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         news = Changes([], [report]) if isinstance(report, Broken) else added(report)
         intake.take(NODE_RESOURCE_TOPOLOGIES, news, 1)
         aligned = simple_pod({"cpu": 2, "memory": "1Gi"}, "aligned")
@@ -280,7 +244,7 @@ class TestReportsThatMakeNoSense:
 
     def test_a_better_report_ends_that(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, modified(topology(zone(0, {"cpu": 8}))), 2)
         assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
@@ -288,21 +252,21 @@ class TestReportsThatMakeNoSense:
 
     def test_so_does_its_deletion(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, listed(), 2)
         assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
 
     def test_a_report_of_the_other_kind_that_makes_sense_counts(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NUMATOPOLOGIES, added(numatopology("n1", machine(2, 4))), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 2)
         assert dispatcher.state.columns.zone_count[0] == 2
 
     def test_no_zones_are_no_harm_where_the_kubelet_refuses_nobody_for_them(self) -> None:
         intake, dispatcher = new_intake()
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(policy="best-effort")), 1)
         assert decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
 
@@ -310,64 +274,64 @@ class TestReportsThatMakeNoSense:
         intake, dispatcher = new_intake()
         dispatcher.reports = intake_for(dispatcher.state, ReportSettings(accounting=OVER_RESERVE))
         intake = Intake(dispatcher)
-        intake.take(NODES, listed(node("n1")), 1)
+        intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 1)
         dispatcher.reports.resync(2)
         assert not decide(dispatcher.state, simple_pod({"cpu": 2, "memory": "1Gi"})).placed
 
 
 class TestBugsOfOurs:
-    """They are logged, which fails every test on a real API server; the other objects are taken over."""
+    """They are logged, which fails every test on a real API server."""
 
-    def test_one_object_that_cannot_be_taken_over_keeps_nobody_else_out(
+    def test_one_bad_object_does_not_block_others(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        intake, dispatcher = new_intake()
-        fail_for(monkeypatch, dispatcher, "set_pod", "a")
-        intake.take(PODS, listed(pod("a"), pod("b")), 1)
+        intake, dispatcher = intake_failing_for("a", "set_pod", monkeypatch)
+        intake.take(PODS, listed(watched_pod("a"), watched_pod("b")), 1)
         assert list(dispatcher.waiting) == ["ml/b"]
         assert intake.problems == {"pods ml/a": "internal error: a bug"}
-        assert [record.message for record in caplog.records] == ["cannot take an object over"]
+        assert [record.message for record in caplog.records] == ["failed to apply object"]
 
-    def test_one_that_cannot_be_dropped_is_dropped_by_the_next_list(
+    def test_a_failed_drop_is_repeated_by_the_next_list(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        intake, dispatcher = new_intake()
-        intake.take(PODS, listed(pod("a"), pod("b")), 1)
-        with monkeypatch.context() as for_now:
-            fail_for(for_now, dispatcher, "remove_pod", "ml/a")
-            intake.take(PODS, deleted(pod("a"), pod("b")), 2)
+        intake, dispatcher = intake_failing_for("ml/a", "remove_pod", monkeypatch)
+        intake.take(PODS, listed(watched_pod("a"), watched_pod("b")), 1)
+        intake.take(PODS, deleted(watched_pod("a"), watched_pod("b")), 2)
         assert list(dispatcher.waiting) == ["ml/a"]
-        assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", "cannot drop an object")]
+        assert [(record.levelname, record.message) for record in caplog.records] == [("ERROR", "failed to drop object")]
         intake.take(PODS, listed(), 3)
         assert list(dispatcher.waiting) == []
 
-    def test_so_is_one_that_says_what_cannot_be(
+    def test_a_failed_drop_of_an_invalid_object_does_not_block_others(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         dispatcher = Dispatcher({"bayplan": default_profile()})
         monkeypatch.setattr(dispatcher.state, "remove_node", always_fail)
         intake = Intake(dispatcher)
-        intake.take(NODES, listed(node("n1", cpus="a lot"), node("n2")), 1)
+        intake.take(NODES, listed(watched_node("n1", cpus="a lot"), watched_node("n2")), 1)
         assert list(intake.problems) == ["nodes n1"]
         assert "n2" in dispatcher.state.rows
-        assert [record.message for record in caplog.records] == ["cannot drop an object"]
+        assert [record.message for record in caplog.records] == ["failed to drop object"]
 
 
 def always_fail(*_: object) -> None:
     raise RuntimeError("a bug")
 
 
-def fail_for(monkeypatch: pytest.MonkeyPatch, dispatcher: Dispatcher, method: str, name: str) -> None:
-    """A bug that one object brings to light, by its name or its key."""
-    real = getattr(dispatcher, method)
+def intake_failing_for(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Intake, Dispatcher]:
+    """An intake whose dispatcher has a bug that one object triggers once, by its name or its key."""
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    real, pending = getattr(dispatcher, method), {name}
 
     def fails(about: Any, now: float) -> None:
-        if name in (about, getattr(getattr(about, "metadata", None), "name", None)):
+        if name in pending and name in (about, getattr(getattr(about, "metadata", None), "name", None)):
+            pending.remove(name)
             always_fail()
         real(about, now)
 
     monkeypatch.setattr(dispatcher, method, fails)
+    return Intake(dispatcher), dispatcher
 
 
 class TestVersions:

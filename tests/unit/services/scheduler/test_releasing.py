@@ -13,7 +13,7 @@ from bayplan.dispatch.actions import Release
 from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.releasing import Released, Releaser
-from tests.unit.services.edges.small_server import in_virtual_time, pod_named, refusal
+from tests.builders.services import api_error, in_virtual_time, pod_named
 from tests.unit.services.scheduler.test_announcer import Heard
 
 A, B, C = (pod_named(name) for name in "abc")
@@ -50,11 +50,11 @@ class Releasing:
 
 
 def made_room(*names: str) -> list[str]:
-    text = "gang ml/train cannot be completed, its pods make room: no room"
+    text = "gang ml/train cannot be completed, deleting its pods: no room"
     return [f"event Pod {name}, GangReleased: {text}" for name in names]
 
 
-def test_pods_that_were_deleted_are_told_and_counted() -> None:
+def test_deleted_pods_are_reported_and_counted() -> None:
     gang = Releasing()
     assert gang.release() == Released((A, B, C))
     assert gang.heard.lines == made_room("a", "b", "c")
@@ -62,38 +62,36 @@ def test_pods_that_were_deleted_are_told_and_counted() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409])
-def test_one_that_has_left_before_is_nothing_to_talk_about(status: int, caplog: pytest.LogCaptureFixture) -> None:
-    gang = Releasing(b=[refusal(status)])
+def test_pods_that_are_already_gone_are_not_reported(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    gang = Releasing(b=[api_error(status)])
     assert gang.release() == Released((A, B, C))
     assert gang.heard.lines == made_room("a", "c")
     assert gang.counted == 2
-    assert [record.message for record in caplog.records] == ["released a gang"]
+    assert [record.message for record in caplog.records] == ["released gang"]
 
 
-@pytest.mark.parametrize("trouble", [refusal(503), refusal(429), Unreachable("nobody answers")])
-def test_trouble_that_time_heals_is_waited_for_and_logged_once(
-    trouble: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("trouble", [api_error(503), api_error(429), Unreachable("nobody answers")])
+def test_transient_errors_are_retried_and_logged_once(trouble: Exception, caplog: pytest.LogCaptureFixture) -> None:
     gang = Releasing(b=[trouble] * 5)
     assert gang.release() == Released((A, B, C))
     assert gang.client.deleted == ["a", "b", "c"]
     messages = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
-    assert messages == ["tried again until it is deleted", "released a gang"]
+    assert messages == ["failed to delete pod, retrying", "released gang"]
 
 
-def test_without_the_right_to_delete_all_keep_their_nodes_and_that_is_said_once(
+def test_without_permission_all_pods_keep_their_nodes_with_one_event(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gang = Releasing(a=[refusal(403)] * 2)
+    gang = Releasing(a=[api_error(403)] * 2)
     assert gang.release() == gang.release() == Released(refused=True)
     text = "gang ml/train cannot be completed (no room), but its pods keep their nodes: no"
     assert gang.heard.lines == [f"event Pod {name}, GangNotReleased: {text}" for name in "abc"]
     assert gang.client.deleted == []
     assert gang.counted == 0
-    assert [record.message for record in caplog.records] == ["a gang cannot be completed, but keeps its nodes"]
+    assert [record.message for record in caplog.records] == ["not allowed to release gang"]
 
 
-def test_who_loses_the_lease_deletes_nobody_more() -> None:
+def test_without_the_lease_no_more_pods_are_deleted() -> None:
     gang = Releasing()
     assert gang.release(lambda: len(gang.client.deleted) < 2) == Released((A, B))
     assert gang.client.deleted == ["a", "b"]

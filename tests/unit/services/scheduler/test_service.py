@@ -1,6 +1,6 @@
-"""A bug of ours in the middle of the scheduler: it is logged, and everybody else is placed all the same.
+"""A bug inside the scheduler is logged, and other pods are still placed.
 
-The service runs in virtual time on news that the test gives it. A client that takes everything stands in for the API server.
+The service runs in virtual time, on lists of the test, with a client that accepts everything.
 """
 
 from __future__ import annotations
@@ -9,35 +9,27 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.decoding import Listed
 from bayplan.kube.resources import NODES, PODS, Resource
-from bayplan.kube.wire.core_v1 import Node, Pod
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import default_profile
+from bayplan.services.edges import health
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.scheduler import service as module
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.edges.metrics import AttemptMetrics
+from bayplan.services.scheduler import watching
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now
+from tests.builders.services import RecordingClient, in_virtual_time, now, scheduler_service, watched_node, watched_pod
 
 Prepare = Callable[[SchedulerService, pytest.MonkeyPatch], None]
 
 
-def waiting_pod(name: str, *, gang: str = "", cpu: str = "1") -> Pod:
-    labels = {"bayplan.io/pod-group": gang} if gang else {}
-    spec = {"schedulerName": "bayplan", "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "ml", "uid": name, "labels": labels}, "spec": spec}, Pod
-    )
-
-
 class BindingClient(RecordingClient):
-    """Binds whatever it is asked to."""
+    """Accepts every bind."""
 
     async def bind(self, namespace: str, pod: str, *what: object) -> None:
         await self._take("bind", pod, {})
@@ -47,10 +39,9 @@ class BindingClient(RecordingClient):
         return [name for verb, name, _ in self.sent if verb == "bind"]
 
 
-def placed_in_spite_of(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods: Pod) -> list[str]:
-    """Who is bound within ten seconds on one large node."""
-    node = {"metadata": {"name": "n1", "uid": "n1"}, "status": {"allocatable": {"cpu": "64", "pods": "110"}}}
-    there: dict[Resource[Any], list[Any]] = {NODES: [msgspec.convert(node, Node)], PODS: list(pods)}
+def placed_despite(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods: Pod) -> list[str]:
+    """The pods bound within ten seconds on one large node."""
+    there: dict[Resource[Any], list[Any]] = {NODES: [watched_node("n1", cpus="64")], PODS: list(pods)}
 
     async def lists(_: object, resource: Resource[Any], **__: object) -> AsyncIterator[Listed[Any]]:
         yield Listed(there.get(resource, []), "1", [])
@@ -58,13 +49,13 @@ def placed_in_spite_of(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods:
 
     async def story() -> list[str]:
         client = BindingClient()
-        service = SchedulerService(
-            client.as_client(),
+        api = client.as_client()
+        service = scheduler_service(
+            api,
             Dispatcher({"bayplan": default_profile()}),
-            events=EventRecorder(client.as_client(), instance="test"),
-            conditions=ConditionWriter(client.as_client()),
-            gangs=GangStatusWriter(client.as_client()),
-            metrics=SchedulerMetrics(),
+            EventRecorder(api, instance="test"),
+            ConditionWriter(api),
+            GangStatusWriter(api),
             clock=now,
         )
         prepare(service, monkeypatch)
@@ -76,11 +67,11 @@ def placed_in_spite_of(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods:
         assert [each for each in ended if not isinstance(each, asyncio.CancelledError)] == []
         return sorted(client.bound)
 
-    monkeypatch.setattr(module, "follow", lists)
+    monkeypatch.setattr(watching, "follow", lists)
     return in_virtual_time(story())
 
 
-def the_first_time(real: Callable[..., Any]) -> Callable[..., Any]:
+def failing_once(real: Callable[..., Any]) -> Callable[..., Any]:
     """A function that fails once."""
     calls = iter([True])
 
@@ -94,7 +85,7 @@ def the_first_time(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prepare:
     def prepare(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(where(service), method, the_first_time(getattr(where(service), method)))
+        monkeypatch.setattr(where(service), method, failing_once(getattr(where(service), method)))
 
     return prepare
 
@@ -102,26 +93,26 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
 @pytest.mark.parametrize(
     "bug, told",
     [
-        (fails_once(lambda service: service, "also_tell"), "somebody else cannot take news over"),
-        (fails_once(lambda service: service.dispatcher, "wake"), "a turn failed, the next one follows"),
+        (fails_once(lambda service: service.watcher, "_listener"), "pod grouper failed to process watch event"),
+        (fails_once(lambda service: service.dispatcher, "wake"), "scheduling iteration failed, retrying"),
         (
             fails_once(lambda service: service.dispatcher.gangs, "next_completion"),
-            "a turn failed, the next one follows",
+            "scheduling iteration failed, retrying",
         ),
-        (fails_once(lambda service: service.announcer, "explain_for"), "a turn failed, the next one follows"),
-        (fails_once(lambda service: service.announcer, "placed"), "a turn failed, the next one follows"),
+        (fails_once(lambda service: service.announcer, "explain_for"), "scheduling iteration failed, retrying"),
+        (fails_once(lambda service: service.announcer, "placed"), "scheduling iteration failed, retrying"),
     ],
-    ids=["also tell", "wake", "gangs", "explain", "placed"],
+    ids=["listener", "wake", "gangs", "explain", "placed"],
 )
-def test_one_that_does_not_come_again_costs_a_moment(
+def test_a_bug_that_happens_once_costs_a_moment(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bug: Prepare, told: str
 ) -> None:
-    assert placed_in_spite_of(bug, monkeypatch, waiting_pod("a"), waiting_pod("b")) == ["a", "b"]
+    assert placed_despite(bug, monkeypatch, watched_pod("a"), watched_pod("b")) == ["a", "b"]
     errors = [record for record in caplog.records if record.levelname == "ERROR"]
     assert [(record.message, str(cast("Any", record.exc_info)[1])) for record in errors] == [(told, "a bug")]
 
 
-def test_a_gang_that_cannot_even_be_queued_keeps_nobody_else_waiting(
+def test_a_gang_that_cannot_be_queued_does_not_block_others(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def prepare(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,37 +121,37 @@ def test_a_gang_that_cannot_even_be_queued_keeps_nobody_else_waiting(
 
         monkeypatch.setattr(service.dispatcher.roster, "waiting", waiting)
 
-    assert placed_in_spite_of(prepare, monkeypatch, waiting_pod("member", gang="gang"), waiting_pod("a")) == ["a"]
+    assert placed_despite(prepare, monkeypatch, watched_pod("member", gang="gang"), watched_pod("a")) == ["a"]
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "a turn failed, the next one follows"
+        "scheduling iteration failed, retrying"
     ]
 
 
 def test_a_gang_that_waits_for_its_pods_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     attempts: list[str] = []
-    monkeypatch.setattr(SchedulerMetrics, "attempt", lambda _, result, *__: attempts.append(result))
-    monkeypatch.setattr(SchedulerMetrics, "gang_attempt", lambda _, result, *__: attempts.append(f"gang {result}"))
-    pods = [waiting_pod("alone"), waiting_pod("member", gang="train")]
-    assert placed_in_spite_of(lambda service, patch: None, monkeypatch, *pods) == ["alone"]
+    monkeypatch.setattr(AttemptMetrics, "pod", lambda _, result, *__: attempts.append(result))
+    monkeypatch.setattr(AttemptMetrics, "gang", lambda _, result, *__: attempts.append(f"gang {result}"))
+    pods = [watched_pod("alone"), watched_pod("member", gang="train")]
+    assert placed_despite(lambda service, patch: None, monkeypatch, *pods) == ["alone"]
     assert attempts == ["scheduled"]
 
 
 def seen_on(
     service_after: float, prepare: Prepare, look: Callable[[SchedulerService], Any], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    """What is to be seen on a service after some seconds of leading."""
+    """What `look` returns after some seconds of leading."""
     seen = []
 
     def look_later(service: SchedulerService, patch: pytest.MonkeyPatch) -> None:
         prepare(service, patch)
         asyncio.get_running_loop().call_later(service_after, lambda: seen.append(look(service)))
 
-    placed_in_spite_of(look_later, monkeypatch, waiting_pod("a"), waiting_pod("odd", cpu="a lot"))
+    placed_despite(look_later, monkeypatch, watched_pod("a"), watched_pod("odd", cpus="a lot"))
     return seen[0]
 
 
 def always_fails(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_TIME_WITHOUT_A_TURN", 5.0)
+    monkeypatch.setattr(health, "STUCK_AFTER", 5.0)
 
     def wake(_: float) -> None:
         raise RuntimeError("a bug")
@@ -168,35 +159,37 @@ def always_fails(service: SchedulerService, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(service.dispatcher, "wake", wake)
 
 
-@pytest.mark.parametrize("seconds, stuck", [(2.0, None), (8.0, "no decision for 8 s: every turn fails, see the log")])
-def test_whoever_may_restart_us_is_told_when_every_turn_fails(
+@pytest.mark.parametrize(
+    "seconds, stuck", [(2.0, None), (8.0, "no decision for 8 s: every iteration fails, see the log")]
+)
+def test_why_stuck_reports_failing_iterations(
     monkeypatch: pytest.MonkeyPatch, seconds: float, stuck: str | None
 ) -> None:
     assert seen_on(seconds, always_fails, lambda service: service.why_stuck(), monkeypatch) == stuck
 
 
-def test_nobody_is_told_so_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_stuck_is_none_while_iterations_succeed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen_on(8.0, lambda *_: None, lambda service: service.why_stuck(), monkeypatch) is None
 
 
-def test_a_waiting_pod_that_says_what_cannot_be_is_known_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_pods_with_invalid_specs_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen_on(5.0, lambda *_: None, lambda service: service.invalid_pods, monkeypatch) == {"ml/odd"}
 
 
-def test_with_v_the_log_says_who_went_where(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_debug_log_has_every_placement(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG", logger="bayplan.services.scheduler"):
-        placed_in_spite_of(lambda *_: None, monkeypatch, waiting_pod("a"), waiting_pod("large", cpu="1000"))
+        placed_despite(lambda *_: None, monkeypatch, watched_pod("a"), watched_pod("large", cpus="1000"))
     said = [(each.message, getattr(each, "pod", getattr(each, "unit", ""))) for each in caplog.records]
-    assert {("decided", "ml/a"), ("bind", "ml/a"), ("no place", "ml/large")} <= set(said)
+    assert {("binding pod", "ml/a"), ("bind ended", "ml/a"), ("unschedulable", "ml/large")} <= set(said)
     assert [each for each in caplog.records if "no node has enough cpu free" in getattr(each, "why", "")]
 
 
-def test_time_alone_settles_promises_as_often_as_it_shall(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_are_resynced_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     resynced: list[float] = []
 
     def prepare(service: SchedulerService, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(service.dispatcher.reports, "resync_period", 1.0)
         patch.setattr(service.dispatcher, "resync", resynced.append)
 
-    placed_in_spite_of(prepare, monkeypatch)
+    placed_despite(prepare, monkeypatch)
     assert len(resynced) >= 8

@@ -20,12 +20,11 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.scheduler import service as module
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
+from bayplan.services.scheduler import unit_binder as module
+from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
+from tests.builders.services import api_error, in_virtual_time, now, scheduler_service
 from tests.builders.units import dispatcher, on_node, pod, pod_group
-from tests.unit.services.edges.small_server import in_virtual_time, now, refusal
 from tests.unit.services.scheduler.test_announcer import Heard
 
 
@@ -56,15 +55,9 @@ class Listening(Heard):
 
 
 def service_of(decides: Dispatcher, client: Refusing, heard: Listening) -> SchedulerService:
-    made = SchedulerService(
-        cast("KubeClient", client),
-        decides,
-        events=cast("EventRecorder", heard),
-        conditions=cast("ConditionWriter", heard),
-        gangs=cast("GangStatusWriter", heard),
-        metrics=SchedulerMetrics(),
-        clock=now,
-    )
+    events, conditions = cast("EventRecorder", heard), cast("ConditionWriter", heard)
+    gangs = cast("GangStatusWriter", heard)
+    made = scheduler_service(cast("KubeClient", client), decides, events, conditions, gangs, clock=now)
     made.leading = True
     return made
 
@@ -75,17 +68,17 @@ def gang_of(decides: Dispatcher, *names: str) -> None:
         decides.set_pod(pod(name, 5, gang="train"), 0)
 
 
-def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_other_binds_end() -> None:
+def test_a_permanent_refusal_is_reported_on_the_gang_at_once() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
-        Refusing({"b": refusal(403)}),
+        Refusing({"b": api_error(403)}),
         Listening(),
     )
 
     async def story() -> None:
         service = service_of(decides, client, heard)
         gang_of(decides, "a", "b")
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(1.5)
 
     in_virtual_time(story())
@@ -96,49 +89,47 @@ def test_that_a_member_is_refused_for_good_is_told_to_the_whole_gang_before_the_
     assert client.sent == ["a", "b"]
 
 
-def test_the_first_refusal_of_a_member_that_is_tried_again_is_told_at_once() -> None:
+def test_the_first_refusal_of_a_retried_member_is_reported_at_once() -> None:
     decides, client, heard = (
         dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}),
-        Refusing({"b": refusal(500)}),
+        Refusing({"b": api_error(500)}),
         Listening(),
     )
 
     async def story() -> None:
         gang_of(decides, "a", "b")
-        await service_of(decides, client, heard)._decide_for(1.0)
+        await service_of(decides, client, heard).decide_for(1.0)
         await asyncio.sleep(1.01)
 
     in_virtual_time(story())
-    assert [line for line in heard.lines if line.startswith("event")] == [
-        "event b: binding failed and is tried again: no"
-    ]
+    assert [line for line in heard.lines if line.startswith("event")] == ["event b: binding failed, retrying: no"]
 
 
-def test_who_waits_for_the_next_try_does_not_count_as_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_IN_FLIGHT", 1)
-    decides, client = dispatcher("n1", "n2"), Refusing({"a": refusal(500)})
+def test_binds_that_wait_for_a_retry_are_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
+    decides, client = dispatcher("n1", "n2"), Refusing({"a": api_error(500)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
         decides.set_pod(pod("b", 5), 0)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(1.01)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(0.01)
         assert client.sent == ["a", "b"]
 
     in_virtual_time(story())
 
 
-def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
+def test_a_bug_in_a_bind_frees_the_room_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     decides, heard = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}), Listening()
 
     def annotations_of(assignment: Assignment, _: ClusterState) -> dict[str, str]:
         if assignment.pod.metadata.name == "b":
-            raise ValueError("nobody thought of this")
+            raise ValueError("unforeseen of this")
         return {}
 
     monkeypatch.setattr(module, "annotations_of", annotations_of)
@@ -146,31 +137,31 @@ def test_a_bug_in_one_bind_of_a_gang_leaves_no_room_taken_and_is_logged_once(
     async def story() -> None:
         service = service_of(decides, Refusing(), heard)
         gang_of(decides, "a", "b")
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(30)
-        assert not service._in_flight
+        assert not service._binder.in_flight
 
     in_virtual_time(story())
     assert list(decides.state.pods) == ["ml/a"]
-    assert [record.message for record in caplog.records] == ["a bug of ours in a bind"]
-    assert any("binding of pod b failed: internal error: ValueError: nobody thought" in line for line in heard.lines)
+    assert [record.message for record in caplog.records] == ["bind failed on an internal error"]
+    assert any("binding of pod b failed: internal error: ValueError: unforeseen" in line for line in heard.lines)
 
 
-def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_again() -> None:
+def test_a_refused_pod_with_an_unreadable_answer_is_retried() -> None:
     class Garbled(Refusing):
         async def get(self, resource: object, name: str, namespace: str) -> Pod:
-            raise msgspec.ValidationError("nobody thought of this")
+            raise msgspec.ValidationError("unforeseen of this")
 
-    decides, client = dispatcher("n1"), Garbled({"a": refusal(403)})
+    decides, client = dispatcher("n1"), Garbled({"a": api_error(403)})
 
     async def story() -> None:
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a", 5), 0)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
         assert not decides.state.pods
         client.refused.clear()
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
 
     in_virtual_time(story())
@@ -178,7 +169,7 @@ def test_a_pod_that_cannot_be_understood_after_its_bind_was_refused_is_tried_aga
     assert list(decides.state.pods) == ["ml/a"]
 
 
-def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the_answer() -> None:
+def test_waiting_time_is_known_if_the_watch_outruns_the_answer() -> None:
     decides = dispatcher("n1")
     client = Refusing(on_bind=lambda name, node: decides.set_pod(on_node(pod(name), node), now()))
 
@@ -186,7 +177,7 @@ def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the
         service = service_of(decides, client, Listening())
         decides.set_pod(pod("a"), 0)
         await asyncio.sleep(4)
-        await service._decide_for(1.0)
+        await service.decide_for(1.0)
         await asyncio.sleep(2)
         return service._metrics.text().decode()
 
@@ -195,7 +186,7 @@ def test_waiting_time_and_attempts_are_known_though_the_watch_is_faster_than_the
     assert 'bayplan_binds_total{result="bound"} 1.0' in text
 
 
-def test_a_wall_clock_that_is_set_back_changes_nothing() -> None:
+def test_setting_the_wall_clock_back_changes_nothing() -> None:
     wall, passed = [1000.0], [5.0]
     clock = steady_clock(lambda: wall[0], lambda: passed[0])
     assert clock() == 1000.0

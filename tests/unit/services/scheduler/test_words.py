@@ -11,15 +11,15 @@ from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
-from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.words import (
-    LONGEST,
+    MAX_BYTES,
     Sentences,
     gang_sentence,
 )
-from tests.helpers import simple_pod
+from tests.builders.services import numa_pod
 
 
 def cluster_of(*cpus: int) -> Dispatcher:
@@ -31,42 +31,38 @@ def cluster_of(*cpus: int) -> Dispatcher:
     return dispatcher
 
 
-def pod(cpus: str = "4", name: str = "a", **spec: Any) -> Pod:
-    return simple_pod({"cpu": cpus, "memory": "1Gi"}, name, schedulerName="bayplan", **spec)
-
-
 class TestSentences:
-    def test_a_reason_that_is_known_in_words_is_said_as_it_is(self) -> None:
+    def test_a_given_reason_is_used_as_it_is(self) -> None:
         assert (
-            Sentences(cluster_of(8)).of(Unschedulable("ml/a", (pod(),), "waits for pods: 1 of 2"))
+            Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod(),), "waits for pods: 1 of 2"))
             == "waits for pods: 1 of 2"
         )
 
-    def test_a_pod_without_room_is_told_what_is_missing_and_kube_schedulers_counts(self) -> None:
-        text = Sentences(cluster_of(2, 2)).of(Unschedulable("ml/a", (pod("4"),)))
+    def test_a_pod_without_room_gets_the_reason_and_kube_schedulers_counts(self) -> None:
+        text = Sentences(cluster_of(2, 2)).of(Unschedulable("ml/a", (numa_pod("4"),)))
         assert "0/2 nodes are available" in text
         assert "2 Insufficient cpu" in text
 
-    def test_room_that_appeared_meanwhile_is_no_contradiction(self) -> None:
-        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (pod("4"),)))
-        assert text == "a place has become free meanwhile; it is tried again"
+    def test_a_place_that_became_free_is_reported(self) -> None:
+        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod("4"),)))
+        assert text == "a place became free meanwhile; retrying"
 
-    def test_a_pod_that_says_what_cannot_be_is_told_so(self) -> None:
-        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (pod("a lot"),)))
+    def test_an_invalid_pod_gets_its_problem(self) -> None:
+        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod("a lot"),)))
         assert "a lot" in text
 
     def test_equal_pods_are_explained_once_until_something_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         dispatcher = cluster_of(2)
         sentences = Sentences(dispatcher)
-        first = sentences.of(Unschedulable("ml/a", (pod(name="a"),)))
+        first = sentences.of(Unschedulable("ml/a", (numa_pod(name="a"),)))
         with monkeypatch.context() as patched:
             patched.setattr("bayplan.services.scheduler.words.schedule_one", _must_not_be_asked)
-            assert sentences.of(Unschedulable("ml/b", (pod(name="b"),))) == first
+            assert sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),))) == first
         dispatcher.state.set_node(node_named("late", "2"))
-        assert "0/2 nodes" in sentences.of(Unschedulable("ml/b", (pod(name="b"),)))
+        assert "0/2 nodes" in sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),)))
 
     @pytest.mark.parametrize("first, second", [("spread", "plain"), ("plain", "spread")])
-    def test_pods_whose_neighbours_matter_are_each_a_case_of_their_own(self, first: str, second: str) -> None:
+    def test_texts_about_pods_with_affinity_are_not_shared(self, first: str, second: str) -> None:
         """Equal in what they ask for: one may go nowhere because of the others, one has room."""
         dispatcher = cluster_of(8)
         spread = {
@@ -75,32 +71,33 @@ class TestSentences:
             "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {},
         }
-        pods = {"spread": pod(topologySpreadConstraints=[spread]), "plain": pod(name="b")}
+        pods = {"spread": numa_pod(topologySpreadConstraints=[spread]), "plain": numa_pod(name="b")}
         sentences = Sentences(dispatcher)
         told = {kind: sentences.of(Unschedulable("ml/a", (pods[kind],))) for kind in (first, second)}
         assert "didn't match pod topology spread constraints" in told["spread"]
-        assert told["plain"] == "a place has become free meanwhile; it is tried again"
+        assert told["plain"] == "a place became free meanwhile; retrying"
 
-    def test_a_gang_is_told_what_its_answer_rests_on(self) -> None:
+    def test_a_gang_gets_the_basis_of_its_answer(self) -> None:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
-        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (pod(),), gang=decision))
+        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
         assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
 
-    def test_a_gang_in_the_style_of_another_system_is_told_whose(self) -> None:
+    def test_a_gang_in_another_systems_style_names_the_system(self) -> None:
         bound = "cannot be placed in style kueue: minimum cannot be expressed there; use style bayplan"
         decision = GangDecision("ml/train", Status.LIMIT_REACHED, bound, style="kueue")
         assert (
-            Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (pod(),), gang=decision)) == f"the gang {bound}"
+            Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
+            == f"the gang {bound}"
         )
 
-    def test_a_gang_with_patience_left_is_told_what_it_waits_for(self) -> None:
+    def test_a_gang_with_patience_left_names_what_it_waits_for(self) -> None:
         decision = GangDecision("ml/train", Status.FEASIBLE, "found", waits="waits for a place in one rack")
-        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (pod(),), gang=decision))
+        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
         assert text == "waits for a place in one rack"
 
     def test_no_sentence_is_longer_than_an_event_may_be_and_none_ends_in_half_a_letter(self) -> None:
-        text = Sentences(cluster_of(2)).of(Unschedulable("ml/a", (pod(),), "ä" * LONGEST))
-        assert len(text.encode()) <= LONGEST
+        text = Sentences(cluster_of(2)).of(Unschedulable("ml/a", (numa_pod(),), "ä" * MAX_BYTES))
+        assert len(text.encode()) <= MAX_BYTES
         assert text.endswith("ä...")
 
 
@@ -114,7 +111,7 @@ def _must_not_be_asked(*arguments: object) -> Decision:
     raise AssertionError("the answer is known")
 
 
-def test_what_nobody_looked_for_a_place_for_is_not_called_proven() -> None:
+def test_a_gang_without_an_attempt_is_not_called_infeasible() -> None:
     cannot_judge = "pod ml/a asks for topology spread among the pods of its own gang"
     said = gang_sentence(GangDecision("ml/train", Status.INFEASIBLE, cannot_judge, problem=cannot_judge))
     assert said == f"the gang has no place: {cannot_judge}"

@@ -1,9 +1,8 @@
-"""How a node's kubelet is configured, from what its `configz` answers, from its file or from its flags.
+"""Parse a kubelet's configuration, from `configz`, its file or its flags.
 
-All three say the same things under nearly the same names, so flags become the document that they stand for (`from_flags`), and one
-reading of the document (`setup_of`) serves all. What decides admissions becomes `KubeletSettings`, as the scheduler knows them; what is kept
-back from pods stays beside it. A value that no kubelet would start with raises `InvalidObject`, which names source, field and value.
-`report.py` publishes it, `accounting.py` subtracts reservations where the kubelet itself cannot be asked.
+Flags become the equivalent document (`from_flags`), and `setup_of` parses all three. Out go the scheduler's
+`KubeletSettings`, and the kubelet's reservations. A value that would prevent a kubelet from starting raises
+`InvalidObject`, with source, field and value.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TRUE = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class KubeletSetup:
-    """What a kubelet runs with. Reserved CPUs are named (`reserved_cpus`) or only counted (`reserved_cpu_milli`)."""
+    """A kubelet's settings. Reserved CPUs are named (`reserved_cpus`) or only counted (`reserved_cpu_milli`)."""
 
     settings: KubeletSettings
     reserved_cpus: frozenset[int] = frozenset()
@@ -47,7 +46,7 @@ class _ReservedMemory(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _Configuration(msgspec.Struct, rename="camel", frozen=True):
-    """The part of KubeletConfiguration that matters here. A kubelet's own defaults stand where it says nothing."""
+    """The relevant fields of KubeletConfiguration; the kubelet's own defaults replace missing ones."""
 
     topology_manager_policy: str = ""
     topology_manager_scope: str = ""
@@ -63,53 +62,53 @@ class _Configuration(msgspec.Struct, rename="camel", frozen=True):
 
 
 def setup_of(document: object, source: str) -> KubeletSetup:
-    """What a KubeletConfiguration says, or the answer of `configz`, which has one inside."""
+    """Parse a KubeletConfiguration, or the answer of `configz` that contains one."""
     at = ObjectPath(f"kubelet configuration ({source})")
     if isinstance(document, Mapping) and "kubeletconfig" in document:
         document = document["kubeletconfig"]
     try:
-        said = msgspec.convert(document, _Configuration)
+        parsed = msgspec.convert(document, _Configuration)
     except msgspec.ValidationError as error:
         where, problem = field_and_problem(error)
         raise InvalidObject(at.child(where) if where else at, problem) from None
     return KubeletSetup(
-        settings=_settings(said, at),
-        reserved_cpus=_reserved_cpus(said, at),
-        reserved_cpu_milli=_reserved_cpu_milli(said, at),
-        reserved_memory=_reserved_memory(said, at),
+        settings=_settings(parsed, at),
+        reserved_cpus=_reserved_cpus(parsed, at),
+        reserved_cpu_milli=_reserved_cpu_milli(parsed, at),
+        reserved_memory=_reserved_memory(parsed, at),
     )
 
 
-def as_noted(setup: KubeletSetup, cpu_policy: str, memory_policy: str) -> tuple[KubeletSetup, tuple[str, ...]]:
-    """The setup with the managers' policies that the kubelet's state files name ("" for a file that is not there), and what they contradict.
+def as_running(setup: KubeletSetup, cpu_policy: str, memory_policy: str) -> tuple[KubeletSetup, tuple[str, ...]]:
+    """The setup with the managers' policies from the state files ("" for a missing file), and contradictions.
 
-    A kubelet does not start with another policy than its state file's, so the file tells what runs; the configuration may be without its flags.
+    A kubelet does not start with another policy than its state file's; the configuration may lack its flags.
     """
     settings = setup.settings
-    noted = replace(
+    running = replace(
         settings,
         cpu_static=CPU_POLICIES.get(cpu_policy, settings.cpu_static),
         memory_static=MEMORY_POLICIES.get(memory_policy, settings.memory_static),
     )
     problems = []
-    if noted.cpu_static != settings.cpu_static:
+    if running.cpu_static != settings.cpu_static:
         problems.append(_contradiction("cpu_manager_state", cpu_policy))
-    if noted.memory_static != settings.memory_static:
+    if running.memory_static != settings.memory_static:
         problems.append(_contradiction("memory_manager_state", memory_policy))
-    return replace(setup, settings=noted), tuple(problems)
+    return replace(setup, settings=running), tuple(problems)
 
 
 def _contradiction(file: str, policy: str) -> str:
     return (
         f"{file} says policy {policy}, the kubelet's configuration does not: "
-        "the state file is believed; perhaps the kubelet has flags that nobody named (--kubelet-flags)"
+        "using the state file; if the kubelet has flags, name them with --kubelet-flags"
     )
 
 
 def reserved_cpus_on(hardware: Hardware, setup: KubeletSetup) -> frozenset[int]:
-    """The CPUs that a static CPU Manager never hands out; none under policy none, which hands out no CPU at all.
+    """The CPUs that a static CPU Manager never assigns; none under policy none.
 
-    If the configuration only says how many, they are those that the kubelet would choose by the layout of the machine.
+    If the configuration has only their number, the kubelet's choice follows from the CPU layout.
     """
     if not setup.settings.cpu_static:
         return frozenset()
@@ -123,22 +122,22 @@ def reserved_cpus_on(hardware: Hardware, setup: KubeletSetup) -> frozenset[int]:
 # -- the document ------------------------------------------------------------------------------------------------------
 
 
-def _settings(said: _Configuration, at: ObjectPath) -> KubeletSettings:
-    options = said.topology_manager_policy_options or {}
+def _settings(parsed: _Configuration, at: ObjectPath) -> KubeletSettings:
+    options = parsed.topology_manager_policy_options or {}
     option_path = at.child("topologyManagerPolicyOptions")
-    cpu_options = said.cpu_manager_policy_options or {}
+    cpu_options = parsed.cpu_manager_policy_options or {}
     chosen = frozenset(
         name
         for name, value in cpu_options.items()
         if _one_of(_TRUE, value.lower(), at.child("cpuManagerPolicyOptions").key(name))
     )
-    gates = said.feature_gates or {}
+    gates = parsed.feature_gates or {}
     return KubeletSettings(
         policy=_one_of(
-            POLICY_BY_TEXT, said.topology_manager_policy or Policy.NONE.text, at.child("topologyManagerPolicy")
+            POLICY_BY_TEXT, parsed.topology_manager_policy or Policy.NONE.text, at.child("topologyManagerPolicy")
         ),
         scope=_one_of(
-            SCOPE_BY_TEXT, said.topology_manager_scope or Scope.CONTAINER.text, at.child("topologyManagerScope")
+            SCOPE_BY_TEXT, parsed.topology_manager_scope or Scope.CONTAINER.text, at.child("topologyManagerScope")
         ),
         max_numa_nodes=_count(
             options.get("max-allowable-numa-nodes", str(DEFAULT_MAX_NUMA_NODES)),
@@ -149,31 +148,33 @@ def _settings(said: _Configuration, at: ObjectPath) -> KubeletSettings:
             options.get("prefer-closest-numa-nodes", "false").lower(),
             option_path.key("prefer-closest-numa-nodes"),
         ),
-        cpu_static=_one_of(CPU_POLICIES, said.cpu_manager_policy or "none", at.child("cpuManagerPolicy")),
+        cpu_static=_one_of(CPU_POLICIES, parsed.cpu_manager_policy or "none", at.child("cpuManagerPolicy")),
         cpu_options=chosen,
-        memory_static=_one_of(MEMORY_POLICIES, said.memory_manager_policy or "None", at.child("memoryManagerPolicy")),
+        memory_static=_one_of(MEMORY_POLICIES, parsed.memory_manager_policy or "None", at.child("memoryManagerPolicy")),
         pod_level_managers=gates.get("PodLevelResourceManagers", False),
     )
 
 
-def _reserved_cpus(said: _Configuration, at: ObjectPath) -> frozenset[int]:
+def _reserved_cpus(parsed: _Configuration, at: ObjectPath) -> frozenset[int]:
     try:
-        return members(cpu_set(said.reserved_system_cpus.strip()))
+        return members(cpu_set(parsed.reserved_system_cpus.strip()))
     except NotUnderstood as error:
-        raise InvalidObject(at.child("reservedSystemCPUs"), f'"{said.reserved_system_cpus}": must be {error}') from None
+        raise InvalidObject(
+            at.child("reservedSystemCPUs"), f'"{parsed.reserved_system_cpus}": must be {error}'
+        ) from None
 
 
-def _reserved_cpu_milli(said: _Configuration, at: ObjectPath) -> int:
-    """Reserved for the kubelet and for the system together; a list of CPUs takes precedence over both."""
-    kube = amounts_of(said.kube_reserved, at.child("kubeReserved"))
-    system = amounts_of(said.system_reserved, at.child("systemReserved"))
+def _reserved_cpu_milli(parsed: _Configuration, at: ObjectPath) -> int:
+    """kubeReserved plus systemReserved; a list of CPUs takes precedence."""
+    kube = amounts_of(parsed.kube_reserved, at.child("kubeReserved"))
+    system = amounts_of(parsed.system_reserved, at.child("systemReserved"))
     return kube.get(CPU, 0) + system.get(CPU, 0)
 
 
-def _reserved_memory(said: _Configuration, at: ObjectPath) -> dict[int, dict[str, int]]:
+def _reserved_memory(parsed: _Configuration, at: ObjectPath) -> dict[int, dict[str, int]]:
     return {
         reserved.numa_node: amounts_of(reserved.limits, at.child("reservedMemory").item(index).child("limits"))
-        for index, reserved in enumerate(said.reserved_memory or ())
+        for index, reserved in enumerate(parsed.reserved_memory or ())
     }
 
 
@@ -207,9 +208,9 @@ _PAIR_FLAGS = {
 
 
 def from_flags(arguments: Sequence[str]) -> dict[str, object]:
-    """The document that a kubelet's command line stands for; flags that do not matter here are skipped.
+    """The document that is equivalent to a kubelet's command line; irrelevant flags are skipped.
 
-    A flag replaces what the file says in the same field: `{**file, **from_flags(arguments)}`.
+    Flags override the file: `{**file, **from_flags(arguments)}`.
     """
     document: dict[str, object] = {}
     for name, value in _flags(arguments):

@@ -1,10 +1,11 @@
-"""Where the kubelet's configuration comes from: its file and its flags on top, or what it answers at `configz`.
+"""Read the kubelet's configuration: its file with its flags on top, or its `configz` endpoint.
 
-In come a URI (`file:///var/lib/kubelet/config.yaml`, a plain path, or `https://10.0.0.7:10250/configz`) and perhaps a file with flags; if none is
-named, what kubeadm writes beside the configuration counts (`kubeadm-flags.env`). Out goes the `KubeletSetup` of `services/agent/sources/kubelet_config.py`, or one `NoConfiguration` with a sentence that names the source.
+In come a URI (`file:///var/lib/kubelet/config.yaml`, a path, or `https://10.0.0.7:10250/configz`) and perhaps a file
+with flags; the default is kubeadm's `kubeadm-flags.env` beside the configuration. Out goes a `KubeletSetup`, or a
+`NoConfiguration` that names the source.
 
-The node's pods usually do not know the authority that signed a kubelet's certificate, so it is not verified, as in other agents. The token that
-is sent there allows nothing but reading this configuration (deploy/agent/).
+Pods usually do not know the CA of the kubelet's certificate, so it is not verified, as in other agents. The token that
+is sent allows only reading this configuration (deploy/agent/).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bayplan.kube.json_text import decode
 from bayplan.services.agent.sources.kubelet_config import KubeletSetup, from_flags, setup_of
 
 TIMEOUT = aiohttp.ClientTimeout(total=10.0)
-LONGEST_ANSWER = 1 << 20
+MAX_ANSWER = 1 << 20
 NOT_TLS_VERIFIED = False
 KUBEADM_FLAGS = "kubeadm-flags.env"
 
@@ -35,7 +36,7 @@ class NoConfiguration(Exception):
 
 
 def checked_source(text: str) -> str:
-    """The same text if it is a source that can be read; raises ValueError."""
+    """The text, if it is a valid source; raises ValueError."""
     parts = urlsplit(text)
     if parts.scheme not in ("", "file", "https"):
         raise ValueError(f'"{text}": must be a path, file:///PATH or https://HOST:PORT/configz')
@@ -45,10 +46,10 @@ def checked_source(text: str) -> str:
 
 
 async def read_setup(source: str, flags: Path | None = None, token_file: Path | None = None) -> KubeletSetup:
-    """What the kubelet runs with. Where no `flags` are named, those beside the file count, if there are any."""
+    """Read the configuration. Without `flags`, those beside the file count, if there are any."""
     try:
         if source.startswith("https:"):
-            # The kubelet answers with what it runs with: flags are in it already.
+            # The answer includes the flags.
             return setup_of(await _configz(source, _token(token_file)), source)
         file = Path(urlsplit(source).path if source.startswith("file:") else source)
         setup = {**_document(file), **from_flags(_arguments(flags or _flags_beside(file)))}
@@ -72,7 +73,7 @@ def _document(file: Path) -> Mapping[str, object]:
 
 
 def _flags_beside(file: Path) -> Path | None:
-    """What kubeadm has written beside a configuration, if it has."""
+    """The flags that kubeadm writes beside a configuration."""
     flags = file.with_name(KUBEADM_FLAGS)
     return flags if flags.exists() else None
 
@@ -93,7 +94,7 @@ def _arguments(flags: Path | None) -> list[str]:
 
 
 def _token(file: Path | None) -> dict[str, str]:
-    """The header that says who asks; read each time, because tokens are replaced."""
+    """The authorization header; read each time, because tokens rotate."""
     if file is None:
         return {}
     try:
@@ -111,24 +112,24 @@ async def _configz(source: str, headers: Mapping[str, str]) -> Mapping[str, obje
             data = b""
             async for part in answer.content.iter_any():
                 data += part
-                if len(data) > LONGEST_ANSWER:
-                    raise NoConfiguration(f"kubelet configuration {source}: has more than {LONGEST_ANSWER >> 20} MiB")
+                if len(data) > MAX_ANSWER:
+                    raise NoConfiguration(f"kubelet configuration {source}: has more than {MAX_ANSWER >> 20} MiB")
             if answer.status != 200:
-                said = " ".join(data[:200].decode(errors="replace").split())
-                raise NoConfiguration(f"kubelet configuration {source}: {answer.status} {answer.reason}: {said}")
+                text = " ".join(data[:200].decode(errors="replace").split())
+                raise NoConfiguration(f"kubelet configuration {source}: {answer.status} {answer.reason}: {text}")
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise NoConfiguration(f"kubelet configuration {source}: {_said(error)}") from None
+        raise NoConfiguration(f"kubelet configuration {source}: {_explain(error)}") from None
     try:
         return decode(data, dict[str, object])
     except msgspec.MsgspecError as error:
-        raise NoConfiguration(f"kubelet configuration {source}: this is not what configz answers: {error}") from None
+        raise NoConfiguration(f"kubelet configuration {source}: this is not an answer of configz: {error}") from None
 
 
-def _said(error: aiohttp.ClientError | TimeoutError) -> str:
+def _explain(error: aiohttp.ClientError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT.total:g} s"
     if isinstance(error, aiohttp.ClientConnectorError):
-        # aiohttp's own message dumps its settings, which is unreadable.
-        number = error.os_error.errno or 0  # below 0 where the name could not be resolved
+        # aiohttp's own message dumps its settings.
+        number = error.os_error.errno or 0  # negative if the name does not resolve
         return f"cannot connect: {os.strerror(number) if number > 0 else error.os_error.strerror}"
     return str(error)

@@ -1,9 +1,9 @@
-"""Which pods of this node are alive and which have ended, according to the API server: for kubelets that do not tell.
+"""Watch which pods of this node are alive and which have ended.
 
-Kubelets before v1.34 list pods that have ended, and no kubelet's state file says which of its UIDs is still alive. An agent that may read pods
-watches those of its own node and tells the scanner. It remembers pods that ended and were deleted, because the kubelet may list them a while longer. An
-agent without that permission goes on without it, and reports a trouble only if it was told to read them (`--watch-pods`) or once could. When the
-permission is revoked, what was known is dropped, because it would soon be wrong.
+Kubelets before v1.34 list ended pods, and state files do not say which UIDs are alive. Ended pods are remembered after
+their deletion, because the kubelet may list them a while longer. The permission to read pods is optional: its absence
+is a trouble only with `--watch-pods`, or if it is revoked. Then everything known is dropped, because it would become
+wrong.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 from bayplan.services.agent.sources.pod_resources import PodName
 from bayplan.services.agent.troubles import Troubles
+from bayplan.services.edges.bounded_dict import BoundedDict
 
 logger = logging.getLogger(__name__)
 
 KIND = "pods"
 ENDED = frozenset({"Succeeded", "Failed"})
-WITHOUT = "devices that only a finished init container holds count as free, pods that have ended count as long as the kubelet lists them"
+WITHOUT = "devices of finished init containers count as free, and ended pods count while the kubelet lists them"
 PATIENCE = 10.0  # seconds to wait for the first answer
-MOST_REMEMBERED = 1000  # deleted pods: more than a kubelet has at a time
+MAX_REMEMBERED = 1000  # deleted pods: more than a kubelet has at a time
 
 
 class _Phase(WireStruct, frozen=True):
@@ -35,8 +36,6 @@ class _Phase(WireStruct, frozen=True):
 
 
 class _PodHead(WireStruct, frozen=True):
-    """What matters of a pod here."""
-
     metadata: Metadata = Metadata()
     status: _Phase | None = None
 
@@ -46,7 +45,7 @@ _POD_HEADS: Resource[_PodHead] = Resource(PODS.api_version, PODS.plural, PODS.ki
 
 @dataclass(frozen=True, slots=True)
 class KnownPods:
-    """UIDs of pods that live and of those that have ended, and the names under which only ended ones are known."""
+    """UIDs of alive and of ended pods, and the names of ended pods."""
 
     alive: frozenset[str]
     ended: frozenset[str]
@@ -54,7 +53,7 @@ class KnownPods:
 
 
 class OwnPods:
-    """Follows the pods of one node; `on_change` hears when others live or have ended. Not `required`: without the right to read them it is fine as well."""
+    """Follows the pods of one node, and calls `on_change` if other pods are alive or ended."""
 
     def __init__(
         self,
@@ -73,14 +72,13 @@ class OwnPods:
         self._required = required
         self._settings = settings
         self._pods: dict[PodName, _PodHead] | None = None
-        self._deleted: dict[
-            PodName, _PodHead
-        ] = {}  # that had ended, the latest ones; another pod may have the name by now
-        self._refusal = ""  # the API server's sentence
+        # Ended pods that were deleted; another pod may have the name by now.
+        self._deleted: BoundedDict[PodName, _PodHead] = BoundedDict(MAX_REMEMBERED)
+        self._refusal = ""  # the API server's message
         self._answered = asyncio.Event()
 
     def known(self) -> KnownPods | None:
-        """What is known now; None before the first answer."""
+        """The known pods; None before the first answer."""
         if self._pods is None:
             return None
         latest = {**self._deleted, **self._pods}
@@ -115,14 +113,14 @@ class OwnPods:
                         else:
                             known[_name(change.object)] = change.object
                     self._troubles.over(KIND)
-                case Absent():  # every API server has pods: they may not be read
+                case Absent():  # every API server has pods: reading them is forbidden
                     self._do_without()
-            # Most changes of a pod's status are of no interest: it lived before and does now.
+            # Most status changes do not matter.
             if not isinstance(news, Changes) or self.known() != before:
                 self._on_change()
 
     async def ask_once(self) -> None:
-        """Fetch once what `run` would know first, for a caller that looks only once; a missing answer is a trouble."""
+        """List the pods once; a missing answer is a trouble."""
         try:
             async with asyncio.timeout(PATIENCE):
                 self._take((await self._client.list(_POD_HEADS, field_selector=self._selector)).items)
@@ -136,7 +134,7 @@ class OwnPods:
             self._trouble(f"no answer within {PATIENCE:.0f} s")
 
     async def first_answer(self) -> None:
-        """Wait until pods are known, or it is known that they may not be; but not for long."""
+        """Wait a moment until pods are known, or reading them is forbidden."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self._answered.wait()
@@ -149,31 +147,28 @@ class OwnPods:
         self._troubles.over(KIND)
 
     def _remember(self, deleted: _PodHead) -> None:
-        """A pod that had ended stays so; one that is deleted while it runs holds what it has until the kubelet is done with it."""
+        """Remember an ended pod. A pod that is deleted while it runs keeps its resources until the kubelet is done."""
         if _has_ended(deleted):
-            self._deleted.pop(_name(deleted), None)
             self._deleted[_name(deleted)] = deleted
-            if len(self._deleted) > MOST_REMEMBERED:
-                del self._deleted[next(iter(self._deleted))]
 
     def _do_without(self) -> None:
-        """What was known is not believed any longer: a pod of an old name may be another one by now."""
+        """Drop everything known: another pod may have a known name by now."""
         if self._required or self._pods is not None:
             self._note("forbidden", self._refusal)
         elif not self._answered.is_set():
-            logger.info("pods may not be read: %s", WITHOUT)
+            logger.info("reading pods is forbidden: %s", WITHOUT)
         self._pods = None
         self._deleted.clear()
         self._answered.set()
 
     def _trouble(self, problem: str) -> None:
         if ": 403 " in problem:
-            self._refusal = problem  # what comes of it is decided where nothing can be listed either
-        elif self._pods is None:  # else what was known last still counts, and the publisher tells about the API server
+            self._refusal = problem  # handled once listing fails too
+        elif self._pods is None:  # else known pods still count, and the publisher reports the API server
             self._note("unreachable", problem)
 
     def _note(self, cause: str, problem: str) -> None:
-        self._troubles.note(KIND, cause, f"pods of this node are not known, the report is made without: {problem}")
+        self._troubles.note(KIND, cause, f"pods of this node are unknown, reporting without them: {problem}")
 
 
 def _name(pod: _PodHead) -> PodName:

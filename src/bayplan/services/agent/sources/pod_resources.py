@@ -1,8 +1,7 @@
-"""What the kubelet says about its pods, as plain data: who holds which CPUs, memory and devices, and what may be held at all.
+"""What pods hold and what is allocatable, as plain data from the podresources API and the state files.
 
-The kubelet says it over its podresources socket (`List` and `GetAllocatableResources`), and its state files say a part of it
-(`services/agent/sources/state_files.py`). Either way it arrives here; `accounting.py` turns it into amounts per zone. Zones are NUMA ids as the kubelet
-gave them, not yet checked against the machine; no zones means that the location is unknown.
+`accounting.py` turns it into amounts per zone. Zones are the kubelet's NUMA ids, not yet checked against the machine;
+no zones means an unknown location.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PodName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MemoryBlock:
-    """So many bytes of memory or of one size of huge pages, in one zone or somewhere in several."""
+    """Bytes of memory or of one size of huge pages, in one zone or spread over several."""
 
     type: str
     size: int
@@ -26,7 +25,7 @@ class MemoryBlock:
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """Devices of one resource that are in the same zones."""
+    """Devices of one resource in the same zones."""
 
     resource: str
     ids: tuple[str, ...]
@@ -35,7 +34,7 @@ class DeviceGroup:
 
 @dataclass(frozen=True, slots=True)
 class ContainerResources:
-    """What one container holds. `claims` are names of DRA claims, which take no part in NUMA alignment."""
+    """What one container holds. `claims` are DRA claims, which are not NUMA-aligned."""
 
     name: str
     cpus: tuple[int, ...] = ()
@@ -46,7 +45,7 @@ class ContainerResources:
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What one pod holds. Init containers that have ended are in it only if a state file told of them."""
+    """What one pod holds. Finished init containers are included only if a state file has them."""
 
     namespace: str
     name: str
@@ -54,15 +53,15 @@ class PodResources:
 
     @property
     def key(self) -> PodName:
-        """What others know the pod by."""
+        """Namespace and name."""
         return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Allocatable:
-    """What pods may hold in all: CPUs without reserved ones, healthy devices, memory without reservations.
+    """Unreserved CPUs and memory, and healthy devices.
 
-    `cpus` is empty where no CPU is ever exclusive, and `memory` where no Memory Manager runs.
+    `cpus` is empty without a static CPU Manager, `memory` without a Memory Manager.
     """
 
     cpus: tuple[int, ...] = ()
@@ -78,29 +77,14 @@ class PodPattern:
     name: str
 
 
-def in_some_zone(zones: Iterable[int]) -> bool:
-    """True if it is known where a thing is. Device plugins that do not know may say -1 instead of leaving zones out."""
-    return any(zone >= 0 for zone in zones)
-
-
-def holds_exclusively(pod: PodResources) -> bool:
-    """True if a pod holds CPUs, or memory or devices that are in a zone."""
-    return any(
-        container.cpus
-        or any(in_some_zone(block.zones) for block in container.memory)
-        or any(group.ids and in_some_zone(group.zones) for group in container.devices)
-        for container in pod.containers
-    )
-
-
 def matches_any(pod: PodName, patterns: Iterable[PodPattern]) -> bool:
-    """True if one of the patterns is about this pod."""
+    """Whether a pattern matches the pod."""
     namespace, name = pod
     return any(_fits(namespace, each.namespace) and _fits(name, each.name) for each in patterns)
 
 
 def _fits(text: str, pattern: str) -> bool:
-    return fnmatchcase(text, pattern.replace("[^", "[!"))  # the other way to write "none of these"
+    return fnmatchcase(text, pattern.replace("[^", "[!"))  # both mean "none of these"
 
 
 def cpus_of(pods: Iterable[PodResources]) -> Iterator[tuple[PodResources, ContainerResources]]:
@@ -112,9 +96,9 @@ def cpus_of(pods: Iterable[PodResources]) -> Iterator[tuple[PodResources, Contai
 
 
 def shared_pool_of(pods: Iterable[PodResources], namespace: str, pod_name: str, container_name: str) -> frozenset[int]:
-    """The CPUs of a container that is known to have none of its own; empty if it does not run.
+    """The CPUs of a container without exclusive CPUs, for which old kubelets list the shared pool.
 
-    Old kubelets list the shared pool for such containers. One of them, named by the user, then shows what is shared.
+    Empty if the container does not run.
     """
     for pod, container in cpus_of(pods):
         if pod.key == (namespace, pod_name) and container.name == container_name:
@@ -123,7 +107,7 @@ def shared_pool_of(pods: Iterable[PodResources], namespace: str, pod_name: str, 
 
 
 def without_cpus(pods: Sequence[PodResources], cpus: frozenset[int]) -> list[PodResources]:
-    """The same pods, holding none of these CPUs."""
+    """The pods without these CPUs."""
     if not cpus:
         return list(pods)
     return [

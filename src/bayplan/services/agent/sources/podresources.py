@@ -1,8 +1,7 @@
-"""Asks the kubelet who holds what: its podresources API (v1), gRPC over a unix socket.
+"""Client of the kubelet's podresources API (v1): gRPC over a unix socket.
 
-Input: the socket's path and a timeout. Output: the plain values of `services/agent/sources/pod_resources.py`, or one `KubeletSilent` with a sentence that
-names socket and cause. A channel is opened for each scan and closed after it: a restarted kubelet listens on a new socket of the same
-name, and scans are so rare (0.4 ms more each) that nothing is worth keeping.
+Out go the plain values of `pod_resources.py`, or a `KubeletSilent` that names socket and cause. Each scan opens a
+channel of its own (0.4 ms): a restarted kubelet listens on a new socket of the same name.
 
     async with kubelet_at("/var/lib/kubelet/pod-resources/kubelet.sock") as kubelet:
         pods, allocatable = await kubelet.pods(), await kubelet.allocatable()
@@ -29,19 +28,19 @@ from bayplan.services.agent.sources.pod_resources import (
 )
 
 SERVICE = "v1.PodResourcesLister"
-MOST_BYTES = 16 << 20  # of one answer; gRPC's own limit of 4 MiB is too little for nodes with many devices
+MOST_BYTES = 16 << 20  # of one answer; gRPC's default of 4 MiB is too small for nodes with many devices
 PATIENCE = 10.0  # seconds, for one answer
 _OPTIONS = (
     ("grpc.max_receive_message_length", MOST_BYTES),
     ("grpc.max_send_message_length", MOST_BYTES),
     ("grpc.enable_http_proxy", 0),
-    # Channels to one address share a connection unless told otherwise, and with it a peer that is gone.
+    # By default, channels to one address share a connection, and so a peer that is gone.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
 
 class KubeletSilent(Exception):
-    """The kubelet gave no answer; the message says why. `kind` is one word for a metric."""
+    """The kubelet gave no answer; the message says why. `kind` is a metric label."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +48,7 @@ class KubeletSilent(Exception):
 
 
 class NotOffered(KubeletSilent):
-    """This kubelet has no such call."""
+    """The kubelet does not offer the call."""
 
 
 class Kubelet:
@@ -66,16 +65,16 @@ class Kubelet:
         return tuple(_pod(each) for each in answer.pod_resources)
 
     async def allocatable(self) -> Allocatable:
-        """What could be handed out if there were no pods: healthy devices, CPUs and memory that are not reserved."""
+        """Healthy devices, and unreserved CPUs and memory."""
         answer = await self._ask(
             "GetAllocatableResources", wire.AllocatableResourcesRequest(), wire.AllocatableResourcesResponse
         )
         return Allocatable(tuple(answer.cpu_ids), _devices(answer.devices), _memory(answer.memory))
 
     async def pod(self, namespace: str, name: str) -> PodResources | None:
-        """What one pod holds, None if it is not on the node.
+        """What one pod holds; None if it is not on the node.
 
-        Kubelets before v1.27, and those with the feature gate `KubeletPodResourcesGet` off, have no call for one pod: they are asked for all.
+        Kubelets before v1.27, and those without the feature gate `KubeletPodResourcesGet`, are asked for all pods.
         """
         question = wire.GetPodResourcesRequest(pod_name=name, pod_namespace=namespace)
         try:
@@ -83,7 +82,7 @@ class Kubelet:
         except NotOffered:
             return next((pod for pod in await self.pods() if pod.key == (namespace, name)), None)
         except KubeletSilent as error:
-            # The kubelet has no status code of its own for a pod that it does not have.
+            # The kubelet has no status code for a missing pod.
             if error.kind == "unknown" and "not found" in str(error):
                 return None
             raise
@@ -101,9 +100,9 @@ class Kubelet:
             raise self._silent(call, error) from None
         except grpc.aio.UsageError as error:
             raise KubeletSilent("closed", f"podresources socket {self._socket}: {call}: {error}") from None
-        if answer is None:  # gRPC logs what it cannot decode, and gives nothing
+        if answer is None:  # gRPC logs undecodable answers, and returns None
             where = f"podresources socket {self._socket}: {call}"
-            raise KubeletSilent("garbled", f"{where}: the answer is not what a kubelet says")
+            raise KubeletSilent("garbled", f"{where}: the answer is not a kubelet's")
         return answer
 
     def _silent(self, call: str, error: grpc.aio.AioRpcError) -> KubeletSilent:
@@ -113,8 +112,8 @@ class Kubelet:
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return KubeletSilent("timeout", f"{where}: no answer within {self._patience:g} s")
             case grpc.StatusCode.UNAVAILABLE:
-                # gRPC tells the address three times; the reason stands last.
-                return KubeletSilent("unavailable", f"{where}: nobody answers: {details.rpartition(' error: ')[2]}")
+                # gRPC repeats the address; the reason comes last.
+                return KubeletSilent("unavailable", f"{where}: no process answers: {details.rpartition(' error: ')[2]}")
             case grpc.StatusCode.UNIMPLEMENTED:
                 return NotOffered("unimplemented", f"{where}: this kubelet does not offer it: {details}")
             case grpc.StatusCode.UNKNOWN if details.endswith(" disabled"):  # by its feature gate
@@ -129,7 +128,7 @@ class Kubelet:
 
 @asynccontextmanager
 async def kubelet_at(socket: str | Path, *, patience: float = PATIENCE) -> AsyncIterator[Kubelet]:
-    """The kubelet behind a socket, also written `unix:///path`; raises `KubeletSilent` if there is no socket."""
+    """The kubelet behind a socket (a path or `unix:///path`); raises `KubeletSilent` if there is no socket."""
     path = socket_path(socket)
     try:
         is_socket = stat.S_ISSOCK(path.stat().st_mode)
@@ -143,7 +142,7 @@ async def kubelet_at(socket: str | Path, *, patience: float = PATIENCE) -> Async
 
 
 def socket_path(text: str | Path) -> Path:
-    """The file of a socket that may be written as a URI.
+    """The path of a socket that may be a URI.
 
     >>> str(socket_path("unix:///podresources/kubelet.sock"))
     '/podresources/kubelet.sock'

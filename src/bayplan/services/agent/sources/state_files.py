@@ -1,8 +1,7 @@
-"""The kubelet's own notes: `cpu_manager_state`, `memory_manager_state` and the device plugins' `kubelet_internal_checkpoint`.
+"""Parse the kubelet's state files: `cpu_manager_state`, `memory_manager_state` and `kubelet_internal_checkpoint`.
 
-In comes the text of a file, out goes what it says. The notes know more than the podresources socket (init containers, and what is free in each
-zone where memory spans zones) and less (pods only by UID, and devices also of pods that have ended). They stand in for the
-socket where that is absent, and complete it where it is there: `accounting.py` decides when. A file that is cut off or means nothing raises
+The files know more than the podresources API (init containers, free memory per zone) and less (pods only by UID,
+devices also of ended pods). They complete its answers, or replace a missing socket. A malformed file raises
 `InvalidObject`.
 """
 
@@ -25,7 +24,7 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True)
 class CpuState:
-    """`shared_cpus` are those that no container has to itself; `entries` are the others by pod UID and container."""
+    """Shared CPUs, and exclusive ones by pod UID and container."""
 
     policy: str
     shared_cpus: frozenset[int]
@@ -42,7 +41,7 @@ class MemoryAmounts:
 
 @dataclass(frozen=True, slots=True)
 class MemoryZone:
-    """A zone as the Memory Manager sees it: how many containers use it, and which zones are used together with it."""
+    """A zone of the Memory Manager: the number of containers that use it, and the zones used together with it."""
 
     assignments: int
     group: tuple[int, ...]
@@ -113,46 +112,46 @@ class _DeviceFile(msgspec.Struct, frozen=True):
 
 def cpu_state_of(text: bytes, source: str) -> CpuState:
     """Read `cpu_manager_state`."""
-    said = _decoded(text, _CpuFile, source)
+    parsed = _decoded(text, _CpuFile, source)
     at = ObjectPath(f"file {source}")
     return CpuState(
-        policy=said.policy_name,
-        shared_cpus=frozenset(_cpus(said.default_cpu_set, at.child("defaultCpuSet"))),
+        policy=parsed.policy_name,
+        shared_cpus=frozenset(_cpus(parsed.default_cpu_set, at.child("defaultCpuSet"))),
         entries={
             uid: {name: _cpus(cpus, at.child("entries").key(uid).key(name)) for name, cpus in containers.items()}
-            for uid, containers in (said.entries or {}).items()
+            for uid, containers in (parsed.entries or {}).items()
         },
     )
 
 
 def memory_state_of(text: bytes, source: str) -> MemoryState:
     """Read `memory_manager_state`."""
-    said = _decoded(text, _MemoryFile, source)
+    parsed = _decoded(text, _MemoryFile, source)
     return MemoryState(
-        policy=said.policy_name,
+        policy=parsed.policy_name,
         zones={
             zone_id: MemoryZone(
                 zone.number_of_assignments,
                 tuple(sorted(zone.cells or (zone_id,))),
                 {name: MemoryAmounts(each.allocatable, each.free) for name, each in (zone.memory_map or {}).items()},
             )
-            for zone_id, zone in (said.machine_state or {}).items()
+            for zone_id, zone in (parsed.machine_state or {}).items()
         },
         entries={
             uid: {
                 name: tuple(MemoryBlock(block.type, block.size, tuple(block.numa_affinity or ())) for block in blocks)
                 for name, blocks in containers.items()
             }
-            for uid, containers in (said.entries or {}).items()
+            for uid, containers in (parsed.entries or {}).items()
         },
     )
 
 
 def device_state_of(text: bytes, source: str) -> DeviceState:
     """Read `kubelet_internal_checkpoint`."""
-    said = _decoded(text, _DeviceFile, source)
+    parsed = _decoded(text, _DeviceFile, source)
     found: dict[str, dict[str, tuple[DeviceGroup, ...]]] = {}
-    for entry in said.data.entries or ():
+    for entry in parsed.data.entries or ():
         listed = entry.device_ids or {}
         by_zone = {-1: listed} if isinstance(listed, list) else listed
         groups = tuple(

@@ -1,8 +1,7 @@
-"""A machine as Linux describes it in sysfs: zones, CPUs, cores, sockets, caches, distances, memory and huge pages.
+"""Read the machine from sysfs: zones, CPUs, cores, sockets, caches, distances, memory and huge pages.
 
-In comes the folder that is mounted as /sys (or a copy of one), out goes a `Hardware`. Zones go by their NUMA **id**, never by their place in a
-list: ids have gaps. Zones without CPUs count, offline CPUs do not, and old kernels that write masks instead of lists are understood. What
-sysfs contradicts itself about is listed as a problem. `accounting.py` asks what of it is in use; `services/agent/sources/sysfs_files.py` reads single values.
+In comes /sys or a copy; out goes a `Hardware`. Zones go by NUMA **id**: ids have gaps. Zones without CPUs count,
+offline CPUs do not, and masks of old kernels are understood. Contradictions are listed as problems.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ LAST_LEVEL_CACHE = 3
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU that is online. Core, cache and, where sysfs names none, socket are known by their lowest CPU.
+    """One online logical CPU. Core and cache are named after their lowest CPU.
 
-    That is how the kubelet numbers cores; it makes them unique although the kernel counts them anew in each socket (`kernel_core`).
+    The kubelet does the same: the kernel's core numbers (`kernel_core`) repeat in every socket.
     """
 
     id: int
@@ -46,7 +45,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class HardwareZone:
-    """One NUMA node. `memory` is all its bytes, huge pages included; `huge_pages` is bytes by resource name."""
+    """One NUMA node. `memory` is in bytes and includes huge pages; `huge_pages` is in bytes by resource name."""
 
     id: int
     cpus: frozenset[int]
@@ -62,7 +61,7 @@ class HardwareZone:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Zones in ascending id, CPUs by id, and what could not be taken as sysfs says it."""
+    """Zones in ascending id, CPUs by id, and contradictions in sysfs."""
 
     zones: tuple[HardwareZone, ...]
     cpus: Mapping[int, Cpu]
@@ -72,17 +71,17 @@ class Hardware:
 
     @cached_property
     def zone_ids(self) -> frozenset[int]:
-        """Every zone there is."""
+        """The ids of all zones."""
         return frozenset(zone.id for zone in self.zones)
 
     @cached_property
     def nameless_zones(self) -> frozenset[int]:
-        """Zones whose ids are more than the kubelet can align to: nothing in them can be told by name, only amounts."""
+        """Zones with ids beyond the kubelet's range: reports have their amounts, but no names."""
         return frozenset(zone for zone in self.zone_ids if zone > LARGEST_ZONE)
 
     @cached_property
     def layout(self) -> CpuLayout | None:
-        """The CPUs as columns by id, or None if a CPU's id is implausibly large."""
+        """CPUs as columns by id; None if an id is implausibly large."""
         in_zones = {number: cpu for number, cpu in self.cpus.items() if cpu.zone is not None}
         if not in_zones or max(in_zones) >= MOST_CPUS:
             return None
@@ -96,7 +95,7 @@ class Hardware:
 
 
 def read_hardware(root: Path) -> Hardware:
-    """Read the machine under a sysfs root; the folder that holds `sys` will do as well. Raises `SysfsError` if there is none."""
+    """Read the machine under a sysfs root or its parent folder. Raises `SysfsError` if there is none."""
     root = root if (root / "devices").is_dir() or not (root / "sys").is_dir() else root / "sys"
     cpu_folder = root / "devices/system/cpu"
     present = folder_numbers(cpu_folder, "cpu")
@@ -108,7 +107,7 @@ def read_hardware(root: Path) -> Hardware:
     zone_of = {cpu: zone.id for zone in zones for cpu in zone.cpus}
     homeless = sorted(online - zone_of.keys())
     if homeless:
-        problems.append(f"CPUs {cpu_list(homeless)} are online in no NUMA node that is: left aside")
+        problems.append(f"CPUs {cpu_list(homeless)} are online but in no online NUMA node: ignored")
     hardware = Hardware(
         zones=zones,
         cpus=_cpus(cpu_folder, online, zone_of),
@@ -118,12 +117,13 @@ def read_hardware(root: Path) -> Hardware:
     )
     if not hardware.nameless_zones:
         return hardware
-    nameless = f"NUMA ids {cpu_list(hardware.nameless_zones)} are above {LARGEST_ZONE}: only amounts are told, no CPU, device or pod by name"
+    ids = cpu_list(hardware.nameless_zones)
+    nameless = f"NUMA ids {ids} are above {LARGEST_ZONE}: reporting amounts only, no CPU, device or pod by name"
     return replace(hardware, problems=(*problems, nameless))
 
 
 def huge_pages_name(size_in_kib: int) -> str:
-    """The resource that pages of one size are: `hugepages-2Mi`."""
+    """The resource name of a page size: `hugepages-2Mi`."""
     return f"{HUGEPAGES}{Quantity(size_in_kib * 1024 * NANO, Format.BINARY_SI)}"
 
 
@@ -134,20 +134,20 @@ def _zones(root: Path, online: frozenset[int], problems: list[str]) -> tuple[Har
     folder = root / "devices/system/node"
     present = folder_numbers(folder, "node")
     if not present:
-        # A kernel without NUMA: one zone that has everything.
+        # A kernel without NUMA is one zone.
         return (_whole_machine(root, online),)
     listed = read_ids(folder / "online")
     ids = sorted(set(present) & listed) if listed else present
     if listed and len(ids) < len(listed):
         missing = cpu_list(listed - set(present))
-        problems.append(f"NUMA nodes {missing} are online in {folder / 'online'} and have no folder: left aside")
+        problems.append(f"NUMA nodes {missing} are online in {folder / 'online'} and have no folder: ignored")
     zones = []
     for zone_id in ids or present:
         node = folder / f"node{zone_id}"
         cpus = read_ids(node / "cpulist") or read_mask(node / "cpumap")
         memory = _meminfo(node / "meminfo")
         if memory is None:
-            problems.append(f"{node / 'meminfo'} names no MemTotal: taken as no memory")
+            problems.append(f"{node / 'meminfo'} has no MemTotal: assuming no memory")
         zones.append(
             HardwareZone(
                 id=zone_id,
@@ -161,7 +161,7 @@ def _zones(root: Path, online: frozenset[int], problems: list[str]) -> tuple[Har
 
 
 def _whole_machine(root: Path, online: frozenset[int]) -> HardwareZone:
-    """Without NUMA nodes memory is in /proc alone, which sits beside /sys; huge pages are counted for the whole machine."""
+    """Without NUMA nodes, memory is only in /proc, beside /sys."""
     memory = _meminfo(root.parent / "proc/meminfo") or 0
     return HardwareZone(0, online, memory, _huge_pages(root / "kernel/mm/hugepages"), {0: 10})
 
@@ -171,7 +171,7 @@ def _meminfo(file: Path) -> int | None:
 
 
 def total_memory(meminfo: str) -> int | None:
-    """MemTotal in bytes; the line begins with `Node 0` in the file of a zone."""
+    """MemTotal in bytes; in the file of a zone, the line starts with `Node 0`."""
     for line in meminfo.splitlines():
         name, _, amount = line.partition(":")
         words = amount.split()
@@ -181,7 +181,7 @@ def total_memory(meminfo: str) -> int | None:
 
 
 def _huge_pages(folder: Path) -> dict[str, int]:
-    """Bytes by resource name, sizes ascending; sizes of which there is no page are left out."""
+    """Bytes by resource name, sizes ascending, without sizes that have no pages."""
     found = {}
     for size in folder_numbers(folder, HUGEPAGES, "kB"):
         pages = read_number(folder / f"{HUGEPAGES}{size}kB" / "nr_hugepages") or 0
@@ -191,11 +191,11 @@ def _huge_pages(folder: Path) -> dict[str, int]:
 
 
 def _distances(file: Path, ids: Sequence[int], possible: frozenset[int], problems: list[str]) -> dict[int, int]:
-    """Distances to the zones that are online, in the order of their ids; some kernels list all possible ones."""
+    """Distances to online zones by id; some kernels list all possible zones."""
     values = [int(word) for word in (read_text(file) or "").split() if word.isdecimal()]
     others = list(ids) if len(values) == len(ids) else sorted(possible)
     if len(values) != len(others):
-        problems.append(f"{file} has {len(values)} distances for {len(ids)} NUMA nodes: taken as unknown")
+        problems.append(f"{file} has {len(values)} distances for {len(ids)} NUMA nodes: assuming unknown distances")
         return dict.fromkeys(ids, UNKNOWN_DISTANCE)
     return {zone: value for zone, value in zip(others, values, strict=True) if zone in ids}
 
@@ -204,7 +204,7 @@ def _distances(file: Path, ids: Sequence[int], possible: frozenset[int], problem
 
 
 def _online_cpus(folder: Path, present: Sequence[int]) -> frozenset[int]:
-    """CPU 0 often has no file `online`: it cannot be taken away."""
+    """Online CPUs; CPU 0 often has no file `online`, because it cannot go offline."""
     listed = read_ids(folder / "online")
     if listed:
         return listed & frozenset(present)
@@ -219,14 +219,14 @@ def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> d
         lowest_of_package.setdefault(package, cpu)
     cpus = {}
     for cpu, package in packages.items():
-        # AMD modules are siblings in sysfs and yet two cores, which only the core ids tell.
+        # AMD modules are siblings in sysfs but two cores; only the core ids differ.
         siblings = _siblings(folder / f"cpu{cpu}/topology") & online
         cache = _last_level_cache(folder / f"cpu{cpu}/cache") & online
         cpus[cpu] = Cpu(
             id=cpu,
             core=min((other for other in siblings if core_ids[other] == core_ids[cpu]), default=cpu),
             kernel_core=max(core_ids[cpu] or 0, 0),
-            # Firmware that knows no packages says -1: to the kubelet that is one socket.
+            # Firmware without packages reports -1; the kubelet sees one socket.
             socket=max(package or 0, 0),
             cache=min(cache, default=lowest_of_package[package]),
             zone=zone_of.get(cpu),
@@ -235,7 +235,7 @@ def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> d
 
 
 def _siblings(topology: Path) -> frozenset[int]:
-    """The threads of a CPU's core, offline ones too."""
+    """The threads of a CPU's core, including offline ones."""
     for name in ("core_cpus", "thread_siblings"):
         found = read_ids(topology / f"{name}_list") or read_mask(topology / name)
         if found:
@@ -244,7 +244,7 @@ def _siblings(topology: Path) -> frozenset[int]:
 
 
 def _last_level_cache(folder: Path) -> frozenset[int]:
-    """The CPUs behind the same last-level cache, which the kubelet calls uncore cache; none if there is no such cache."""
+    """The CPUs with the same last-level cache (the kubelet's uncore cache), if there is one."""
     for index in folder_numbers(folder, "index"):
         cache = folder / f"index{index}"
         if read_number(cache / "level") == LAST_LEVEL_CACHE:
@@ -253,7 +253,7 @@ def _last_level_cache(folder: Path) -> frozenset[int]:
 
 
 def _kinds(root: Path, folder: Path, online: frozenset[int]) -> dict[str, frozenset[int]] | None:
-    """Unequal cores by kind, as the kernel names them (`cpu_core`, `cpu_atom`), else by how strong they are; None if all are alike."""
+    """Unequal cores by the kernel's kind (`cpu_core`, `cpu_atom`) or by strength; None if all are equal."""
     named = {file.parent.name: read_ids(file) & online for file in sorted((root / "devices").glob("cpu_*/cpus"))}
     if len(named) > 1:
         return named

@@ -1,7 +1,6 @@
-"""Single values out of sysfs files: texts, numbers, lists of ids and bit masks, and numbers in names of folders.
+"""Read single values from sysfs: texts, numbers, lists of ids, bit masks, and numbers in names of folders.
 
-A file that is not there, cannot be read or makes no sense is no value: sysfs differs from kernel to kernel, and `services/agent/sources/sysfs.py` knows what
-to do without. Recordings of sysfs have bytes of zero at the end of texts.
+A missing or malformed file has no value, because sysfs differs between kernels. Recordings of sysfs end with NUL bytes.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from pathlib import Path
 
 from bayplan.cluster.reports.inventory import MOST_CPUS, NotUnderstood, cpu_set
 
-# Linux knows at most 1,024 NUMA nodes and 8,192 CPUs; a longer mask than for so many is no mask.
-LONGEST_MASK = 4096
+# Characters; Linux has at most 1,024 NUMA nodes and 8,192 CPUs.
+MAX_MASK = 4096
 
 
 class SysfsError(ValueError):
-    """There is no machine to be seen; the text says where, and what should be there."""
+    """The folder shows no machine; the message says what is missing."""
 
 
 def read_text(file: Path) -> str | None:
-    """The text of a file without what surrounds it, or None."""
+    """The stripped text of a file, or None."""
     try:
         return file.read_bytes().decode("ascii", "replace").strip("\0 \n\t")
     except OSError:
@@ -36,7 +35,7 @@ def read_number(file: Path) -> int | None:
 
 
 def read_ids(file: Path) -> frozenset[int]:
-    """The ids in a list such as `0-3,8`; none if there is no such list."""
+    """The ids in a list such as `0-3,8`, if any."""
     try:
         return members(cpu_set(read_text(file) or ""))
     except NotUnderstood:
@@ -44,18 +43,18 @@ def read_ids(file: Path) -> frozenset[int]:
 
 
 def read_mask(file: Path) -> frozenset[int]:
-    """The ids in a mask such as `0000,0000003f`, 32 bits between commas; none if there is no such mask."""
+    """The ids in a mask such as `0000,0000003f`, with 32 bits between commas, if any."""
     text = read_text(file) or ""
     words = text.split(",")
     try:
-        found = members(int("".join(word.zfill(8) for word in words), 16)) if len(text) <= LONGEST_MASK else frozenset()
+        found = members(int("".join(word.zfill(8) for word in words), 16)) if len(text) <= MAX_MASK else frozenset()
     except ValueError:
         return frozenset()
     return frozenset(member for member in found if member < MOST_CPUS)
 
 
 def members(bits: int) -> frozenset[int]:
-    """The positions of the bits that are set. Only those are visited: masks have a thousand bits and more, and few are set."""
+    """The positions of the set bits. Visits only those: masks have a thousand bits, and few are set."""
     found = []
     while bits:
         lowest = bits & -bits
@@ -65,7 +64,7 @@ def members(bits: int) -> frozenset[int]:
 
 
 def folder_numbers(folder: Path, before: str, after: str = "") -> list[int]:
-    """The numbers in the names of folders such as `node33`, ascending."""
+    """The numbers in names of folders such as `node33`, ascending."""
     try:
         names = [entry.name for entry in folder.iterdir()]
     except OSError:

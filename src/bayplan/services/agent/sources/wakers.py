@@ -1,7 +1,7 @@
-"""What makes the agent look again: the kubelet's state files, device plugins that come and go, a new socket, the clock, a signal.
+"""Wake the agent: changed state files, device plugins that come and go, a new socket, the timer, a signal.
 
-Input: folders and an interval. `next()` returns the reasons to look, debounced: a kubelet that admits ten pods writes its files
-thirty times within a second, and all of that is one reason. A source that never calms down is heard once per `longest_wait`.
+`next()` returns the reasons to scan, debounced: a kubelet that admits ten pods writes its files thirty times within a
+second. A source that never calms down wakes the agent once per `longest_wait`.
 
     async with Wakers(state_folder, interval=60) as wakers:
         while True:
@@ -31,14 +31,14 @@ DEVICE_PLUGIN, SOCKET = "device-plugin", "podresources-socket"
 STATE_FILES = frozenset({"cpu_manager_state", "memory_manager_state", "kubelet_internal_checkpoint"})
 CONFIGURATION_FILES = frozenset({"config.yaml", KUBEADM_FLAGS})
 DEVICE_PLUGINS = "device-plugins"
-CALM = 0.2  # seconds without news
-LONGEST_WAIT = 1.0  # seconds from the first news
+CALM = 0.2  # seconds without a change
+LONGEST_WAIT = 1.0  # seconds from the first change
 LOOK_FOR_FOLDERS_EVERY = 10.0
-JITTER = 0.1  # of the interval: agents that were started together do not stay together
+JITTER = 0.1  # of the interval, so that agents spread out
 
 
 def reason_of(file: Path, socket: Path | None = None) -> str | None:
-    """Why a changed file matters, None if it does not; `socket` is the kubelet's.
+    """The reason that a changed file gives, or None; `socket` is the kubelet's.
 
     >>> reason_of(Path("/var/lib/kubelet/cpu_manager_state")), reason_of(Path("/var/lib/kubelet/.cpu_manager_state123"))
     ('cpu_manager_state', None)
@@ -56,9 +56,9 @@ def reason_of(file: Path, socket: Path | None = None) -> str | None:
 
 
 class Wakers:
-    """Reasons to look again, between `async with` and its end.
+    """Reasons to scan, inside an `async with` block.
 
-    `interval` 0 means no timer; no `state_folder`, no files; `socket` is the kubelet's. `chance` draws from 0 to 1.
+    `interval` 0 disables the timer. `socket` is the kubelet's. `chance` draws from 0 to 1.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Wakers:
         self._stack = AsyncExitStack()
 
     def wake(self, reason: str) -> None:
-        """Report a reason to look again."""
+        """Add a reason to scan."""
         self._reasons.add(reason)
         self._news.set()
 
     async def next(self) -> frozenset[str]:
-        """Wait for a reason, and until calm has come; all reasons since the last call. The first one is that we start."""
+        """Wait for a reason and for calm; returns all reasons since the last call. The first is `START`."""
         try:
             async with asyncio.timeout(self._next_interval()):
                 await self._news.wait()
@@ -133,7 +133,7 @@ class Wakers:
         try:
             watch = self._stack.enter_context(FolderWatch(self._folders))
         except CannotWatch as error:
-            logger.warning("files are not watched, only the timer wakes the agent: %s", error.strerror)
+            logger.warning("cannot watch files, relying on the timer", extra={"problem": error.strerror})
             return
         loop.add_reader(watch.fileno(), self._files_changed, watch)
         self._stack.callback(loop.remove_reader, watch.fileno())

@@ -10,18 +10,16 @@ from bayplan.services.agent.forms.placement_encoding import (
     EncodedPlacement,
     Metadata,
     PlacementError,
-    decode_placement,
-    decode_vector,
     encode_placement,
     encode_vector,
-    read_metadata,
 )
+from tests.conformance.node_agents.placement import decode_placement, decode_vector, read_metadata
 
 A, B, C = (("ns", "pod", name) for name in "abc")
 
 
 @given(st.dictionaries(st.tuples(st.text(), st.text(), st.text()), st.integers(0, 3)))
-def test_what_is_written_can_be_read_again(zone_of: dict[tuple[str, str, str], int]) -> None:
+def test_an_encoded_placement_can_be_decoded(zone_of: dict[tuple[str, str, str], int]) -> None:
     placement = encode_placement(4, zone_of)
     read = EncodedPlacement(read_metadata(str(placement.metadata)), placement.vectors)
     assert decode_placement(read, zone_of) == zone_of
@@ -52,7 +50,7 @@ def test_of_equally_full_zones_the_lowest_needs_no_vector() -> None:
         (2, -1, "unknown NUMA affinity not supported"),
     ],
 )
-def test_what_cannot_be_written(zones: int, zone: int, message: str) -> None:
+def test_invalid_placements_are_not_encoded(zones: int, zone: int, message: str) -> None:
     with pytest.raises(PlacementError, match=message):
         encode_placement(zones, {A: zone})
 
@@ -75,7 +73,7 @@ GOOD = Metadata(2, 2, 0, "leb89")
         (GOOD, {1: "!!"}, "duplicated data in multiple NUMA vectors"),
     ],
 )
-def test_what_cannot_be_read(metadata: Metadata, vectors: dict[int, str], message: str) -> None:
+def test_invalid_vectors_are_not_decoded(metadata: Metadata, vectors: dict[int, str], message: str) -> None:
     with pytest.raises(PlacementError, match=message):
         decode_placement(EncodedPlacement(metadata, vectors), [A, B])
 

@@ -9,13 +9,12 @@ import pytest
 
 from bayplan.kube.quantity import parse
 from bayplan.kube.wire.numatopology_v1alpha1 import CpuInfo, Numatopology
-from bayplan.services.agent.forms.volcano_exporter import (
+from bayplan.services.agent.forms.volcano_exporter import cpus_in_list, policies_of
+from tests.conformance.node_agents.volcano import (
     CannotExport,
     as_volcano_reads,
     by_numa,
-    cpus_in_list,
     cpus_in_text,
-    policies_of,
     reserved_amounts,
     reserved_cpu,
 )
@@ -70,7 +69,7 @@ def test_policies_are_none_only_while_there_is_no_configuration() -> None:
     assert set(policies_of({}).values()) == {""}
 
 
-def test_cpus_that_nobody_is_listed_with_are_free() -> None:
+def test_unlisted_cpus_are_free() -> None:
     use = cpus_in_list(range(6), [pod("b", container(1, 99)), pod("a", container(2)), pod("idle", container())])
     assert (use.free, [each.name for each in use.pods]) == ((0, 3, 4, 5), ["a", "b"])
     assert by_numa(use.free, {0: 0, 3: 1, 4: 1}) == {0: [0, 5], 1: [3, 4]}
@@ -87,7 +86,7 @@ def test_cpus_that_nobody_is_listed_with_are_free() -> None:
     ],
     ids=["as written", "no list", "no quantity", "no number", "nothing"],
 )
-def test_what_volcanos_scheduler_makes_of_an_object(
+def test_how_volcanos_scheduler_reads_an_object(
     spec: dict[str, Any], free: tuple[int, ...], reserved: int | None, places: dict[int, CpuInfo]
 ) -> None:
     view = as_volcano_reads(msgspec.convert({"spec": spec}, Numatopology))

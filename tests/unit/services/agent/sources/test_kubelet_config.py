@@ -47,7 +47,7 @@ def test_a_configuration_is_read_whichever_way_it_comes(document: dict[str, Any]
     assert setup_of(document, "here") == SETUP
 
 
-def test_flags_say_the_same() -> None:
+def test_flags_are_equivalent_to_the_file() -> None:
     flags = [
         "/usr/bin/kubelet",
         "--topology-manager-policy=restricted",
@@ -67,12 +67,12 @@ def test_flags_say_the_same() -> None:
     assert setup_of(from_flags(flags), "flags") == SETUP
 
 
-def test_a_flag_replaces_what_the_file_says() -> None:
+def test_a_flag_overrides_the_file() -> None:
     document = {**CONFIGURATION, **from_flags(["--topology-manager-policy=none"])}
     assert setup_of(document, "here").settings.policy is Policy.NONE
 
 
-def test_a_kubelet_that_says_nothing_aligns_nothing() -> None:
+def test_an_empty_configuration_aligns_nothing() -> None:
     assert setup_of({}, "here") == KubeletSetup(KubeletSettings(cpu_static=False, memory_static=False))
 
 
@@ -100,7 +100,7 @@ def test_a_kubelet_that_says_nothing_aligns_nothing() -> None:
         ),
     ],
 )
-def test_what_no_kubelet_would_start_with_is_named(wrong: dict[str, Any], message: str) -> None:
+def test_values_that_prevent_a_start_are_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidObject) as refused:
         setup_of(wrong, "/etc/kubelet.yaml")
     assert str(refused.value).startswith(f"kubelet configuration (/etc/kubelet.yaml): {message}")

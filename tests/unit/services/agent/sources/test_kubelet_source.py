@@ -131,18 +131,18 @@ async def test_a_kubelet_that_does_not_listen() -> None:
 
 
 @asynchronous
-async def test_configz_that_says_no() -> None:
+async def test_configz_refuses() -> None:
     async with ScriptedServer() as server:
         server.answers("GET", "/configz", says_text("Forbidden (user=agent, verb=get, resource=nodes)", 403))
         with pytest.raises(NoConfiguration, match="403 Forbidden: Forbidden"):
             await kubelet_source._configz(f"{server.url}/configz", {})
         server.answers("GET", "/configz", says_text("<html>"))
-        with pytest.raises(NoConfiguration, match="this is not what configz answers"):
+        with pytest.raises(NoConfiguration, match="this is not an answer of configz"):
             await kubelet_source._configz(f"{server.url}/configz", {})
 
 
 @asynchronous
-async def test_nobody_answers_at_configz() -> None:
+async def test_configz_does_not_answer() -> None:
     with pytest.raises(NoConfiguration, match=r"kubelet configuration https://127\.0\.0\.1:1/configz"):
         await read_setup("https://127.0.0.1:1/configz")
 

@@ -18,7 +18,7 @@ from tests.scripted_api_server import Answer, ScriptedServer, asynchronous, drop
 
 PODS = "/api/v1/pods"
 QUICK = WatchSettings(absent_retry=0.01, first_backoff=0.01)
-NOT_KNOWN = "pods of this node are not known, the report is made without: GET /api/v1/pods: 403 Forbidden: no"
+NOT_KNOWN = "pods of this node are unknown, reporting without them: GET /api/v1/pods: 403 Forbidden: no"
 
 
 def pod(name: str, phase: str, uid: str = "") -> Json:
@@ -59,7 +59,7 @@ async def until(so: Callable[[], bool]) -> None:
 
 
 @asynchronous
-async def test_who_lives_and_who_has_ended() -> None:
+async def test_alive_and_ended_pods() -> None:
     async with ScriptedServer() as server:
         server.answers(
             "GET",
@@ -114,7 +114,7 @@ async def test_a_pod_that_had_ended_and_is_not_listed_again_was_deleted() -> Non
 
 
 @asynchronous
-async def test_without_the_right_one_line_is_said_and_nothing_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+async def test_without_permission_one_line_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "bayplan")
     async with ScriptedServer() as server:
         server.answers("GET", PODS, refusal(403, "Forbidden"))
@@ -122,7 +122,7 @@ async def test_without_the_right_one_line_is_said_and_nothing_is_wrong(caplog: p
             await following.news.wait()
             assert following.pods.known() is None
     assert not following.troubles.current
-    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["pods may not be read"]
+    assert [each.getMessage().partition(":")[0] for each in caplog.records] == ["reading pods is forbidden"]
 
 
 @asynchronous
@@ -136,7 +136,7 @@ async def test_a_right_that_was_asked_for_and_is_missing_is_a_trouble_until_it_i
 
 
 @asynchronous
-async def test_a_right_that_is_taken_away_takes_what_was_known_with_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_revoking_the_permission_drops_known_pods(caplog: pytest.LogCaptureFixture) -> None:
     forbidden = refusal(403, "Forbidden")
     async with ScriptedServer() as server:
         server.answers(
@@ -155,7 +155,7 @@ async def test_a_right_that_is_taken_away_takes_what_was_known_with_it(caplog: p
 
 
 @asynchronous
-async def test_an_agent_that_may_list_and_not_watch_knows_what_it_lists() -> None:
+async def test_an_agent_that_may_only_list_knows_listed_pods() -> None:
     async with ScriptedServer() as server:
         forbidden = refusal(403, "Forbidden")
         once, again = listing([pod("a", "Running")]), listing([pod("b", "Running")])

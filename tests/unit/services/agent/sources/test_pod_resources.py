@@ -9,11 +9,11 @@ from bayplan.services.agent.sources.pod_resources import (
     DeviceGroup,
     MemoryBlock,
     PodPattern,
-    holds_exclusively,
     matches_any,
     shared_pool_of,
     without_cpus,
 )
+from tests.conformance.node_agents.rte import holds_exclusively
 from tests.unit.services.agent.nodes import container, pod
 
 
@@ -48,7 +48,7 @@ def test_patterns_are_those_of_a_shell(namespace: str, name: str, meant: bool) -
     assert matches_any(("ns-1", "web"), [PodPattern("none", "none"), PodPattern(namespace, name)]) is meant
 
 
-def test_a_container_without_cpus_of_its_own_shows_the_shared_pool() -> None:
+def test_a_container_without_exclusive_cpus_shows_the_shared_pool() -> None:
     pods = [pod("a", container(1, 2)), pod("rte", container(3, 4, name="shared"))]
     pool = shared_pool_of(pods, "default", "rte", "shared")
     assert pool == {3, 4}

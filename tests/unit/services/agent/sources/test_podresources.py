@@ -45,7 +45,7 @@ async def test_what_a_pod_holds(node: VirtualNode) -> None:
 
 
 @asynchronous
-async def test_what_pods_may_hold_at_all(node: VirtualNode) -> None:
+async def test_allocatable_resources(node: VirtualNode) -> None:
     _, allocatable = await ask(node)
     assert sorted(allocatable.cpus) == list(range(1, 16))
     assert allocatable.memory == (MemoryBlock("memory", 15 * GI, (0,)), MemoryBlock("memory", 16 * GI, (1,)))
@@ -72,7 +72,7 @@ async def test_managers_that_are_not_static_have_nothing_to_hand_out(tmp_path: P
 
 
 @asynchronous
-async def test_init_containers_are_not_told_but_sidecars_are(node: VirtualNode) -> None:
+async def test_sidecars_are_listed_and_init_containers_are_not(node: VirtualNode) -> None:
     small: Amounts = {"cpu": 1, "memory": "1Gi"}
     init = [container(small, "init"), container(small, "sidecar", sidecar=True)]
     node.admit("ml/train", request(container(small), init=init))
@@ -148,9 +148,9 @@ async def test_it_is_not_a_socket(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_nobody_listens_any_more(node: VirtualNode) -> None:
+async def test_no_process_listens(node: VirtualNode) -> None:
     node.server.stop(leave_socket=True)
-    with pytest.raises(KubeletSilent, match=r"List: nobody answers: Connection refused$") as silent:
+    with pytest.raises(KubeletSilent, match=r"List: no process answers: Connection refused$") as silent:
         await ask(node)
     assert silent.value.kind == "unavailable"
 

@@ -73,7 +73,7 @@ def test_siblings_with_unequal_core_numbers_are_two_cores(tmp_path: Path) -> Non
     assert [each.core for each in found.cpus.values()] == [0, 1]
 
 
-def test_a_thread_that_is_offline_is_nobodys_sibling(tmp_path: Path) -> None:
+def test_an_offline_thread_has_no_siblings(tmp_path: Path) -> None:
     root = tree(tmp_path, *TWO_THREADS, {"cpu/online": "1-3"}, node(0, cpus="1-3", distances="10"))
     found = read_hardware(root)
     assert {number: each.core for number, each in found.cpus.items()} == {1: 1, 2: 2, 3: 1}
@@ -108,7 +108,7 @@ def test_zones_go_by_id_and_distances_follow_the_order_of_ids(tmp_path: Path) ->
 def test_distances_that_do_not_fit_the_zones_are_unknown(tmp_path: Path) -> None:
     found = read_hardware(tree(tmp_path, cpu(0), node(0, cpus="0", distances="10 20 30")))
     assert found.zones[0].distances == {0: 255}
-    assert found.problems[0].endswith("node0/distance has 3 distances for 1 NUMA nodes: taken as unknown")
+    assert found.problems[0].endswith("node0/distance has 3 distances for 1 NUMA nodes: assuming unknown distances")
 
 
 def test_memory_and_huge_pages_are_bytes(tmp_path: Path) -> None:
@@ -154,22 +154,22 @@ def test_cpus_share_the_last_level_cache_or_their_socket(tmp_path: Path) -> None
     ],
     ids=["named", "by strength", "all alike", "nobody says"],
 )
-def test_unequal_cores_are_told_apart(tmp_path: Path, files: Files, kinds: object) -> None:
+def test_unequal_cores_have_kinds(tmp_path: Path, files: Files, kinds: object) -> None:
     found = read_hardware(tree(tmp_path, cpu(0), cpu(1), node(0, cpus="0-1", distances="10"), beside=files))
     assert found.kinds == kinds
 
 
-def test_a_cpu_that_no_zone_has_is_left_aside_and_told(tmp_path: Path) -> None:
+def test_a_cpu_in_no_zone_is_ignored_and_reported(tmp_path: Path) -> None:
     found = read_hardware(tree(tmp_path, cpu(0), cpu(1), node(0, cpus="0", distances="10")))
     assert found.cpus[1].zone is None
-    assert found.problems == ("CPUs 1 are online in no NUMA node that is: left aside",)
+    assert found.problems == ("CPUs 1 are online but in no online NUMA node: ignored",)
 
 
-def test_zones_beyond_what_the_kubelet_can_align_to_have_amounts_alone(tmp_path: Path) -> None:
+def test_zones_beyond_the_kubelets_range_have_only_amounts(tmp_path: Path) -> None:
     parts = (node(0, cpus="0", distances="10 20"), node(64, cpus="1", distances="20 10"))
     found = read_hardware(tree(tmp_path, cpu(0), cpu(1), *parts))
     assert ([zone.id for zone in found.zones], set(found.nameless_zones)) == ([0, 64], {64})
-    assert found.problems == ("NUMA ids 64 are above 63: only amounts are told, no CPU, device or pod by name",)
+    assert found.problems == ("NUMA ids 64 are above 63: reporting amounts only, no CPU, device or pod by name",)
 
 
 def test_the_folder_that_holds_sys_will_do(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from bayplan.services.agent.sources import wakers as module
 from bayplan.services.agent.sources.folder_watch import FolderWatch
 from bayplan.services.agent.sources.wakers import Wakers, reason_of
+from tests.builders.services import in_virtual_time, now
 from tests.scripted_api_server import asynchronous
-from tests.unit.services.edges.small_server import in_virtual_time, now
 
 SOON = 0.02
 IN_TIME = 5.0
@@ -129,7 +129,7 @@ async def test_the_socket_may_be_anywhere(folder: Path, tmp_path_factory: pytest
 
 
 @asynchronous
-async def test_files_that_do_not_matter_wake_nobody(folder: Path) -> None:
+async def test_irrelevant_files_do_not_wake_the_agent(folder: Path) -> None:
     async with watching(folder) as wakers:
         await reasons(wakers)
         replace_file(folder / "actuated_pods_state")
@@ -211,7 +211,7 @@ def test_a_burst_is_one_reason_to_look() -> None:
     assert at == pytest.approx(0.6)
 
 
-def test_who_never_calms_down_is_heard_all_the_same() -> None:
+def test_a_source_that_never_calms_down_still_wakes_the_agent() -> None:
     async def story() -> list[float]:
         times = []
         async with Wakers(None, interval=0, calm=0.2, longest_wait=1.0, signals=()) as wakers:

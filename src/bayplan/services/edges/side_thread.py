@@ -1,7 +1,7 @@
-"""Work that takes longer than a turn of the event loop may, in a thread beside it. Watches, health, binds and events go on meanwhile.
+"""A thread for work that would block the event loop: watches, probes, binds and events continue meanwhile.
 
-The thread works on objects that the loop otherwise owns, so everything else on the loop that touches these objects waits: a coroutine for `idle`, a plain function through
-`when_idle`. There is one thread and one piece of work at a time.
+The thread works on objects that the loop otherwise owns. Everything else on the loop that touches these objects
+waits: a coroutine awaits `idle`, a plain function goes through `when_idle`.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ Result = TypeVar("Result")
 _Work = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
 
-class Aside:
-    """A thread for long work; without `threaded` the work is done in place, for tests in virtual time."""
+class SideThread:
+    """Runs one piece of work at a time. Without `threaded` it runs in place, for tests in virtual time."""
 
     def __init__(self, *, threaded: bool = True) -> None:
         self.busy = False
         self._threaded = threaded
         self._work: SimpleQueue[_Work] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._waiting: list[asyncio.Future[None]] = []
-        self._later: list[Callable[[], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._deferred: list[Callable[[], None]] = []
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Do something aside, when its turn comes. The work goes on if the caller is cancelled, and nothing else is let in before it has ended."""
+        """Run `work` once the thread is idle. If the caller is cancelled, the work still completes."""
         if not self._threaded:
             return work()
         await self.idle()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="aside", daemon=True)
+            self._thread = threading.Thread(target=self._serve, name="side", daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Result] = loop.create_future()
         self.busy = True
         self._work.put((work, ended, loop))
         result = await asyncio.shield(ended)
-        await self.idle()  # Another task may have been faster, and the caller goes on with the same objects.
+        await self.idle()  # another task may have started work, and the caller uses the same objects
         return result
 
     async def idle(self) -> None:
-        """Wait until no work is under way. The caller has the loop until it awaits something."""
+        """Wait until no work is in progress. The caller owns the objects until its next await."""
         while self.busy:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
+            self._waiters.append(waiter)
             await waiter
 
     def when_idle(self, action: Callable[[], None]) -> None:
-        """Act now, or right after the work that is under way."""
+        """Run `action` now, or right after the work in progress."""
         if self.busy:
-            self._later.append(action)
+            self._deferred.append(action)
         else:
             action()
 
@@ -62,25 +62,25 @@ class Aside:
         while True:
             work, ended, loop = self._work.get()
             try:
-                tell = partial(_resolve, ended, work())
+                deliver = partial(_resolve, ended, work())
             except BaseException as error:  # noqa: BLE001 - the caller handles it
-                tell = partial(_fail, ended, error)
+                deliver = partial(_fail, ended, error)
             try:
-                loop.call_soon_threadsafe(self._end, tell)
-            except RuntimeError:  # The loop is closed.
+                loop.call_soon_threadsafe(self._end, deliver)
+            except RuntimeError:  # the loop is closed
                 return
 
-    def _end(self, tell: Callable[[], None]) -> None:
+    def _end(self, deliver: Callable[[], None]) -> None:
         self.busy = False
-        later, self._later = self._later, []
-        for action in later:
+        deferred, self._deferred = self._deferred, []
+        for action in deferred:
             action()
-        # Those who waited have their turn before the caller can begin the next piece of work.
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
+        # Waiters run before the caller can start the next piece of work.
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        tell()
+        deliver()
 
 
 def _resolve(ended: asyncio.Future[Result], result: Result) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import cast
+
 import msgspec
 import pytest
 
+from bayplan.dispatch.actions import Unschedulable
 from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.services.scheduler.grouped_elsewhere import WHY_IT_WAITS, GroupedElsewhere
+from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.grouping import WHY_IT_WAITS, GroupedElsewhere
 from bayplan.services.scheduler.intake import News
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of
 
@@ -30,7 +35,7 @@ LABEL = "bayplan.io/pod-group"
     ],
     ids=["a level", "Kueue's level", "a gang", "nothing", "no gang", "in a gang already", "made by nobody"],
 )
-def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool) -> None:
+def test_pods_that_ask_for_a_group(metadata: dict[str, object], expected: bool) -> None:
     assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
 
 
@@ -46,7 +51,7 @@ def test_what_a_pod_asks_for_itself(metadata: dict[str, object], expected: bool)
     ],
     ids=["nothing said", "a level", "alone", "an unknown word", "in a gang already", "made by nobody"],
 )
-def test_who_waits_for_a_look(metadata: dict[str, object], expected: bool) -> None:
+def test_pods_that_wait_for_a_grouper(metadata: dict[str, object], expected: bool) -> None:
     assert awaits_look(pod_of(job(), 0, **metadata)) is expected
 
 
@@ -54,15 +59,31 @@ def with_spec(pod: Pod, **spec: object) -> Pod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
 
 
-def test_pods_of_ours_that_wait_are_told() -> None:
-    told: list[tuple[str, str]] = []
-    elsewhere = GroupedElsewhere(
-        ["bayplan"], asks_for_group, lambda pod, why: told.append((pod.metadata.name, why)), lambda key: None
-    )
+@dataclass
+class Reports:
+    """Takes the place of the announcer."""
+
+    waiting: list[tuple[str, str]] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+
+    def not_grouped(self, refusal: Unschedulable, now: float) -> None:
+        self.waiting.append((refusal.unit, refusal.reason))
+
+    def withdraw(self, unit: str) -> None:
+        self.withdrawn.append(unit)
+
+    def as_announcer(self) -> Announcer:
+        return cast("Announcer", self)
+
+
+def test_our_waiting_pods_are_reported() -> None:
+    reports = Reports()
+    told = reports.waiting
+    elsewhere = GroupedElsewhere(["bayplan"], asks_for_group, reports.as_announcer(), lambda: 0.0)
     asks = pod_of(job(), 0, annotations=TOPOLOGY)
     others = [pod_of(job(), 1), with_spec(asks, scheduler_name="another"), with_spec(asks, node_name="n1")]
     elsewhere.take(PODS, Listed([asks, *others], "1", []))
-    assert told == [("train-0", WHY_IT_WAITS[asks_for_group])]
+    assert told == [("ml/train-0", WHY_IT_WAITS[asks_for_group])]
     elsewhere.take(PODS, Changes([Change("MODIFIED", asks), Change("DELETED", asks)], []))
     assert len(told) == 2
     elsewhere.take(NODES, Listed([], "1", []))
@@ -83,10 +104,10 @@ ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
     ],
     ids=["deleted", "grouped", "alone", "bound", "deleted while nobody watched"],
 )
-def test_what_was_to_be_said_about_one_that_waits_no_longer_is_dropped(news: News) -> None:
-    free: list[str] = []
-    elsewhere = GroupedElsewhere(["bayplan"], awaits_look, lambda pod, why: None, free.append)
+def test_reports_on_pods_that_no_longer_wait_are_withdrawn(news: News) -> None:
+    reports = Reports()
+    elsewhere = GroupedElsewhere(["bayplan"], awaits_look, reports.as_announcer(), lambda: 0.0)
     elsewhere.take(PODS, Listed([ASKS], "1", []))
     for _ in range(2):
         elsewhere.take(PODS, news)
-    assert free == ["ml/train-0"]
+    assert reports.withdrawn == ["ml/train-0"]

@@ -1,4 +1,4 @@
-"""Long work beside the loop: the loop goes on, and nothing else touches what the work is about."""
+"""Work in the side thread: the loop continues, and nothing else touches the same objects."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from bayplan.services.edges.aside import Aside
+from bayplan.services.edges.side_thread import SideThread
 from tests.scripted_api_server import asynchronous
 
 
 @asynchronous
-async def test_the_loop_goes_on_while_a_decision_takes_its_time() -> None:
-    aside, may_end = Aside(), threading.Event()
-    deciding = asyncio.create_task(aside.run(lambda: may_end.wait(10)))
+async def test_the_loop_continues_during_a_long_decision() -> None:
+    thread, may_end = SideThread(), threading.Event()
+    deciding = asyncio.create_task(thread.run(lambda: may_end.wait(10)))
     turns = 0
     for _ in range(100):
         await asyncio.sleep(0)
@@ -26,8 +26,8 @@ async def test_the_loop_goes_on_while_a_decision_takes_its_time() -> None:
 
 
 @asynchronous
-async def test_news_and_the_outcomes_of_binds_wait_for_its_end_in_their_order() -> None:
-    aside, may_end = Aside(), threading.Event()
+async def test_watch_events_and_bind_results_wait_in_order() -> None:
+    thread, may_end = SideThread(), threading.Event()
     story: list[str] = []
 
     def decide() -> None:
@@ -35,33 +35,33 @@ async def test_news_and_the_outcomes_of_binds_wait_for_its_end_in_their_order() 
         story.append("decided")
 
     async def news() -> None:
-        await aside.idle()
+        await thread.idle()
         story.append("news")
 
-    deciding = asyncio.create_task(aside.run(decide))
+    deciding = asyncio.create_task(thread.run(decide))
     await asyncio.sleep(0)
     following = asyncio.create_task(news())
     await asyncio.sleep(0)
-    aside.when_idle(lambda: story.append("grouped"))
+    thread.when_idle(lambda: story.append("grouped"))
     assert story == []
     may_end.set()
     await asyncio.gather(deciding, following)
     assert story == ["decided", "grouped", "news"]
-    aside.when_idle(lambda: story.append("at once"))
+    thread.when_idle(lambda: story.append("at once"))
     assert story[-1] == "at once"
 
 
 @asynchronous
-async def test_what_waited_has_its_turn_before_the_next_decision() -> None:
-    aside = Aside()
+async def test_waiters_run_before_the_next_decision() -> None:
+    thread = SideThread()
     story: list[str] = []
 
     async def decide_again_and_again() -> None:
         for _ in range(3):
-            await aside.run(lambda: story.append("decided"))
+            await thread.run(lambda: story.append("decided"))
 
     async def news() -> None:
-        await aside.idle()
+        await thread.idle()
         story.append("news")
 
     deciding = asyncio.create_task(decide_again_and_again())
@@ -71,22 +71,22 @@ async def test_what_waited_has_its_turn_before_the_next_decision() -> None:
 
 
 @asynchronous
-async def test_a_bug_in_it_is_raised_where_it_was_asked_for() -> None:
-    aside = Aside()
+async def test_an_exception_propagates_to_the_caller() -> None:
+    thread = SideThread()
     with pytest.raises(ZeroDivisionError):
-        await aside.run(lambda: 1 // 0)
-    assert not aside.busy
-    assert await aside.run(lambda: 7) == 7
+        await thread.run(lambda: 1 // 0)
+    assert not thread.busy
+    assert await thread.run(lambda: 7) == 7
 
 
 @asynchronous
-async def test_nothing_is_let_in_before_it_has_ended_even_if_nobody_waits_for_it_any_more() -> None:
-    aside, may_end = Aside(), threading.Event()
-    deciding = asyncio.create_task(aside.run(lambda: may_end.wait(10)))
+async def test_others_still_wait_after_the_caller_is_cancelled() -> None:
+    thread, may_end = SideThread(), threading.Event()
+    deciding = asyncio.create_task(thread.run(lambda: may_end.wait(10)))
     await asyncio.sleep(0)
     deciding.cancel()
     await asyncio.gather(deciding, return_exceptions=True)
-    assert aside.busy
+    assert thread.busy
     may_end.set()
-    await aside.idle()
-    assert not aside.busy
+    await thread.idle()
+    assert not thread.busy

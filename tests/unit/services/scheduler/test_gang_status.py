@@ -12,8 +12,8 @@ import pytest
 from bayplan.dialects.progress import MemberCounts, Phase, Progress
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.kube.wire import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
-from bayplan.services.scheduler.gang_writes import GangStatusWriter
-from tests.unit.services.edges.small_server import RecordingClient, in_virtual_time, now, refusal
+from bayplan.services.scheduler.gang_status import GangStatusWriter
+from tests.builders.services import RecordingClient, api_error, in_virtual_time, now
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
 
@@ -88,13 +88,13 @@ def test_a_gang_that_loses_a_pod_and_gets_another_is_counted_all_the_time() -> N
         gangs.complete(group(), MemberCounts(2, 2))
         await asyncio.sleep(10)
         for tally in (TWO_RUN, TWO_RUN, ONE_RUNS):
-            gangs.stands(group(), tally)
+            gangs.still_complete(group(), tally)
             await asyncio.sleep(10)
         gangs.waits(group(), "no room", ONE_OF_TWO_RUNS)
         await asyncio.sleep(10)
-        gangs.stands(group(), TWO_RUN)
+        gangs.still_complete(group(), TWO_RUN)
         await asyncio.sleep(10)
-        gangs.has_nobody(group())
+        gangs.no_pods(group())
 
     bodies = written(story)
     assert shown(bodies) == [
@@ -127,9 +127,9 @@ def test_a_gang_that_begins_anew_under_its_pod_group_is_complete_since_then() ->
     assert [started(body) for body in written(story)] == [["1970-01-01T00:00:00Z"], ["1970-01-01T00:00:10Z"]]
 
 
-def test_pods_beyond_need_that_wait_are_told_of_and_the_gang_is_no_less_complete() -> None:
+def test_extra_pods_that_wait_do_not_make_a_gang_incomplete() -> None:
     async def story(gangs: GangStatusWriter) -> None:
-        gangs.stands(group(phase="Scheduled"), MemberCounts(3, 2, 2), "1 more wait: no room")
+        gangs.still_complete(group(phase="Scheduled"), MemberCounts(3, 2, 2), "1 more wait: no room")
 
     (body,) = written(story)
     assert (body["status"]["phase"], body["status"]["message"]) == (
@@ -145,7 +145,7 @@ def test_after_a_restart_nothing_is_written_that_stands_there_already() -> None:
     (body,) = written(first)
 
     async def second(gangs: GangStatusWriter) -> None:
-        gangs.stands(msgspec.convert(body, podgroup_v1alpha1.PodGroup), TWO_RUN)
+        gangs.still_complete(msgspec.convert(body, podgroup_v1alpha1.PodGroup), TWO_RUN)
 
     assert written(second) == []
 
@@ -157,7 +157,7 @@ def test_after_a_restart_a_gang_that_has_ended_does_not_wait(struct: type[Any]) 
     known = msgspec.convert({"metadata": metadata, "status": ended}, struct)
 
     async def next_one(gangs: GangStatusWriter) -> None:
-        gangs.has_nobody(known)
+        gangs.no_pods(known)
 
     assert written(next_one) == []
 
@@ -170,21 +170,21 @@ def test_one_pod_is_counted_as_one() -> None:
     assert body["status"]["message"] == "1 pod has a node, 1 runs"
 
 
-def test_a_pod_group_without_pods_is_told_of_only_if_it_had_some() -> None:
+def test_a_pod_group_without_pods_gets_a_status_only_if_it_had_some() -> None:
     async def never(gangs: GangStatusWriter) -> None:
-        gangs.has_nobody(group())
+        gangs.no_pods(group())
 
     async def before_it_was_complete(gangs: GangStatusWriter) -> None:
         gangs.waits(group(), "1 of 2 have arrived", MemberCounts(1))
         await asyncio.sleep(10)
-        gangs.has_nobody(group())
+        gangs.no_pods(group())
 
     assert written(never) == []
     assert shown(written(before_it_was_complete)) == [("Waiting", "1 0 0"), ("Waiting", "0 0 0")]
 
 
-def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pytest.LogCaptureFixture) -> None:
-    answers = [refusal(404), None]
+def test_a_failed_write_is_logged_and_repeated_with_the_next_change(caplog: pytest.LogCaptureFixture) -> None:
+    answers = [api_error(404), None]
     client = RecordingClient(answer=lambda verb, name: answers.pop(0))
 
     async def story(gangs: GangStatusWriter) -> None:
@@ -193,4 +193,4 @@ def test_what_was_not_written_is_logged_and_tried_with_the_next_news(caplog: pyt
             await asyncio.sleep(10)
 
     assert len(written(story, client)) == 2
-    assert [record.message for record in caplog.records] == ["cannot write the status of a gang"]
+    assert [record.message for record in caplog.records] == ["failed to write gang status"]

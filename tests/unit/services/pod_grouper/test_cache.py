@@ -20,7 +20,7 @@ from tests.unit.services.pod_grouper.small_cluster import job, pod_of
 LABEL = "bayplan.io/pod-group"
 
 
-def books_with(*pods: Pod) -> GrouperCache:
+def cache_with(*pods: Pod) -> GrouperCache:
     cache = GrouperCache(GroupingSettings(), ["bayplan"])
     cache.take(PODS, Listed(list(pods), "1", []))
     return cache
@@ -39,11 +39,11 @@ def changed(pod: Pod, **metadata: object) -> Changes[Pod]:
 
 
 def names(cache: GrouperCache) -> list[str]:
-    return [pod.metadata.name for pod in cache.to_look_at()]
+    return [pod.metadata.name for pod in cache.to_examine()]
 
 
 def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_to_be_absent() -> None:
-    cache = books_with()
+    cache = cache_with()
     assert not cache.ready
     cache.take(NODES, Listed([], "1", []))
     assert not cache.ready
@@ -53,9 +53,9 @@ def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_t
     assert cache.ready
 
 
-def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() -> None:
+def test_a_pod_is_examined_once_and_again_after_a_relevant_change() -> None:
     pod = pod_of(job(), 0)
-    cache = books_with(pod)
+    cache = cache_with(pod)
     assert (names(cache), names(cache)) == (["train-0"], [])
     cache.take(PODS, changed(pod, resource_version="2"))
     assert names(cache) == []
@@ -65,9 +65,9 @@ def test_a_pod_is_looked_at_once_and_again_only_when_what_matters_has_changed() 
 
 def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses_it_is() -> None:
     pod = pod_of(job(), 0)
-    cache = books_with(pod)
+    cache = cache_with(pod)
     cache.take(POD_GROUPS, Listed([group()], "1", []))
-    list(cache.to_look_at())
+    list(cache.to_examine())
     cache.take(PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"}))
     assert names(cache) == []
     cache.take(PODS, changed(pod))
@@ -85,14 +85,14 @@ def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses
     ],
     ids=["made by a Job", "in a gang", "in a gang of Volcano's", "made by nobody", "made by a DaemonSet"],
 )
-def test_who_must_not_be_placed_before_somebody_has_looked(metadata: dict[str, object], expected: bool) -> None:
+def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expected: bool) -> None:
     pod = pod_of(job(), 0, **metadata)
-    assert books_with(pod).expects_group(pod) is expected
+    assert cache_with(pod).expects_group(pod) is expected
 
 
 def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
     pod = pod_of(job(), 0)
-    cache = books_with(pod)
+    cache = cache_with(pod)
     cache.stands_alone(pod)
     assert not cache.expects_group(pod)
     cache.take(PODS, changed(pod, annotations={"bayplan.io/gang": "true"}))
@@ -101,33 +101,33 @@ def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
 
 def test_a_successor_of_the_same_name_is_judged_anew() -> None:
     pod = pod_of(job(), 0)
-    cache = books_with(pod)
+    cache = cache_with(pod)
     cache.stands_alone(pod)
-    list(cache.to_look_at())
+    list(cache.to_examine())
     successor = pod_of(job(), 0, uid="another")
     cache.take(PODS, Listed([successor], "2", []))
     assert (cache.expects_group(successor), names(cache)) == (True, ["train-0"])
 
 
 def test_pods_that_are_not_in_the_next_list_are_gone() -> None:
-    cache = books_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
+    cache = cache_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
     cache.take(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", []))
     assert [pod.metadata.name for pod in cache.members("ml/g")] == ["train-1"]
 
 
 def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
-    cache = books_with(pod_of(job(), 0, labels={LABEL: "named"}))
+    cache = cache_with(pod_of(job(), 0, labels={LABEL: "named"}))
     cache.take(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", []))
-    assert [key for key, _ in cache.made_and_unused()] == ["ml/lost"]
-    assert cache.made() == 2
+    assert list(cache.unused_groups()) == ["ml/lost"]
+    assert len(cache.managed) == 2
 
 
-def test_gangs_that_wait_are_those_with_a_group_of_the_groupers_making_and_a_pod_without_a_node() -> None:
+def test_waiting_gangs_are_those_with_a_group_of_the_groupers_making_and_a_pod_without_a_node() -> None:
     waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
     bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
-    cache = books_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
+    cache = cache_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
     cache.take(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", []))
-    assert [pod.metadata.name for pod in cache.gangs_that_wait()] == ["train-0"]
+    assert [pod.metadata.name for pod in cache.waiting_gangs()] == ["train-0"]
 
 
 def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
@@ -156,10 +156,10 @@ def workload(about: str = "train", **metadata: object) -> Workload:
 )
 def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload, looked_at: list[str]) -> None:
     pod = pod_of(job(), 0)
-    cache = books_with(pod)
+    cache = cache_with(pod)
     cache.take(POD_GROUPS, Listed([], "1", []))
     cache.take(KUBERNETES_WORKLOADS, Listed([], "1", []))
-    list(cache.to_look_at())
+    list(cache.to_examine())
     cache.stands_alone(pod)
     cache.take(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], []))
     assert (names(cache), cache.expects_group(pod)) == (looked_at, bool(looked_at))
@@ -168,7 +168,7 @@ def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload
 
 
 def test_workloads_that_are_not_in_the_next_list_are_gone() -> None:
-    cache = books_with()
+    cache = cache_with()
     cache.take(KUBERNETES_WORKLOADS, Listed([workload()], "1", []))
     assert cache.workloads.names() == ["ml/plan"]
     cache.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))

@@ -1,0 +1,193 @@
+"""The status of PodGroups: how far each gang has come.
+
+`GangProgress` decides what to write, `GangStatusWriter` applies it server-side, so fields of other writers stay.
+A failed write is logged and repeated with the gang's next change; scheduling is unaffected.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from bayplan.dialects.progress import NO_MEMBERS, Document, MemberCounts, Phase, Progress, has_ended, says, with_times
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of
+from bayplan.dispatch.actions import GANG, Unschedulable
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.edges.conditions import apply_status, timestamp
+from bayplan.services.edges.outbox import Outbox, OutboxWriter
+
+logger = logging.getLogger(__name__)
+
+FIELD_MANAGER = "bayplan-scheduler"
+MAX_REMEMBERED = 50_000
+WAITS_FOR_PODS = "waits for its pods"
+# Changes of a complete gang within this many seconds are one write.
+COUNT_DELAY = 2.0
+
+
+def group_of(dispatcher: Dispatcher, unit: str) -> AnyPodGroup | None:
+    """The PodGroup of a unit; None for a single pod, or if there is no such object."""
+    return dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
+
+
+class GangProgress:
+    """Follows gangs of the dispatcher and has their status written."""
+
+    def __init__(self, dispatcher: Dispatcher, writer: GangStatusWriter) -> None:
+        self._dispatcher = dispatcher
+        self._writer = writer
+        # Complete gangs with changed pods, and since when.
+        self._to_count: dict[str, float] = {}
+
+    @property
+    def next_time(self) -> float | None:
+        """When the next count is due; None if none is pending."""
+        return next((since + COUNT_DELAY for since in self._to_count.values()), None)
+
+    def count(self, gangs: Iterable[str], now: float) -> None:
+        """Count the pods of these gangs after a moment."""
+        for gang in gangs:
+            self._to_count.setdefault(gang, now)
+
+    def write_next(self, now: float) -> bool:
+        """Write the counts of one gang; False if none is due."""
+        if self.next_time is None or now < self.next_time:
+            return False
+        gang = next(iter(self._to_count))
+        del self._to_count[gang]
+        self._write_counts(gang)
+        return True
+
+    def clear(self) -> None:
+        """Forget pending counts: another replica leads."""
+        self._to_count.clear()
+
+    def _write_counts(self, gang: str) -> None:
+        """Write the counts, unless pods wait: their next refusal does that."""
+        group, counts = group_of(self._dispatcher, GANG + gang), self._dispatcher.roster.counts(gang)
+        if group is None:
+            return
+        if not counts.members:
+            self._writer.no_pods(group)
+        elif counts.members == counts.scheduled:
+            missing = self._dispatcher.gangs.why_not_whole(gang)
+            left = self._dispatcher.gangs.members_left(gang)
+            if missing:
+                self._writer.waits(group, missing, counts)
+            else:
+                # Ended and deleted pods look alike here. Their owner knows, and replaces those it needs.
+                text = f"{left} are left, the others ended or were deleted" if left else ""
+                self._writer.still_complete(group, counts, text)
+
+    def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
+        """Pods of the gang wait, for the reason in `text`."""
+        counts = self._dispatcher.roster.counts(refusal.unit.removeprefix(GANG))
+        if refusal.beyond_need:
+            number = len(refusal.pods)
+            waiting = "1 more waits" if number == 1 else f"{number} more wait"
+            self._writer.still_complete(group, counts, f"{waiting}: {text}")
+        else:
+            self._writer.waits(group, text, counts, invalid=refusal.invalid)
+
+    def complete(self, gang: str) -> AnyPodGroup | None:
+        """Every pod that the gang needs has a node. Returns its PodGroup, if there is one."""
+        group = group_of(self._dispatcher, GANG + gang)
+        if group is not None:
+            self._to_count.pop(gang, None)
+            self._writer.complete(group, self._dispatcher.roster.counts(gang))
+        return group
+
+    def admit(self, groups: Iterable[AnyPodGroup]) -> None:
+        """Give a status to groups whose controller creates pods only once a scheduler knows the group."""
+        for group in groups:
+            self._writer.waits(group, WAITS_FOR_PODS, NO_MEMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """A status to write; `was_complete` if the gang has been complete by then."""
+
+    group: AnyPodGroup
+    document: Document
+    was_complete: bool
+
+
+class GangStatusWriter(OutboxWriter[_Status]):
+    """`async with GangStatusWriter(client) as gangs`, then `gangs.waits(group, message, counts)`."""
+
+    def __init__(self, client: KubeClient, *, rate: float = 50.0, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(Outbox(self._send, rate=rate))
+        self._client = client
+        self._clock = clock
+        # The last write for each PodGroup, by uid; the watch shows it later.
+        self._written: BoundedDict[str, _Status] = BoundedDict(MAX_REMEMBERED)
+
+    def waits(self, group: AnyPodGroup, message: str, counts: MemberCounts, *, invalid: bool = False) -> None:
+        """Pods that a gang needs have no place. A gang that was complete is degraded."""
+        phase = Phase.DEGRADED if self._was_complete(group) else Phase.WAITING
+        if phase is Phase.DEGRADED and counts.scheduled:
+            message = f"{counts.scheduled} of {counts.members} pods have nodes: {message}"
+        self._put(group, Progress(phase, message, counts, invalid))
+
+    def complete(self, group: AnyPodGroup, counts: MemberCounts) -> None:
+        """All pods that a gang needs now have nodes. Later schedulers read this."""
+        self._put(group, Progress(Phase.COMPLETE, _in_words(counts), counts), anew=True)
+
+    def still_complete(self, group: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
+        """Pods of a complete gang changed; `message` may add why further pods wait."""
+        self._put(group, Progress(Phase.COMPLETE, "; ".join(filter(None, (_in_words(counts), message))), counts))
+
+    def no_pods(self, group: AnyPodGroup) -> None:
+        """A gang without pods has ended, perhaps before this replica started, or still waits for them.
+
+        A waiting gang without conditions is left as it is.
+        """
+        before = self._before(group)
+        if self._was_complete(group) or has_ended(before):
+            self._put(group, Progress(Phase.ENDED, "no pods are left"))
+        elif before.get("conditions"):
+            self._put(group, Progress(Phase.WAITING, WAITS_FOR_PODS))
+
+    def _before(self, group: AnyPodGroup) -> Document:
+        """The group's status, including a write that is under way."""
+        written = self._written.get(group.metadata.uid)
+        if written is not None:
+            return written.document
+        return {} if group.status is None else msgspec.to_builtins(group.status)
+
+    def _was_complete(self, group: AnyPodGroup) -> bool:
+        written = self._written.get(group.metadata.uid)
+        return dialect_of(group).was_complete(group) if written is None else written.was_complete
+
+    def _put(self, group: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
+        """Write a status that differs from the last one; `anew` also writes an equal one, with new transition times."""
+        dialect, before = dialect_of(group), self._before(group)
+        document = dialect.status_of(progress)
+        if not document or (says(before, document, dialect.conditions) and not anew):
+            return
+        dated = with_times(document, {} if anew else before, timestamp(self._clock()))
+        status = _Status(group, dated, progress.was_complete)
+        if self.outbox.put(key_of(group), status):
+            self._written[group.metadata.uid] = status
+
+    async def _send(self, status: _Status) -> None:
+        resource, metadata = dialect_of(status.group).resource, status.group.metadata
+        assert resource is not None  # gangs of pods alone have no status
+        try:
+            await apply_status(self._client, resource, metadata, status.document, FIELD_MANAGER)
+        except (ApiError, Unreachable) as error:
+            self._written.pop(metadata.uid, None)
+            gang = key_of(status.group)
+            logger.warning("failed to write gang status", extra={"gang": gang, "problem": str(error)})
+            raise
+
+
+def _in_words(counts: MemberCounts) -> str:
+    have = "1 pod has a node" if counts.scheduled == 1 else f"{counts.scheduled} pods have nodes"
+    return f"{have}, {counts.running} {'runs' if counts.running == 1 else 'run'}"

@@ -1,0 +1,128 @@
+"""Follow the cluster: one watch per resource feeds the intake, in slices that keep the event loop responsive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from bayplan.cluster.pods.pod_class import is_large
+from bayplan.kube.client.client import KubeClient
+from bayplan.kube.client.watch import WatchSettings, follow
+from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.services.edges.health import WatchHealth
+from bayplan.services.edges.metrics import ClusterMetrics
+from bayplan.services.edges.side_thread import SideThread
+from bayplan.services.scheduler.intake import Entry, Intake, News
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[Resource[Any], News], None]
+
+# Seconds of work before other tasks of the loop get their turn.
+SLICE = 0.005
+ENDED = object()
+
+
+class ClusterWatcher:
+    """Applies watch events to the intake, and calls `on_news` after each batch.
+
+    `listener` receives the same events before the intake does.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        intake: Intake,
+        *,
+        metrics: ClusterMetrics,
+        clock: Callable[[], float],
+        side_thread: SideThread,
+        on_news: Callable[[], None],
+        listener: Listener,
+        settings: WatchSettings,
+    ) -> None:
+        self.intake = intake
+        self.health = WatchHealth()
+        self._client = client
+        self._metrics = metrics
+        self._clock = clock
+        self._side_thread = side_thread
+        self._on_news = on_news
+        self._listener = listener
+        self._settings = settings
+        self._listed = asyncio.Event()
+        self._tasks = asyncio.TaskGroup()
+        self._following: dict[Resource[Any], asyncio.Task[None]] = {}
+
+    async def follow(self) -> None:
+        """Process the cluster's watch events until cancelled."""
+        async with self._tasks:
+            for entry in self.intake.entries:
+                listed = self._restart(entry)
+                if entry.required:
+                    await listed.wait()
+
+    async def refresh_pods(self) -> None:
+        """Wait for the first lists, then list pods again and watch from there.
+
+        List and watch are one stream: a separate list would be older than some watch events and undo them.
+        """
+        await self._listed.wait()
+        await self._restart(self.intake.entry(PODS)).wait()
+
+    def _restart(self, entry: Entry) -> asyncio.Event:
+        """Follow a resource from a new list on; the event is set once that list is applied."""
+        running = self._following.get(entry.resource)
+        if running is not None:
+            running.cancel()
+        listed = asyncio.Event()
+        self._following[entry.resource] = self._tasks.create_task(self._follow(entry, listed))
+        return listed
+
+    async def _follow(self, entry: Entry, listed: asyncio.Event) -> None:
+        name = str(entry.resource)
+
+        def on_trouble(text: str) -> None:
+            self.health.failed(name, self._clock())
+            self._metrics.watch_restarts.labels(name).inc()
+            logger.warning("watch failed, retrying", extra={"resource": name, "problem": text})
+
+        batches = follow(
+            self._client,
+            entry.resource,
+            field_selector=entry.field_selector,
+            settings=self._settings,
+            on_trouble=on_trouble,
+            on_progress=lambda: self.health.worked(name, self._clock()),
+            forbidden_is_absent=entry.foreign,
+        )
+        async with aclosing(batches):
+            async for news in batches:
+                try:
+                    self._listener(entry.resource, news)
+                except Exception:
+                    logger.exception("pod grouper failed to process watch event", extra={"resource": name})
+                await self._apply(entry, news)
+                listed.set()
+                if self.intake.ready:
+                    self._listed.set()
+                self._on_news()
+
+    async def _apply(self, entry: Entry, news: News) -> None:
+        """Apply news in slices: a list may have a hundred thousand objects, and one object may be large."""
+        await self._side_thread.idle()
+        end = time.perf_counter() + SLICE
+        step = partial(next, self.intake.take_in_steps(entry.resource, news, self._clock), ENDED)
+        coming = step()
+        while coming is not ENDED:
+            coming = await self._side_thread.run(step) if isinstance(coming, Pod) and is_large(coming) else step()
+            if time.perf_counter() > end:
+                await asyncio.sleep(0)
+                await self._side_thread.idle()
+                end = time.perf_counter() + SLICE
