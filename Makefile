@@ -26,13 +26,14 @@ help: ## list these commands
 
 setup: $(STAMP) ## create .venv with everything in it; does nothing when it is current
 
+# The lock is complete, so nothing is resolved: older versions of pip fail on extras once a newer release appears.
 # The version in __init__.py is part of the installed metadata. Uncompiled: Python compiles what is used, when it is.
 $(STAMP): requirements/dev.txt pyproject.toml src/bayplan/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "bayplan needs Python 3.11 or newer, and '$(PYTHON)' is not. Try: make setup PYTHON=python3.12" >&2; exit 1; }
 	@echo "setting up $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-compile --require-hashes --requirement requirements/dev.txt
+	@$(PIP) install --no-compile --no-deps --require-hashes --requirement requirements/dev.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -98,7 +99,7 @@ coverage: setup ## how much of src/ the unit tests run
 
 release: setup ## build wheel and sdist, check them, and run the demo from the wheel in an empty environment
 	@$(PYTHON) -m venv --clear $(RELEASE_VENV)
-	@$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement requirements/release.txt
+	@$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes --requirement requirements/release.txt
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@$(RELEASE_VENV)/bin/twine check --strict dist/*
 	@$(BIN)/python -m tests.release dist

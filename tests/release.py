@@ -26,7 +26,7 @@ def main(dist: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         pip = [f"{folder}/bin/python", "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-        subprocess.run([*pip, "--require-hashes", "--requirement", LOCKED], check=True)
+        subprocess.run([*pip, "--no-deps", "--require-hashes", "--requirement", LOCKED], check=True)
         subprocess.run([*pip, "--no-deps", wheel], check=True)
         shown = subprocess.run(
             [f"{folder}/bin/bayplan", "demo"], cwd=folder, check=True, capture_output=True, text=True
