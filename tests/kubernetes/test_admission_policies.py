@@ -123,7 +123,9 @@ IMAGE = {"spec": {"containers": [{"name": "main", "image": "evil"}]}}
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "local"}
 SELECTED = "volume.kubernetes.io/selected-node"
-TAKEN = {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "x", "name": "data", "uid": "u"}}
+TAKEN = {
+    "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "x", "name": "data", "uid": "u"}
+}
 BY_CONTROLLER = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
 
 SCHEDULER_NEEDS: dict[str, Write] = {

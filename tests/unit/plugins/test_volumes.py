@@ -49,7 +49,9 @@ def open_to(state: ClusterState, pod: Any) -> set[str]:
     """The nodes that take a pod."""
     found = set()
     for name in state.rows:
-        pinned = simple_pod({"cpu": 1, "memory": "1Gi"}, pod.metadata.name, volumes=_written(pod), nodeSelector={HOSTNAME: name})
+        pinned = simple_pod(
+            {"cpu": 1, "memory": "1Gi"}, pod.metadata.name, volumes=_written(pod), nodeSelector={HOSTNAME: name}
+        )
         if decide(state, pinned).placed:
             found.add(name)
     return found
@@ -82,7 +84,9 @@ BOUND = claim(volume="pv")
         ),
         pytest.param([claim(), storage_class(), volume(on="n3")], {"n3"}, id="a free local volume"),
         pytest.param([claim(), storage_class(), volume(on="n3", size="5Gi")], set(), id="a free volume, too small"),
-        pytest.param([claim(), storage_class(), volume(on="n3", cls="fast")], set(), id="a free volume of another class"),
+        pytest.param(
+            [claim(), storage_class(), volume(on="n3", cls="fast")], set(), id="a free volume of another class"
+        ),
         pytest.param(
             [claim(), storage_class(), volume(on="n3", modes=["ReadOnlyMany"])], set(), id="a volume of another mode"
         ),
@@ -138,7 +142,9 @@ def test_nodes_that_a_pod_with_a_claim_can_use(objects: list[Json], nodes: set[s
         pytest.param(
             [claim(cls="gone")], 'storageclass.storage.k8s.io "gone" not found', id="a claim of a class that is missing"
         ),
-        pytest.param([claim(cls=None)], "pod has unbound immediate PersistentVolumeClaims", id="a claim without a class"),
+        pytest.param(
+            [claim(cls=None)], "pod has unbound immediate PersistentVolumeClaims", id="a claim without a class"
+        ),
         pytest.param(
             [claim(), storage_class(mode=NOW)], "pod has unbound immediate PersistentVolumeClaims", id="not bound yet"
         ),
@@ -200,7 +206,11 @@ class TestFreeVolumes:
 
     def test_what_no_volume_fits_is_provisioned(self) -> None:
         state = storage(
-            claim("a", "5Gi"), claim("b", "50Gi"), storage_class(provisioner=CSI), volume("v1", on="n1"), zones={"n1": ""}
+            claim("a", "5Gi"),
+            claim("b", "50Gi"),
+            storage_class(provisioner=CSI),
+            volume("v1", on="n1"),
+            zones={"n1": ""},
         )
         assert decide(state, waiting("a", "b")).volumes == VolumePlan((("default/a", "v1"),), ("default/b",))
 

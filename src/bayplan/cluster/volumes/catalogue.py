@@ -235,7 +235,9 @@ class Volumes:
                 if self.attached.has_users(key):
                     shared.append((driver, key))
         return VolumeNeeds(
-            bound=tuple(sorted((each for each in reach if each != Reach()), key=lambda each: (each.affinity, each.zones))),
+            bound=tuple(
+                sorted((each for each in reach if each != Reach()), key=lambda each: (each.affinity, each.zones))
+            ),
             unbound=tuple(sorted(unbound)),
             attached=tuple(sorted(drivers.items())),
             shared=tuple(sorted(shared)),
@@ -398,4 +400,6 @@ def _as_node_selector(selector: LabelSelector) -> NodeSelector | None:
         *(SelectorRequirement(key=k, operator="In", values=[v]) for k, v in (selector.match_labels or {}).items()),
         *(selector.match_expressions or ()),
     ]
-    return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=requirements)]) if requirements else None
+    return (
+        NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=requirements)]) if requirements else None
+    )
