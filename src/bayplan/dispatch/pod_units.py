@@ -46,7 +46,7 @@ class PodUnits:
         if is_assumed or (known is not None and _asks_the_same(known, pod)):
             return False
         for remark in (*self._remarks(pod), *self._given_ranks.came(key, gang, pod)):
-            self._core.state.note(remark)
+            self._core.state.remarks.note(remark)
         if gang or pod.metadata.deletion_timestamp:
             self._core.queue.remove(key)
         else:
@@ -79,7 +79,7 @@ class PodUnits:
         known = self.waiting.get(key) or state.bound.get(key)
         remarks = self._remarks(known) if known is not None else []
         for remark in (*remarks, *self._given_ranks.went(key)):
-            state.withdraw(remark)
+            state.remarks.withdraw(remark)
 
     def _remarks(self, pod: Pod) -> list[ObjectRemark]:
         """Labels and annotations of a pod that have no effect."""
