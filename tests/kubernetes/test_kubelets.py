@@ -59,7 +59,7 @@ def wait_for_phase(plane: ControlPlane, namespace: str, name: str, phase: str) -
 
 def is_ready(shown: Json) -> bool:
     """Whether a status has the condition Ready."""
-    return {each["type"]: each["status"] for each in shown["conditions"]}["Ready"] == "True"
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in shown["conditions"])
 
 
 def evict(plane: ControlPlane, namespace: str, name: str) -> None:

@@ -107,7 +107,8 @@ def test_a_node_that_was_marked_not_ready_is_repaired_with_its_next_heartbeat() 
 
 
 def test_a_deleted_node_gets_no_heartbeat_and_no_report_until_it_is_created_again() -> None:
-    server, kubelets, troubles = Server(), fleet(2), []
+    troubles: list[str] = []
+    server, kubelets = Server(), fleet(2)
     beats, uids = heartbeats(server, kubelets, troubles)
     kubelets.reports.listed([], now=0.0)
     assert len(kubelets.due(0.0)) == 2
