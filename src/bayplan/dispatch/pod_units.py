@@ -150,5 +150,7 @@ def _asks_the_same(known: Pod, pod: Pod) -> bool:
         known.spec == pod.spec
         and before.labels == after.labels
         and before.annotations == after.annotations
+        # A pod without an owner no longer waits for the pod grouper.
+        and before.owner_references == after.owner_references
         and before.deletion_timestamp == after.deletion_timestamp
     )
