@@ -119,8 +119,8 @@ def _unbound_refusals(state: ClusterState, claims: tuple[UnboundClaim, ...]) -> 
         return codes
     searching = [claim for claim in claims if not claim.selected]
     choices = state.volumes.static.choices(searching)
-    nobody: NDArray[np.int64] = np.full(size, NO_VOLUME, dtype=np.int64)
-    pairs = [*zip(searching, choices, strict=True), *((claim, nobody) for claim in claims if claim.selected)]
+    unmatched: NDArray[np.int64] = np.full(size, NO_VOLUME, dtype=np.int64)
+    pairs = [*zip(searching, choices, strict=True), *((claim, unmatched) for claim in claims if claim.selected)]
     for claim, choice in pairs:
         allowed, room = state.volumes.provisioned_on(claim)
         missing: Mask = choice == NO_VOLUME

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -166,7 +166,7 @@ def test_a_pod_whose_claims_cannot_be_judged_waits_and_is_told_why(objects: list
 
 
 class TestEphemeralVolumes:
-    SCRATCH = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+    SCRATCH: ClassVar = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
 
     def test_wait_for_their_claim(self) -> None:
         pod = simple_pod({"cpu": 1}, "web", volumes=self.SCRATCH)

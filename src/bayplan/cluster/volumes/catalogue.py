@@ -16,8 +16,8 @@ from bayplan.cluster.volumes.attached import DRIVER_OF_PLUGIN, IN_TREE, Attached
 from bayplan.cluster.volumes.claims import (
     BIND_COMPLETED,
     SELECTED_NODE,
-    class_of_claim,
     claims_of,
+    class_of_claim,
     disks_of,
     inline_disks,
     is_for_pod,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from msgspec import field
 
-from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, NodeSelector, Quantities, ResourceRequirements, WireStruct
+from bayplan.kube.wire.core_v1 import (
+    LabelSelector,
+    Metadata,
+    NodeSelector,
+    Quantities,
+    ResourceRequirements,
+    WireStruct,
+)
 
 API_VERSION = "v1"
 
