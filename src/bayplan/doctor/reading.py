@@ -149,7 +149,14 @@ def _moved(right: Right, namespaces: Mapping[str, str]) -> Right:
 
 
 async def _exists(client: KubeClient, namespace: str, account: str) -> bool:
-    return bool(await _get(client, f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}"))
+    """Whether a service account exists; yes where it must not be read, so that its rights are not silently left out."""
+    try:
+        await client.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}")
+    except ApiError as problem:
+        if problem.status not in ABSENT:
+            raise
+        return problem.status == HTTPStatus.FORBIDDEN
+    return True
 
 
 async def _allowed(client: KubeClient, right: Right, user: str) -> bool:
@@ -170,7 +177,8 @@ async def _election(client: KubeClient, names: Names) -> tuple[Election, tuple[s
     """The lease that the scheduler's ConfigMap names, as it is, and the names of its profiles."""
     path = f"/api/v1/namespaces/{names.namespace}/configmaps/{names.scheduler}"
     text = ((await _get(client, path)).get("data") or {}).get(CONFIGURATION_KEY, "")
-    election, profiles = Election(namespace=names.namespace), ()
+    election = Election(namespace=names.namespace)
+    profiles: tuple[str, ...] = ()
     if text:
         source = Path(CONFIGURATION_KEY)
         try:

@@ -24,9 +24,9 @@ def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
         others = sorted(names - set(installation.profiles))
         if ours and others and node not in closed:
             shared.setdefault(", ".join(others), []).append(f"node/{node}")
-    for others, nodes in shared.items():
+    for other, nodes in shared.items():
         yield warning(
-            f"nodes run pods of bayplan and of {others}, and no taint keeps them apart",
+            f"nodes run pods of bayplan and of {other}, and no taint keeps them apart",
             "Neither scheduler sees what the other is about to do, so kubelets may refuse pods. Taint the nodes "
             "(kubectl taint node NAME bayplan.io/dedicated=:NoSchedule) and let bayplan's pods tolerate it, or let bayplan schedule "
             "both (docs/scheduler.md).",
