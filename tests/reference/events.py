@@ -8,7 +8,7 @@ from pathlib import Path
 
 SERVICES = Path(__file__).parents[2] / "src" / "bayplan"
 # What a program was doing, in events whose reason is a variable.
-ACTIONS = ("Reading", "Grouping")
+ACTIONS = ("Reading", "Grouping", "Releasing")
 _REASON = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")
 
 TABLE = {

@@ -32,6 +32,7 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "bayplan.io/patience": ("annotation", USER, "how long to wait for few domains: `domains=2,seconds=300`"),
         "bayplan.io/placement": ("annotation", USER, "`spread` or `binpack` over nodes"),
         "bayplan.io/domain-placement": ("annotation", USER, "`spread` or `binpack` over domains"),
+        "bayplan.io/exclusive-topology": ("annotation", GROUPER, "no two replicas of the workload share a domain of this level"),
         "bayplan.io/workload": ("annotation", GROUPER, "the Workload of Kubernetes that a PodGroup was made from"),
     },
     "Node reports": {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bayplan.services.scheduler.run import REPORT_STATES
 from tests.reference.metrics import registries, rows_of
 
 ROOT = Path(__file__).parents[4]
@@ -26,6 +27,11 @@ def test_a_rule_uses_metrics_and_labels_that_exist(rule: dict[str, Any]) -> None
         metric = next((name.removesuffix(part) for part in PARTS if name.removesuffix(part) in METRICS), name)
         assert metric in METRICS
         assert all(f"`{label}`" in METRICS[metric] for label in re.findall(r"(\w+)[=!]", selector))
+
+
+def test_reports_are_counted_by_states_that_exist() -> None:
+    asked = re.findall(r'bayplan_nodes\{report=~?"([^"]+)"\}', " ".join(rule["expr"] for rule in RULES))
+    assert {state for each in asked for state in each.split("|")} == set(REPORT_STATES.values())
 
 
 def test_every_alert_has_its_entry_in_the_runbook_and_no_entry_is_without_alert() -> None:
