@@ -134,7 +134,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             metrics=metrics,
             clock=clock,
             side_thread=SideThread(),
-            listener=elsewhere.take if cache is None else cache.take,
+            listener=elsewhere.take_in_steps if cache is None else cache.take_in_steps,
         )
         metrics.expose_requests(client.counts)
         metrics.expose_outbox("events", events.outbox)
@@ -143,6 +143,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         metrics.expose_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
         metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
+        metrics.before_scrape.append(lambda: metrics.longest_turn_cpu.set(loop.longest_cpu(time.monotonic())))
         port = await stack.enter_async_context(
             serve_health(
                 options.health_address,
