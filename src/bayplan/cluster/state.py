@@ -305,7 +305,7 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored until it is'))
             self.remove_pod(key)
             self._aside.add(key, pod, node)
             return

@@ -160,7 +160,7 @@ class TestReports:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
         assert [str(problem) for problem in state.problems] == [
-            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is left aside until it is'
+            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is ignored until it is'
         ]
         assert state.columns.size == 0
 
@@ -214,7 +214,7 @@ class TestPods:
     def test_on_an_unknown_node_it_is_noted_and_left_aside(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
         assert [str(problem) for problem in state.problems] == [
-            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is left aside until it is'
+            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored until it is'
         ]
         assert state.pods == {}
 

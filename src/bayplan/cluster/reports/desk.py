@@ -76,7 +76,7 @@ class ReportDesk:
         for problem in report.problems:
             self._state.note(problem)
         if report.node not in self._state.rows:
-            text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
+            text = f'"{report.node}" is not a known Node: the topology data is ignored until it is'
             self._state.note(ObjectRemark(where, text))
         self._hear(kind, report, at)
 
