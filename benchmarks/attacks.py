@@ -9,13 +9,14 @@ The first and the last line are the same without an attack: on a busy machine, t
 while the same objects are created with another `schedulerName`, so that the difference is the scheduler's.
 
     BENCH_QUICK=1 python -m benchmarks attacks              # 100 nodes
-    BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name contains a text, here all of nodes
+    BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name matches a regular expression, here all of nodes
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -80,7 +81,7 @@ def run() -> None:
         return
     wanted = os.environ.get("BENCH_ATTACKS", "")
     nodes = 100 if os.environ.get("BENCH_QUICK") else 1_000
-    chosen = [name for name in (*BY_TENANT, *BY_NODE) if wanted in _shown(name)]
+    chosen = [name for name in (*BY_TENANT, *BY_NODE) if re.search(wanted, _shown(name))]
     with ControlPlane() as plane:
         for name, figures in attacked(plane, nodes, chosen):
             report(f"attacks {_shown(name)}", figures.alone, figures.told())
