@@ -151,8 +151,10 @@ def _shortest_average(distances: Distances, size: int) -> np.float32 | None:
     if comb(len(distances), size) * size * size > MOST_PAIRS:
         return None
     apart = np.array(distances)
-    shortest = (_averages(apart, chosen).min() for chosen in _combinations(len(distances), size))
-    return min(np.float32(255), *shortest)
+    shortest = np.float32(255)
+    for chosen in _combinations(len(distances), size):
+        shortest = min(shortest, _averages(apart, chosen).min())
+    return shortest
 
 
 def closest_feasible_set(
@@ -210,11 +212,13 @@ def _combinations(zones: int, size: int, most: int | None = None) -> Iterator[ND
 def _averages(apart: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
     """`average_distance` of each set."""
     totals = apart[chosen[:, :, np.newaxis], chosen[:, np.newaxis, :]].sum(axis=(1, 2))
-    return totals.astype(np.float32) / np.float32(chosen.shape[1] ** 2)
+    averages: NDArray[np.float32] = totals.astype(np.float32) / np.float32(chosen.shape[1] ** 2)
+    return averages
 
 
 def _bits(chosen: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return np.bitwise_or.reduce(np.uint64(1) << chosen.astype(np.uint64), axis=1)
+    bits: NDArray[np.uint64] = np.bitwise_or.reduce(np.uint64(1) << chosen.astype(np.uint64), axis=1)
+    return bits
 
 
 def _fewest_zones(left: Sequence[NDArray[np.float64]], amounts: Sequence[float], open_zones: list[int]) -> int:
