@@ -5,8 +5,8 @@ creation until a watch shows its node. Meanwhile the attacker (`attack_objects.p
 printed is the worst delay of the other tenant's pods for each: at most 2 s is allowed, and 5 s under ten at once. The longest turn of the scheduler's event loop is printed beside it, and its CPU time: on a busy
 machine a turn waits for a CPU.
 
-The first and the last line are the same without an attack: on a busy machine, that is what the rest compares with. Attacks of many objects also load the API server; for these, `for another scheduler` is the delay
-while the same objects are created with another `schedulerName`, so that the difference is the scheduler's.
+The first and the last line are the same without an attack: on a busy machine, that is what the rest compares with. Large and many objects also load the API server. For attacks of many objects, and for those that are
+over their limit, `for another scheduler` is the delay while the same pods are created with another `schedulerName`: the difference is the scheduler's.
 
     BENCH_QUICK=1 python -m benchmarks attacks              # 100 nodes
     BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name matches a regular expression, here all of nodes
@@ -108,9 +108,13 @@ def attacked(plane: ControlPlane, nodes: int, names: Sequence[str]) -> Iterable[
         for name in (NO_ATTACK, *names, NO_ATTACK):
             attack = partial(_Attack, plane.kubeconfig, name)
             objects = attack().number_of_objects
-            elsewhere = _delay(attack(elsewhere=True), 1) if objects >= MANY_OBJECTS else None
             alone = _delay(attack(), 1)
             together = _delay(attack(), AT_ONCE) if 0 < objects < TOO_MANY_OBJECTS else None
+            elsewhere = None
+            if alone > MOST_ALONE or objects >= MANY_OBJECTS:
+                elsewhere = _delay(attack(elsewhere=True), 1)
+            elif together is not None and together > MOST_TOGETHER:
+                elsewhere = _delay(attack(elsewhere=True), AT_ONCE)
             yield name, Figures(alone, together, elsewhere, longest_turn(scheduler), longest_turn(scheduler, "_cpu"))
 
 

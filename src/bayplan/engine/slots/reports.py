@@ -20,7 +20,6 @@ from bayplan.engine.kubelet.cpu_assignment import DISTRIBUTE_ACROSS_NUMA
 from bayplan.engine.numa.placement import says_more_than_amounts
 from bayplan.engine.numa.rows import Mask
 
-
 # A node may describe another machine in each of its reports. Beyond this many the numbers start anew.
 MOST_KINDS = 1024
 
