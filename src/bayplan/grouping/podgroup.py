@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replaced
 
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
 from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
 from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
