@@ -142,7 +142,7 @@ class ClusterMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._nodes = Gauge(
             "bayplan_nodes",
-            "Nodes by the state of their topology report: none, expected, usable, invalid or stale.",
+            "Nodes by the state of their topology report: no report, report expected, usable, invalid or stale.",
             ["report"],
             registry=registry,
         )
