@@ -76,13 +76,7 @@ class UnitBinder:
         attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self._clock())
         together = self._together(action)
         try:
-            problem = "" if turns else await self._bind_volumes(action)
-            if problem:
-                together.end(action.assignments[0].pod, problem)
-                results = [BindResult(Ending.REFUSED, problem)] * len(action.assignments)
-            else:
-                turns = turns or [self._binder.turn_on(each.node) for each in action.assignments]
-                results = await self._bind_all(action, together, turns)
+            results = await (self._bind_all(action, together, turns) if turns else self._bind_later(action, together))
         finally:
             self.in_flight[namespace_of(action.assignments[0].pod)] -= len(action.assignments)
             self.in_flight += Counter()  # drops namespaces without binds
@@ -102,13 +96,23 @@ class UnitBinder:
             self._metrics.attempts.pod("scheduled" if bound else "error", profile, seconds)
             if bound:
                 self._metrics.attempts.pod_bound(attempts, self._clock() - first_seen)
-        for assignment, result in failed:
+        for position, (assignment, result) in enumerate(failed, start=1):
+            if position % BINDS_PER_ITERATION == 0:
+                await asyncio.sleep(0)
             if result.ending is Ending.GONE:
                 continue
             if result.ending is not Ending.BUG:
                 logger.warning("bind failed", extra={"pod": pod_key(assignment.pod), "problem": result.message})
             if not together.ended.is_set():  # else `on_end` has reported it on all pods
                 self._announcer.events.failed_scheduling(assignment.pod, f"binding failed: {result.message}")
+
+    async def _bind_later(self, action: Bind, together: UnitBinds) -> list[BindResult]:
+        """Bind the claims of a unit, then its pods."""
+        problem = await self._bind_volumes(action)
+        if problem:
+            together.end(action.assignments[0].pod, problem)
+            return [BindResult(Ending.REFUSED, problem)] * len(action.assignments)
+        return await self._bind_all(action, together, [self._binder.turn_on(each.node) for each in action.assignments])
 
     async def _bind_volumes(self, action: Bind) -> str:
         """Bind the claims of a unit; returns what went wrong. Meanwhile its pods do not count as binds in flight."""
