@@ -19,14 +19,15 @@ from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.extensions import DIALECTS, load, registered
+from bayplan.kube.resources import Resource
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, VersionedGroupObject
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
 _KNOWN: tuple[Dialect[Any], ...] = (
@@ -51,7 +52,7 @@ AnyPodGroup = (
     | podgroup_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1alpha2.PodGroup
+    | scheduling_v1beta1.PodGroup
 )
 
 
@@ -73,6 +74,14 @@ def dialect_written_as(struct: type[Any]) -> Dialect[Any]:
 def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
     """The dialect that a group object is written in."""
     return _by_struct()[type(written)]
+
+
+def resource_of(written: AnyPodGroup) -> Resource[Any]:
+    """Where a group object is kept, in the version that it was read in."""
+    resource = dialect_of(written).resource
+    assert resource is not None  # gangs of pods alone have no object
+    version = written.api_version if isinstance(written, VersionedGroupObject) else ""
+    return resource.at(version) if version not in ("", resource.api_version) else resource
 
 
 def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:

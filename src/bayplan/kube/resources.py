@@ -21,7 +21,7 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
@@ -99,9 +99,19 @@ VOLCANO_POD_GROUPS = Resource(
 COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
-KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+KUBERNETES_POD_GROUPS = Resource(
+    scheduling_v1beta1.API_VERSION,
+    "podgroups",
+    scheduling_v1beta1.KIND,
+    scheduling_v1beta1.PodGroup,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+)
 KUBERNETES_WORKLOADS = Resource(
-    scheduling_v1alpha2.API_VERSION, "workloads", scheduling_v1alpha2.WORKLOAD, scheduling_v1alpha2.Workload
+    scheduling_v1beta1.API_VERSION,
+    "workloads",
+    scheduling_v1beta1.WORKLOAD,
+    scheduling_v1beta1.Workload,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
 )
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job

@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, items_of, pruned
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire.core_v1 import GroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, VersionedGroupObject, WireStruct
 from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.wire.unread_fields import remarked, unknown_field
 
@@ -88,6 +88,7 @@ class ResourceDecoder(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._type = resource.type
+        self._api_version = resource.api_version
         kind: Any = resource.type
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
@@ -98,9 +99,14 @@ class ResourceDecoder(Generic[T]):
     def one(self, data: bytes | Raw) -> T:
         """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
         try:
-            return remarked(self._object.decode(data), data)
+            return self._versioned(remarked(self._object.decode(data), data))
         except RecursionError:
             raise msgspec.ValidationError(TOO_DEEP) from None
+
+    def _versioned(self, decoded: T) -> T:
+        if isinstance(decoded, VersionedGroupObject) and not decoded.api_version:
+            return msgspec.structs.replace(decoded, api_version=self._api_version)
+        return decoded
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
@@ -153,7 +159,7 @@ class ResourceDecoder(Generic[T]):
         try:
             change = self._change.decode(line)
             if self._is_group:
-                change.object = remarked(change.object, _watch_line.decode(line).object)
+                change.object = self._versioned(remarked(change.object, _watch_line.decode(line).object))
         except (msgspec.ValidationError, RecursionError) as error:
             _line_of_another_shape(line, error, said, self._type)
             return

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from bayplan.dialects.progress import NO_MEMBERS, Document, MemberCounts, Phase, Progress, has_ended, says, with_times
-from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of, resource_of
 from bayplan.dispatch.actions import GANG, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
@@ -168,7 +168,7 @@ class GangStatusWriter(OutboxWriter[_Status]):
     def _put(self, group: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
         """Write a status that differs from the last one; `anew` also writes an equal one, with new transition times."""
         dialect, before = dialect_of(group), self._before(group)
-        document = dialect.status_of(progress)
+        document = dialect.status_of(replace(progress, api_version=resource_of(group).api_version))
         if not document or (says(before, document, dialect.conditions) and not anew):
             return
         dated = with_times(document, {} if anew else before, timestamp(self._clock()))
@@ -177,8 +177,7 @@ class GangStatusWriter(OutboxWriter[_Status]):
             self._written[group.metadata.uid] = status
 
     async def _send(self, status: _Status) -> None:
-        resource, metadata = dialect_of(status.group).resource, status.group.metadata
-        assert resource is not None  # gangs of pods alone have no status
+        resource, metadata = resource_of(status.group), status.group.metadata
         try:
             await apply_status(self._client, resource, metadata, status.document, FIELD_MANAGER)
         except (ApiError, Unreachable) as error:
