@@ -12,6 +12,7 @@ from typing import Any
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kubernetes import composite_pod_group as composite
 from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import complaint_about, judged
@@ -24,6 +25,7 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
@@ -33,6 +35,7 @@ from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 _KNOWN: tuple[Dialect[Any], ...] = (
     own.DIALECT,
     upstream.DIALECT,
+    composite.DIALECT,
     kai.DIALECT,
     volcano.DIALECT,
     coscheduling.DIALECT,
@@ -53,6 +56,7 @@ AnyPodGroup = (
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
     | scheduling_v1beta1.PodGroup
+    | scheduling_v1alpha3.CompositePodGroup
 )
 
 
@@ -115,6 +119,11 @@ def gang_named(pod: Pod) -> str:
 def key_of(written: AnyPodGroup) -> str:
     """The key of the gang that a group object describes."""
     return dialect_of(written).key(full_name(written.metadata))
+
+
+def parent_of(written: AnyPodGroup) -> str:
+    """The key of the group object that this one is a part of; empty if there is none."""
+    return dialect_of(written).parent(written)
 
 
 def shown(key: str) -> str:

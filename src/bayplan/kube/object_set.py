@@ -23,6 +23,7 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
@@ -39,6 +40,7 @@ OtherPodGroup = (
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
     | scheduling_v1beta1.PodGroup
+    | scheduling_v1alpha3.CompositePodGroup
 )
 # The PodGroups of other systems, by `apiVersion`.
 OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
@@ -66,6 +68,10 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
         for version in topology_levels.API_VERSIONS
     },
+    (scheduling_v1alpha3.API_VERSION, scheduling_v1alpha3.KIND): (
+        scheduling_v1alpha3.CompositePodGroup,
+        "other_gangs",
+    ),
     **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
 }
 

@@ -21,6 +21,7 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
@@ -106,6 +107,12 @@ KUBERNETES_POD_GROUPS = Resource(
     scheduling_v1beta1.PodGroup,
     other_versions=scheduling_v1beta1.API_VERSIONS[1:],
 )
+KUBERNETES_COMPOSITE_POD_GROUPS = Resource(
+    scheduling_v1alpha3.API_VERSION,
+    "compositepodgroups",
+    scheduling_v1alpha3.KIND,
+    scheduling_v1alpha3.CompositePodGroup,
+)
 KUBERNETES_WORKLOADS = Resource(
     scheduling_v1beta1.API_VERSION,
     "workloads",
@@ -125,6 +132,7 @@ KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
         VOLCANO_POD_GROUPS,
         COSCHEDULING_POD_GROUPS,
         KUBERNETES_POD_GROUPS,
+        KUBERNETES_COMPOSITE_POD_GROUPS,
     )
 }
 

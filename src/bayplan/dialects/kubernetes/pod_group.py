@@ -20,7 +20,7 @@ from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.scheduling_v1beta1 import (
     INITIALLY_SCHEDULED,
     SCHEDULED,
@@ -30,6 +30,8 @@ from bayplan.kube.wire.scheduling_v1beta1 import (
     PodGroup,
 )
 
+# The dialect of CompositePodGroups (`composite_pod_group.py`).
+COMPOSITE = "kubernetes-composite"
 # The condition has another name in each version.
 CONDITIONS = (SCHEDULED, INITIALLY_SCHEDULED)
 
@@ -91,7 +93,17 @@ def label_of(asked: AskedOfAnyGroup, at: ObjectPath) -> str | None:
     return labels[0].key
 
 
-def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
+def parent(written: PodGroup) -> str:
+    """The key of the CompositePodGroup that a PodGroup is a part of; empty if it stands alone."""
+    return parent_of(written.metadata, written.spec.parent_composite_pod_group_name)
+
+
+def parent_of(metadata: Metadata, name: str | None) -> str:
+    """The key of a CompositePodGroup of this name in the same namespace; empty without a name."""
+    return f"{COMPOSITE} {metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def without_effect(asked: AskedOfAnyGroup) -> Iterator[tuple[str, object, str]]:
     """Field, value and reason of each request without effect. API server defaults request nothing."""
     if asked.evicts == "all":
         mode = asked.disruption_mode if isinstance(asked.disruption_mode, str) else "all"
@@ -99,7 +111,7 @@ def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
-    if asked.resource_claims:
+    if isinstance(asked, GroupAsked) and asked.resource_claims:
         names = ", ".join(claim.name for claim in asked.resource_claims)
         yield "resourceClaims", names, "are not allocated by bayplan: pods that use them wait"
 
@@ -134,4 +146,5 @@ DIALECT = Dialect(
     status_of=status_of,
     conditions=CONDITIONS,
     resource=KUBERNETES_POD_GROUPS,
+    parent=parent,
 )

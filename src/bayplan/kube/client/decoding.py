@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -77,6 +77,16 @@ _watch_line = msgspec.json.Decoder(WatchLine)
 _status = msgspec.json.Decoder(Status)
 
 
+V = TypeVar("V")
+
+
+def in_version(decoded: V, api_version: str) -> V:
+    """The same object with the API version that it was read in, if its words depend on that and it does not name one."""
+    if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
+        return decoded
+    return msgspec.structs.replace(decoded, api_version=api_version)
+
+
 @functools.cache
 def decoder_of(resource: Resource[T]) -> ResourceDecoder[T]:
     """The decoder of a resource, made once."""
@@ -99,14 +109,9 @@ class ResourceDecoder(Generic[T]):
     def one(self, data: bytes | Raw) -> T:
         """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
         try:
-            return self._versioned(remarked(self._object.decode(data), data))
+            return in_version(remarked(self._object.decode(data), data), self._api_version)
         except RecursionError:
             raise msgspec.ValidationError(TOO_DEEP) from None
-
-    def _versioned(self, decoded: T) -> T:
-        if isinstance(decoded, VersionedGroupObject) and not decoded.api_version:
-            return msgspec.structs.replace(decoded, api_version=self._api_version)
-        return decoded
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
@@ -159,7 +164,8 @@ class ResourceDecoder(Generic[T]):
         try:
             change = self._change.decode(line)
             if self._is_group:
-                change.object = self._versioned(remarked(change.object, _watch_line.decode(line).object))
+                told = remarked(change.object, _watch_line.decode(line).object)
+                change.object = in_version(told, self._api_version)
         except (msgspec.ValidationError, RecursionError) as error:
             _line_of_another_shape(line, error, said, self._type)
             return

@@ -22,6 +22,7 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    scheduling_v1alpha3,
     scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
@@ -62,7 +63,9 @@ _BEYOND: dict[type[Struct], Known] = {
     coscheduling_v1alpha1.PodGroup: _OF_ANY,
     coscheduling_v1alpha1.PodGroupSpec: dict.fromkeys(("minResources", "scheduleTimeoutSeconds"), SILENT),
     scheduling_v1beta1.PodGroup: _OF_ANY,
+    scheduling_v1alpha3.CompositePodGroup: _OF_ANY,
     scheduling_v1beta1.Workload: _OF_ANY,
+    scheduling_v1beta1.WorkloadSpec: {"compositePodGroupTemplates": "has no effect: only PodGroups made of them count"},
     scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
     volcano_batch_v1alpha1.Job: _OF_ANY,
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(

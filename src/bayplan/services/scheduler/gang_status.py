@@ -73,6 +73,7 @@ class GangProgress:
         group, counts = group_of(self._dispatcher, GANG + gang), self._dispatcher.roster.counts(gang)
         if group is None:
             return
+        self._write_inner(gang)
         if not counts.members:
             self._writer.no_pods(group)
         elif counts.members == counts.scheduled:
@@ -87,7 +88,9 @@ class GangProgress:
 
     def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
         """Pods of the gang wait, for the reason in `text`."""
-        counts = self._dispatcher.roster.counts(refusal.unit.removeprefix(GANG))
+        gang = refusal.unit.removeprefix(GANG)
+        counts = self._dispatcher.roster.counts(gang)
+        self._write_inner(gang, text, invalid=refusal.invalid)
         if refusal.beyond_need:
             number = len(refusal.pods)
             waiting = "1 more waits" if number == 1 else f"{number} more wait"
@@ -101,7 +104,20 @@ class GangProgress:
         if group is not None:
             self._to_count.pop(gang, None)
             self._writer.complete(group, self._dispatcher.roster.counts(gang))
+            self._write_inner(gang)
         return group
+
+    def _write_inner(self, gang: str, text: str = "", *, invalid: bool = False) -> None:
+        """Write the status of objects inside the gang's own: whether all their pods have nodes; else why not, if known."""
+        roster = self._dispatcher.roster
+        for key in roster.groups_in(gang)[1:]:
+            group, counts = roster.groups.get(key), roster.counts(key)
+            if group is None:
+                continue
+            if counts.members and counts.members == counts.scheduled:
+                self._writer.still_complete(group, counts)
+            elif text:
+                self._writer.waits(group, text, counts, invalid=invalid)
 
     def admit(self, groups: Iterable[AnyPodGroup]) -> None:
         """Give a status to groups whose controller creates pods only once a scheduler knows the group."""
