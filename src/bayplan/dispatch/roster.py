@@ -16,7 +16,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, Inside
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import MemberCounts
-from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, key_of, parent_of, shown
+from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, gang_of_members, key_of, parent_of, shown
 from bayplan.dispatch.hierarchy import Hierarchy
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
@@ -181,7 +181,7 @@ class GangRoster:
 
     def _read(self, dialect: Dialect[Any], name: str, written: AnyPodGroup | None) -> Gang | Incomplete:
         if dialect.gang_of_groups is None:
-            return dialect.gang_of(written, list(self._members.of(name).values()), self._topologies())
+            return gang_of_members(name, written, list(self._members.of(name).values()), self._topologies())
         keys = self.groups_in(name)
         inside = Inside(
             {key: [self.groups[each] for each in self._hierarchy.inside(key) if each in self.groups] for key in keys},

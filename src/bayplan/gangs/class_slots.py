@@ -80,7 +80,7 @@ class ClassSlots:
             self.version += 1
             self._budget.spend(WORK_OF_A_CLASS + size / NODES_PER_WORK)
             self._counted_to = max(self._counted_to, most)
-            self._count(slice(0, size), self._counted_to)
+            self._recount(slice(0, size), self._counted_to)
             return
         changed = np.union1d(nodes, usage) if len(nodes) else usage
         if len(changed) == 1:
@@ -98,14 +98,17 @@ class ClassSlots:
             self.version += 1
 
     def _count(self, rows: Rows, most: int) -> None:
-        asked, before = rows, self._counts[rows].copy()
+        before = self._counts[rows].copy()
+        self._recount(rows, most)
+        self.version += int(not np.array_equal(before, self._counts[rows]))
+
+    def _recount(self, rows: Rows, most: int) -> None:
         passing = self._answer.blocked[rows] == PASSES
         if not passing.all():
             self._counts[rows] = 0
             rows = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[passing]
         if passing.any():
             self._counts[rows] = self._slots(rows, most)
-        self.version += int(not np.array_equal(before, self._counts[asked]))
 
     def _slots(self, rows: Rows, most: int) -> SlotCounts:
         counts = slots(self._state, self._pod, self._assumptions, rows, most, self._budget)

@@ -19,7 +19,7 @@ from bayplan.cluster.pods.terms import NO_TERMS, PodTerms, has_terms, label_keys
 from bayplan.cluster.reports.recent import Recent
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import NodeAffinity, Pod, PodSpec, Toleration, Volume
-from bayplan.kube.wire.volcano_annotations import policy_in
+from bayplan.kube.wire.volcano_annotations import POLICY, policy_in
 
 MOST_ZONES = "bayplan.io/max-numa-zones"
 # A kubelet's masks have 64 bits.
@@ -135,6 +135,16 @@ def pod_class_of(pod: Pod) -> PodClass:
         numa_policy=policy_in(pod.metadata.annotations),
         most_zones=most_zones_of(pod),
     )
+
+
+def are_alike(pod: Pod, other: Pod) -> bool:
+    """True if two pods are of one class for certain, by a comparison that takes a tenth of reading one."""
+    if pod.spec != other.spec:
+        return False
+    ours, theirs = pod.metadata.annotations, other.metadata.annotations
+    if ours != theirs and any((ours or {}).get(key) != (theirs or {}).get(key) for key in (MOST_ZONES, POLICY)):
+        return False
+    return (pod.status.qos_class if pod.status else None) == (other.status.qos_class if other.status else None)
 
 
 def is_large(pod: Pod) -> bool:

@@ -122,9 +122,11 @@ class Intake:
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key(each) for each in broken}
+        yield None
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
             yield None
             self._drop(entry, key, clock())
+        yield None
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:

@@ -89,7 +89,9 @@ class UnitBinder:
             self._metrics.attempts.pod("scheduled" if bound else "error", profile, seconds)
             if bound:
                 self._metrics.attempts.pod_bound(attempts, self._clock() - first_seen)
-        for assignment, result in failed:
+        for position, (assignment, result) in enumerate(failed, start=1):
+            if position % BINDS_PER_ITERATION == 0:
+                await asyncio.sleep(0)
             if result.ending is Ending.GONE:
                 continue
             if result.ending is not Ending.BUG:
