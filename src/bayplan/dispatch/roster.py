@@ -16,7 +16,15 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, Inside
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import MemberCounts
-from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, gang_of_members, key_of, parent_of, shown
+from bayplan.dialects.registry import (
+    AnyPodGroup,
+    dialect_of_gang,
+    gang_named,
+    gang_of_members,
+    key_of,
+    parent_of,
+    shown,
+)
 from bayplan.dispatch.hierarchy import Hierarchy
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
