@@ -218,7 +218,9 @@ class _Comparison:
         """Leave nothing behind for tests that follow."""
         for namespace, name in self._standing:
             await self._delete(namespace, name)
-        for resource in (CLAIMS, VOLUMES, *(each for each in STORAGE if each not in (CLAIMS, VOLUMES)), NODES):
+        rest = [each for each in STORAGE if each not in (CLAIMS, VOLUMES)]
+        kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, NODES]
+        for resource in kinds:
             for each in (await self._client.list(resource)).items:
                 if resource in (CLAIMS, VOLUMES):
                     await self._patch(

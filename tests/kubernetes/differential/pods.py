@@ -208,7 +208,7 @@ class Volumes:
         if kind not in ("bound", "shared"):
             return [wanted, *self._free(random, name, modes, kind)]
         known.append(name)
-        csi = {"csi": {"driver": CSI, "volumeHandle": name}}
+        csi: Json = {"csi": {"driver": CSI, "volumeHandle": name}}
         place: Json = random.choice(({"zone": random.choice(ZONES)}, {"labels": {ZONE: random.choice(ZONES)}}, {}))
         backing = volume(name, size, cls=cls, claim=f"{namespace}/{name}", modes=modes, **place, **csi)
         wanted["spec"]["volumeName"] = name
