@@ -44,6 +44,8 @@ COMMANDS = {
     "slots": "How many gangs of equal pods fit now, and where?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",
+    "extender": "Add NUMA awareness to an unmodified kube-scheduler, over HTTP.",
+    "extender-config": "Print the configuration that makes kube-scheduler call the extender.",
     "pod-grouper": "Make gangs of the workloads that users have.",
     "agent": "Report this node's NUMA zones, what is in them and what is free.",
     "agent-gc": "Remove the reports of nodes that are gone, mark those that are stale.",
