@@ -43,10 +43,11 @@ demo: setup ## see bayplan at work, without a cluster
 
 test: setup lint types unit conformance properties kubernetes ## check everything: lint, types, contracts, all tests
 
-lint: setup ## style, format and import contracts
+lint: setup ## style, format, prose and import contracts
 	$(call banner,lint)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python tests/prose_check.py
 	@$(MAKE) --no-print-directory contracts
 
 contracts: setup ## which room may import which

@@ -21,6 +21,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 MANAGED = {"app.kubernetes.io/managed-by": "bayplan-pod-grouper"}
 WAITS = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
 
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "GangReleased", "message": "no room"}
+
 
 @pytest.fixture(scope="module")
 def accounts(control_plane: ControlPlane) -> Iterator[Deployed]:
@@ -114,6 +116,7 @@ SCHEDULER_NEEDS: dict[str, Write] = {
     ),
     "say why a pod waits": lambda it: it.status("waits", {"conditions": [WAITS]}),
     "say so again in other words": lambda it: [it.status("waits", {"conditions": [{**WAITS, "message": each}]}) for each in ("a", "b")],
+    "mark a bound member of a gang before it is deleted": lambda it: it.status("gang-runs", {"conditions": [DISRUPTED]}),
     "delete a bound member of a gang by its uid": lambda it: it.delete("gang-runs", uid=it.uids["gang-runs"]),
     "write an event": lambda it: it.api.post(it.events, it.event("new", "bayplan")),
     "count an event": lambda it: it.api.patch(
@@ -138,6 +141,10 @@ SCHEDULER_MUST_NOT: dict[str, Write] = {
         "waits", {"containerStatuses": [{"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0}]}
     ),
     "write the status of a pod that has a node": lambda it: it.status("runs", {"conditions": [WAITS]}),
+    "mark a pod that stands alone as disrupted": lambda it: it.status("runs", {"conditions": [DISRUPTED]}),
+    "mark a member that waits as disrupted": lambda it: it.status("gang-waits", {"conditions": [DISRUPTED]}),
+    "withdraw a disruption": lambda it: it.status("gang-runs", {"conditions": [{**DISRUPTED, "status": "False"}]}),
+    "unschedule a bound member": lambda it: it.status("gang-runs", {"conditions": [WAITS]}),
     "delete a pod that stands alone": lambda it: it.delete("runs", uid=it.uids["runs"]),
     "delete a member that waits": lambda it: it.delete("gang-waits", uid=it.uids["gang-waits"]),
     "delete a member without its uid": lambda it: it.delete("gang-runs"),

@@ -12,7 +12,7 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -27,6 +27,7 @@ from bayplan.cluster.pods.neighbours import Neighbours
 from bayplan.cluster.pods.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pods.request import PODS, amounts_of
 from bayplan.cluster.pods.terms import NO_TERMS
+from bayplan.cluster.remarks import Remarks
 from bayplan.cluster.reports.desk import ReportDesk
 from bayplan.cluster.reports.freshness import Freshness
 from bayplan.cluster.reports.kubelet_settings import Assumptions
@@ -45,8 +46,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
-# More than anybody reads; a service that runs for months must not collect them without end.
-MOST_PROBLEMS = 1000
 MOST_ODD_VERSIONS = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
@@ -57,7 +56,11 @@ def pod_key(pod: Pod) -> str:
 
 
 class ClusterState:
-    """Nodes, zones and pods in columns. All methods are plain arithmetic: no I/O, no clock."""
+    """Nodes, zones and pods in columns. All methods are plain arithmetic: no I/O, no clock.
+
+    It has one method per kind of watch event and per step of a promise, and one attribute per table, because every room
+    above reads the tables; rules about them are in `cluster/reports/`, `cluster/pods/` and `cluster/columns/`.
+    """
 
     def __init__(self, assumptions: Assumptions = Assumptions()) -> None:  # noqa: B008 - immutable
         self.assumptions = assumptions
@@ -78,7 +81,7 @@ class ClusterState:
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
         self.freshness = Freshness()
-        self.problems: list[ObjectRemark] = []
+        self.remarks = Remarks()
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self.hypothetical: set[int] = set()
         """Rows that a dry run shows without some of their pods (`cluster/dry_run.py`)."""
@@ -88,7 +91,6 @@ class ClusterState:
         self._aside = LeftAside()
         self._desk = ReportDesk(self, self._aside)
         self.promises = Promises(self)
-        self._noted: set[ObjectRemark] = set()
         self._odd_versions: set[str] = set()
         self._free_rows: list[int] = []
         self.columns.referred = self._columns_of_charges
@@ -105,20 +107,6 @@ class ClusterState:
             self.classes,
         )
         return deepcopy(self, {id(each): each for each in shared})
-
-    def note(self, problem: ObjectRemark) -> None:
-        """Keep something that a user should know, once, and only the latest of very many."""
-        if problem not in self._noted:
-            self._noted.add(problem)
-            self.problems.append(problem)
-            if len(self.problems) > MOST_PROBLEMS:
-                self._noted.discard(self.problems.pop(0))
-
-    def withdraw(self, problem: ObjectRemark) -> None:
-        """The object that a problem was about is gone; if another one has the same problem, that is news."""
-        if problem in self._noted:
-            self._noted.discard(problem)
-            self.problems.remove(problem)
 
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
@@ -153,7 +141,7 @@ class ClusterState:
         _, problem = version_of(written)
         if problem and written not in self._odd_versions and len(self._odd_versions) < MOST_ODD_VERSIONS:
             self._odd_versions.add(written)
-            self.note(
+            self.remarks.note(
                 ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem)
             )
 
@@ -180,13 +168,13 @@ class ClusterState:
         at = ObjectPath.of(node).child("status").child("allocatable")
         named, beyond = within_names(node.status.allocatable or {})
         if beyond:
-            self.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
+            self.remarks.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
         amounts = amounts_of(named, at)
         without_column = self.columns.without_room(amounts)
         for name in without_column:
             del amounts[name]
         if without_column:
-            self.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
+            self.remarks.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
         return amounts
 
     def _columns_of_charges(self) -> set[int]:
@@ -275,16 +263,6 @@ class ClusterState:
         (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
         self.judge(row)
 
-    # -- namespaces ------------------------------------------------------------------------------------------------
-
-    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """A namespace with its labels, by which terms may mean the pods in it."""
-        self.neighbours.set_namespace(name, labels)
-
-    def remove_namespace(self, name: str) -> None:
-        """A namespace is gone."""
-        self.neighbours.remove_namespace(name)
-
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod, at: float | None = None) -> None:
@@ -297,7 +275,7 @@ class ClusterState:
         if not node:
             self.waiting[key] = pod
             for problem in policy_problems(pod, self.classes.request_of):
-                self.note(problem)
+                self.remarks.note(problem)
             return
         request = self.classes.request_of(pod)
         self.waiting.pop(key, None)
@@ -305,7 +283,7 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self.remarks.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored until it is'))
             self.remove_pod(key)
             self._aside.add(key, pod, node)
             return
@@ -355,7 +333,9 @@ class ClusterState:
         try:
             terms = self.classes.terms_of(pod)
         except InvalidObject as error:
-            self.note(ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others"))
+            self.remarks.note(
+                ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others")
+            )
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
 
@@ -468,7 +448,7 @@ class ClusterState:
                 f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
-            self.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
+            self.remarks.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
         if self.columns.topology[row] != standing:
             self.columns.put("topology", row, standing)
             self.usage_log.append(row)

@@ -109,12 +109,12 @@ class Dispatcher:
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Take in a namespace and its labels, which pod affinity terms can select."""
         if self.state.neighbours.labels_of_namespace(name) != labels:
-            self.state.set_namespace(name, labels)
+            self.state.neighbours.set_namespace(name, labels)
             self._core.waking.pods_changed(name)
 
     def remove_namespace(self, name: str) -> None:
         """A namespace was deleted."""
-        self.state.remove_namespace(name)
+        self.state.neighbours.remove_namespace(name)
         self.queue.tenants.gone(name)
         self._core.waking.namespace_gone(name)
 

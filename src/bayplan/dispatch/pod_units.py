@@ -46,7 +46,7 @@ class PodUnits:
         if is_assumed or (known is not None and _asks_the_same(known, pod)):
             return False
         for remark in (*self._remarks(pod), *self._given_ranks.came(key, gang, pod)):
-            self._core.state.note(remark)
+            self._core.state.remarks.note(remark)
         if gang or pod.metadata.deletion_timestamp:
             self._core.queue.remove(key)
         else:
@@ -79,7 +79,7 @@ class PodUnits:
         known = self.waiting.get(key) or state.bound.get(key)
         remarks = self._remarks(known) if known is not None else []
         for remark in (*remarks, *self._given_ranks.went(key)):
-            state.withdraw(remark)
+            state.remarks.withdraw(remark)
 
     def _remarks(self, pod: Pod) -> list[ObjectRemark]:
         """Labels and annotations of a pod that have no effect."""
@@ -150,5 +150,7 @@ def _asks_the_same(known: Pod, pod: Pod) -> bool:
         known.spec == pod.spec
         and before.labels == after.labels
         and before.annotations == after.annotations
+        # A pod without an owner no longer waits for the pod grouper.
+        and before.owner_references == after.owner_references
         and before.deletion_timestamp == after.deletion_timestamp
     )

@@ -200,7 +200,7 @@ class Preempting:
         ]
 
     def unit_gone(self, unit: str) -> None:
-        """A unit is gone; nobody needs its room."""
+        """A unit is gone and no longer needs its room."""
         nomination = self._nominations.pop(unit, None)
         if nomination is not None:
             self._give_back(nomination)

@@ -322,7 +322,7 @@ def warn_of_stranger(session: ClusterSession, *pods: Pod) -> None:
 
 
 def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> GangOutcome:
-    """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
+    """The decision for the gang that a pod names, whether or not its PodGroup exists or is needed."""
     key = gang_named(pod)
     written = _written(session, key)
     if written is not None:
@@ -333,7 +333,7 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
 
 
 def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
-    """The gang of a key with its members among `pods`, and its PodGroup; that may not exist, or it may need none."""
+    """The gang of a key with its members among `pods`, and its PodGroup if there is one."""
     written = _written(session, key)
     if written is not None:
         return gang_in(written, pods, session.trees.topologies), written

@@ -196,7 +196,7 @@ class ClusterSession:
         self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
         ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
-        problems += [*objects.remarks, *map(str, self.state.problems)]
+        problems += [*objects.remarks, *map(str, self.state.remarks)]
         if self.state.rows and not any(self.state.reports):
             problems.insert(0, f"the {source} has no NodeResourceTopology: NUMA zones are unknown on every node")
         warn(problems + ([f"not used: {ignored}"] if ignored else []))

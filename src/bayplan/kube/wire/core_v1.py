@@ -142,7 +142,7 @@ class WeightedPodAffinityTerm(WireStruct, frozen=True):
 
 
 class PodAffinity(WireStruct, frozen=True):
-    """Required and preferred neighbours; as `podAntiAffinity`, whom to keep away from."""
+    """Required and preferred neighbours; as `podAntiAffinity`, pods to keep away from."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None

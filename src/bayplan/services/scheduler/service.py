@@ -156,7 +156,7 @@ class SchedulerService:
         more = await self.decide_for(DECIDING_SLICE)
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
-        self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.problems)
+        self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.remarks)
         self.announcer.gangs.admit(self._intake.volcano_queue.due())
         return more
 
