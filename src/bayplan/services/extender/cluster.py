@@ -52,7 +52,7 @@ class ExtenderCluster:
         """What is watched, in list order."""
         return (
             node_entry(self.state),
-            Entry(NAMESPACES, self._put_namespace, lambda name, _: self.state.remove_namespace(name), required=True),
+            Entry(NAMESPACES, self._put_namespace, lambda name, _: self.state.neighbours.remove_namespace(name), required=True),
             Entry(PODS, self.set_pod, self.remove_pod, required=True, field_selector=ALIVE),
             *report_entries(self.reports),
             Entry(
@@ -64,7 +64,7 @@ class ExtenderCluster:
         )
 
     def _put_namespace(self, namespace: Namespace, _: float) -> None:
-        self.state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+        self.state.neighbours.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
 
     def set_pod(self, pod: Pod, now: float) -> None:
         """A pod was created or changed. Waiting pods are not kept: kube-scheduler sends them."""
