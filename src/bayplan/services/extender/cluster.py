@@ -52,7 +52,12 @@ class ExtenderCluster:
         """What is watched, in list order."""
         return (
             node_entry(self.state),
-            Entry(NAMESPACES, self._put_namespace, lambda name, _: self.state.neighbours.remove_namespace(name), required=True),
+            Entry(
+                NAMESPACES,
+                self._put_namespace,
+                lambda name, _: self.state.neighbours.remove_namespace(name),
+                required=True,
+            ),
             Entry(PODS, self.set_pod, self.remove_pod, required=True, field_selector=ALIVE),
             *report_entries(self.reports),
             Entry(
