@@ -23,7 +23,7 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.relations import answer_for
 from bayplan.services.edges.bounded_dict import BoundedDict
-from bayplan.services.extender.profiles import profile_for, zone_profile
+from bayplan.services.extender.profiles import eviction_profile, profile_for, zone_profile
 from bayplan.services.scheduler.intake import ALIVE, Entry, node_entry, report_entries
 
 # Pods that are remembered between `filter` and `bind`. kube-scheduler has a few in flight.
@@ -34,7 +34,7 @@ class ExtenderCluster:
     """Cluster state, profiles and cached answers. No I/O and no clock: events carry their time."""
 
     def __init__(self, profiles: Mapping[str, Profile], on_bound: Callable[[str], None] = lambda _: None) -> None:
-        self.full_profiles = profiles
+        self._eviction_profiles = {name: eviction_profile(profile) for name, profile in profiles.items()}
         self.profiles = {name: zone_profile(profile) for name, profile in profiles.items()}
         topology = next((each.topology for each in self.profiles.values() if each.topology is not None), None)
         self.state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
@@ -106,9 +106,9 @@ class ExtenderCluster:
         """The NUMA plugins for a pod."""
         return profile_for(self.profiles, pod.spec.scheduler_name)
 
-    def full_profile_of(self, pod: Pod) -> Profile:
-        """All plugins for a pod: evictions must satisfy kube-scheduler's filters, too."""
-        return profile_for(self.full_profiles, pod.spec.scheduler_name)
+    def eviction_profile_of(self, pod: Pod) -> Profile:
+        """The plugins that evictions for a pod must satisfy, kube-scheduler's own included."""
+        return profile_for(self._eviction_profiles, pod.spec.scheduler_name)
 
     def remember(self, pod: Pod) -> None:
         """Keep a pod until it is bound."""

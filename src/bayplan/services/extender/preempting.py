@@ -47,7 +47,7 @@ def preempt(
     state = cluster.state
     pod_class = state.classes.of(pod)
     preemptor = Preemptor(
-        pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), cluster.full_profile_of(pod)
+        pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), cluster.eviction_profile_of(pod)
     )
     budget = Budget(work, hard=True)
     kept: dict[str, MetaVictims] = {}

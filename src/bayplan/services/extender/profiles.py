@@ -14,6 +14,7 @@ from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.scheduling.profile import Profile
 
 LARGEST_SCORE = 100
+VOLUMES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"})
 
 
 def zone_profile(profile: Profile) -> Profile:
@@ -25,6 +26,11 @@ def zone_profile(profile: Profile) -> Profile:
             f"profile {profile.name}: no filter for NUMA zones is enabled; enable NodeResourceTopologyMatch"
         )
     return replace(profile, filters=filters, scores=scores)
+
+
+def eviction_profile(profile: Profile) -> Profile:
+    """The plugins that judge evictions: also those of kube-scheduler, but for volumes, which an extender does not watch."""
+    return replace(profile, filters=tuple(plugin for plugin in profile.filters if plugin.name not in VOLUMES))
 
 
 def largest_score(profile: Profile) -> int:
