@@ -44,7 +44,7 @@ def test_the_stock_scheduler_loses_no_pod_with_the_extender(
 
 
 def test_scheduling_goes_on_without_an_ignorable_extender(plane: ControlPlane, namespace: str) -> None:
-    six = {"cpu": 6, "memory": "1Gi"}
+    six: dict[str, str | int] = {"cpu": 6, "memory": "1Gi"}
     with (
         virtual_nodes(plane, "--nodes", "2", *MACHINE),
         running_extender(plane) as extender,

@@ -90,7 +90,7 @@ class ExtenderService:
             clock=clock,
             side_thread=self._side_thread,
             on_news=self._note_lists,
-            listener=lambda *_: None,
+            listener=lambda *_: (),
             settings=watching,
         )
         self.binder = ExtenderBinder(client, self.cluster, self._in_flight, self._side_thread, metrics.binds)
