@@ -95,7 +95,7 @@ reference: setup ## write the pages of docs/ that come from the code: metrics, l
 docs: ## build the documentation site, strictly, into build/site
 	@test -x $(DOCS_VENV)/bin/mkdocs || { $(PYTHON) -m venv $(DOCS_VENV) && \
 		$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes --requirement requirements/docs.txt; }
-	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet && echo "build/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures

@@ -15,8 +15,9 @@ import msgspec
 from msgspec.structs import replace as replaced
 
 from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
+from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
-from bayplan.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
 from bayplan.grouping.exclusive import JOB_SET_KEY, exclusive_level, groups_of_jobs, level_of_jobs, place_in_job
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of

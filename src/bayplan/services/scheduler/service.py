@@ -65,7 +65,7 @@ class SchedulerService:
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] | None = None,
         side_thread: SideThread | None = None,
-        listener: Listener = lambda *_: None,
+        listener: Listener = lambda *_: (),
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
