@@ -32,7 +32,6 @@ PROGRAMS = {
     "bayplan scheduler": "With the built-in pod grouper, the metrics of `bayplan pod-grouper` are here, too.",
     "bayplan extender": "",
     "bayplan pod-grouper": "",
-    "bayplan extender": "",
     "bayplan agent": "",
     "bayplan agent-gc": "",
 }
