@@ -168,7 +168,10 @@ class ResourceDecoder(Generic[T]):
 
 
 def _line_of_another_shape(
-    line: bytes, error: msgspec.ValidationError | UnicodeDecodeError | RecursionError, said: WatchLines[T], kind: type[T]
+    line: bytes,
+    error: msgspec.ValidationError | UnicodeDecodeError | RecursionError,
+    said: WatchLines[T],
+    kind: type[T],
 ) -> None:
     """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
     try:
