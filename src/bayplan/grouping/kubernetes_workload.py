@@ -171,8 +171,11 @@ def _about_whole(
         *others, last = parts
         left = max(template.least - sum(part.least for part in others), 0)
         parts = (*others, replace(last, least=min(left, last.coming)))
-    whole = _with_level(asked.whole, template, workload, about, problems)
-    return replace(workload, parts=parts), replace(asked, whole=whole)
+    workload = replace(workload, parts=parts)
+    if template.level and asked.whole.required and not same_level(asked.whole.required, template.level):
+        # Both are asked for, so both hold: the narrower one counts.
+        return workload, replace(asked, within=template.level)
+    return workload, replace(asked, whole=_with_level(asked.whole, template, workload, about, problems))
 
 
 def _about_groups(

@@ -184,8 +184,10 @@ class GrouperCache:
 
     def expects_group(self, pod: Pod) -> bool:
         """Whether a pod may still be put into a gang, and so must not be placed by itself."""
-        if pod.metadata.uid in self._alone or gang_named(pod):
+        if pod.metadata.uid in self._alone:
             return False
+        if gang_named(pod):
+            return self.settings.mode != "kai" and may_have_group(pod)
         return self.settings.mode == "kai" or may_have_group(pod) or asks_by_itself(pod)
 
     def to_examine(self) -> Iterator[Pod]:

@@ -30,6 +30,7 @@ from bayplan.kube.resources import (
     NUMATOPOLOGIES,
     POD_GROUPS,
     PODS,
+    STORAGE,
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
     Resource,
@@ -226,6 +227,7 @@ def entries_of(
             lambda node, _, now: reports.numatopology_unreadable(node, now),
             foreign=True,
         ),
+        *(_storage_entry(resource, dispatcher) for resource in STORAGE),
         *(_group_entry(resource, dispatcher, volcano_queue) for resource in pod_groups().values()),
         Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
@@ -236,6 +238,10 @@ def entries_of(
 
 def _timeless(apply: Callable[[Any], object]) -> Callable[[Any, float], object]:
     return lambda thing, _: apply(thing)
+
+
+def _storage_entry(resource: Resource[Any], dispatcher: Dispatcher) -> Entry:
+    return Entry(resource, dispatcher.set_storage, partial(dispatcher.remove_storage, resource.type))
 
 
 def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue: VolcanoQueue) -> Entry:
