@@ -219,7 +219,7 @@ async def create_hostile_objects(plane: ControlPlane, namespace: str) -> None:
         b'{"manager":"tenant","operation":"Update","apiVersion":"%s","time":"2026-01-01T00:00:00Z",'
         b'"fieldsType":"FieldsV1","fieldsV1":{"f:\xff":{}}}' % SERVED.encode()
     )
-    policy = {"schedulingPolicy": {"basic": {}}}
+    policy: Json = {"schedulingPolicy": {"basic": {}}}
     specs = {"workloads": {"podGroupTemplates": [{"name": "workers", **policy}]}, "podgroups": policy}
     async with KubeClient(find_access(str(plane.kubeconfig))) as client:
         for plural, spec in specs.items():

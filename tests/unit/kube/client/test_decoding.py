@@ -5,6 +5,8 @@ Each text is valid JSON as a real API server may serve it: `managedFields` and p
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bayplan.kube import resources
@@ -34,10 +36,10 @@ def with_managed_fields(hostile: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
-def test_the_others_of_a_list_are_read(kind: Resource[object], hostile: bytes) -> None:
+def test_the_others_of_a_list_are_read(kind: Resource[Any], hostile: bytes) -> None:
     page = b'{"metadata": {"resourceVersion": "9"}, "items": [%s, %s]}' % (with_managed_fields(hostile), GOOD)
     items, broken, head = decoder_of(kind).page(page)
-    read = [item.metadata.name for item in items]  # type: ignore[attr-defined]
+    read = [item.metadata.name for item in items]
     unreadable = [each.name for each in broken]
     assert ("good" in read) or ("good" in unreadable and kind not in (PODS, POD_GROUPS))
     assert sorted(read + unreadable) == ["bad", "good"]
@@ -46,10 +48,10 @@ def test_the_others_of_a_list_are_read(kind: Resource[object], hostile: bytes) -
 
 @pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
-def test_a_watch_goes_on_behind_it(kind: Resource[object], hostile: bytes) -> None:
+def test_a_watch_goes_on_behind_it(kind: Resource[Any], hostile: bytes) -> None:
     lines = b"".join(b'{"type": "ADDED", "object": %s}\n' % each for each in (with_managed_fields(hostile), GOOD))
     said = decoder_of(kind).lines(lines)
-    read = [change.object.metadata.name for change in said.changes]  # type: ignore[attr-defined]
+    read = [change.object.metadata.name for change in said.changes]
     assert sorted(read + [name for _, name in said.broken]) == ["bad", "good"]
     assert (said.garbage, said.refusal, said.resource_version) == ("", None, "7")
 
