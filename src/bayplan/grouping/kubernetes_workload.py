@@ -28,8 +28,8 @@ from bayplan.grouping.raw import RawObject, Reference
 from bayplan.grouping.workload import UNKNOWN, RoleSpec, Workload
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import same_level
-from bayplan.kube.wire.scheduling_v1alpha2 import API_VERSION, WORKLOAD
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload as KubernetesWorkload
+from bayplan.kube.wire.scheduling_v1beta1 import API_VERSION, WORKLOAD
+from bayplan.kube.wire.scheduling_v1beta1 import Workload as KubernetesWorkload
 
 TEMPLATES = "spec.podGroupTemplates"
 
@@ -121,7 +121,8 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
 
 def _reference(written: KubernetesWorkload) -> Reference:
     metadata = written.metadata
-    return Reference(API_VERSION, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
+    api_version = written.api_version or API_VERSION
+    return Reference(api_version, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
 
 
 def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:

@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.grouping import Grouping
-from bayplan.kube.wire import scheduling_v1alpha2
+from bayplan.kube.wire import scheduling_v1beta1
 from tests.unit.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,
@@ -64,7 +64,7 @@ def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
     """What becomes of a pod with these owners in a cluster with these Workloads."""
     workloads = KubernetesWorkloads()
     for each in written:
-        workloads.put(msgspec.convert(each, scheduling_v1alpha2.Workload))
+        workloads.put(msgspec.convert(each, scheduling_v1beta1.Workload))
     return grouped_by_owners(member, *owners, workloads=workloads)
 
 

@@ -55,6 +55,7 @@ class Entry:
 
     `unreadable(key, problem, now)` replaces `drop` where an unreadable object still matters. `required` resources are
     listed before the next one. `foreign` kinds of other systems count as not installed where RBAC forbids them.
+    `served` hears whether the API server has the kind.
     """
 
     resource: Resource[Any]
@@ -64,6 +65,7 @@ class Entry:
     required: bool = False
     foreign: bool = False
     field_selector: str = ""
+    served: Callable[[bool], object] = lambda _: None
 
 
 class Intake:
@@ -117,6 +119,7 @@ class Intake:
         self.unreadable.pop(resource, None)
         if isinstance(news, Absent) and news.unreadable:
             self.unreadable[resource] = news.unreadable
+        entry.served(isinstance(news, Listed))
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key(each) for each in broken}
@@ -259,7 +262,15 @@ def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue:
     def drop(name: str, now: float) -> None:
         unreadable(name, "", now)
 
-    return Entry(resource, put, drop, unreadable, foreign=resource is not POD_GROUPS)
+    dialect = dialect_written_as(resource.type).name
+    return Entry(
+        resource,
+        put,
+        drop,
+        unreadable,
+        foreign=resource is not POD_GROUPS,
+        served=lambda here: dispatcher.roster.set_served(dialect, served=here),
+    )
 
 
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:

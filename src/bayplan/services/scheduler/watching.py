@@ -12,7 +12,7 @@ from typing import Any
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.client.watch import WatchSettings, follow
+from bayplan.kube.client.watch import Absent, WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
@@ -104,6 +104,8 @@ class ClusterWatcher:
         )
         async with aclosing(batches):
             async for news in batches:
+                if isinstance(news, Absent):
+                    logger.info("resource not served, continuing without it", extra={"resource": name})
                 try:
                     await in_slices(self._listener(entry.resource, news))
                 except Exception:
