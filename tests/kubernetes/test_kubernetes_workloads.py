@@ -215,18 +215,19 @@ def test_bytes_that_are_not_utf_8_in_managed_fields_stop_no_other(control_plane:
 
 async def create_hostile_objects(plane: ControlPlane, namespace: str) -> None:
     """A Workload and a PodGroup whose lists no strict JSON parser reads."""
+    served = needed_scheduling_api().api_version
     manager = (
         b'{"manager":"tenant","operation":"Update","apiVersion":"%s","time":"2026-01-01T00:00:00Z",'
-        b'"fieldsType":"FieldsV1","fieldsV1":{"f:\xff":{}}}' % SERVED.encode()
+        b'"fieldsType":"FieldsV1","fieldsV1":{"f:\xff":{}}}' % served.encode()
     )
     policy: Json = {"schedulingPolicy": {"basic": {}}}
     specs = {"workloads": {"podGroupTemplates": [{"name": "workers", **policy}]}, "podgroups": policy}
     async with KubeClient(find_access(str(plane.kubeconfig))) as client:
         for plural, spec in specs.items():
             kind = "Workload" if plural == "workloads" else "PodGroup"
-            written = {"apiVersion": SERVED, "kind": kind, "metadata": {"name": "hostile"}, "spec": spec}
+            written = {"apiVersion": served, "kind": kind, "metadata": {"name": "hostile"}, "spec": spec}
             body = msgspec.json.encode(written).replace(b'"metadata":{', b'"metadata":{"managedFields":[%s],' % manager)
-            path = f"/apis/{SERVED}/namespaces/{namespace}/{plural}"
+            path = f"/apis/{served}/namespaces/{namespace}/{plural}"
             await client.request("POST", path, body=body)
             listed = await client.request("GET", path)
             with pytest.raises(UnicodeDecodeError):

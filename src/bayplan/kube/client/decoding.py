@@ -193,7 +193,10 @@ def _line_of_another_shape(
     if watch_line.type == "ERROR":
         said.refusal = status_of(bytes(watch_line.object))
         return
-    said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
+    head = _head_of(watch_line.object)
+    if isinstance(error, UnicodeDecodeError) and not head.name:
+        raise error
+    said.resource_version = head.resource_version or said.resource_version
     if watch_line.type in ("ADDED", "MODIFIED", "DELETED"):
         broken = _broken(watch_line.object, error, kind, deleted=watch_line.type == "DELETED")
         said.broken[broken.namespace, broken.name] = broken
