@@ -19,7 +19,7 @@ from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
 from bayplan.services.edges.process import SLICE, in_slices
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.intake import Entry, Intake, News
+from bayplan.services.scheduler.intake import Entry, News, WatchIntake
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ClusterWatcher:
     def __init__(
         self,
         client: KubeClient,
-        intake: Intake,
+        intake: WatchIntake,
         *,
         metrics: ClusterMetrics,
         clock: Callable[[], float],
