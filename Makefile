@@ -71,7 +71,8 @@ properties: setup ## laws that hold for any input
 	@$(PYTEST) $(PARALLEL) tests/properties
 
 # Two workers on any machine: each has a control plane of its own. Where none can be had the tests are skipped.
-kubernetes: setup ## tests against a real API server
+kubernetes control-plane: export BAYPLAN_KUBERNETES_VERSION = $(VERSION)
+kubernetes: setup ## tests against a real API server; VERSION=1.37.1 or 1.34.4 for another one than usual
 	$(call banner,kubernetes tests)
 	@$(BIN)/python -m tests.kubernetes.control_plane --optional
 	@$(PYTEST) --numprocesses 2 tests/kubernetes

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.storage import claim, volume
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json, RawApi
 from tests.kubernetes.deployed import LEASES, Deployed, deployed
@@ -49,6 +50,12 @@ class Scene:
             metadata = {"name": name, "labels": labels, "annotations": {"example.com/team": "blue"}}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
             self.uids[name] = plane.apply(pod, namespace=namespace)[0]["metadata"]["uid"]
+        plane.apply(claim("data", namespace=namespace) | {"spec": CLAIM})
+        for name, kept in (("free", ""), ("taken", "uid-other")):
+            body = volume(f"{name}-{namespace}")
+            if kept:
+                body["spec"]["claimRef"] = {"namespace": namespace, "name": "other", "uid": kept}
+            plane.apply(body)
         for name, group_labels in (("made", MANAGED), ("users", {})):
             group = {
                 "apiVersion": "bayplan.io/v1alpha1",
@@ -82,6 +89,12 @@ class Scene:
             f"{self.pods}/{pod}/status", {"metadata": metadata, "status": status}, kind="strategic-merge-patch"
         )
 
+    def claim(self, body: Json) -> Json:
+        return self.api.patch(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/data", body)
+
+    def volume(self, name: str, body: Json) -> Json:
+        return self.api.patch(f"/api/v1/persistentvolumes/{name}-{self.namespace}", body)
+
     def patch(self, pod: str, body: Json) -> Json:
         return self.api.patch(f"{self.pods}/{pod}", body, kind="strategic-merge-patch")
 
@@ -110,7 +123,17 @@ class Scene:
 Write = Callable[[Scene], Any]
 IMAGE = {"spec": {"containers": [{"name": "main", "image": "evil"}]}}
 
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "local"}
+SELECTED = "volume.kubernetes.io/selected-node"
+TAKEN = {
+    "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "x", "name": "data", "uid": "u"}
+}
+BY_CONTROLLER = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
+
 SCHEDULER_NEEDS: dict[str, Write] = {
+    "select a node for a claim": lambda it: it.claim({"metadata": {"annotations": {SELECTED: "n1"}}}),
+    "take the selected node back": lambda it: [it.claim({"metadata": {"annotations": {SELECTED: each}}}) for each in ("n1", None)],
+    "bind a free volume": lambda it: it.volume("free", {"metadata": BY_CONTROLLER, "spec": TAKEN}),
     "bind a pod with the decision's annotations": lambda it: it.bind(
         "waits", annotations={"bayplan.io/numa-zones": "{}", "bayplan.io/rank": "0", "volcano.sh/topology-decision": "{}"}
     ),
@@ -126,6 +149,15 @@ SCHEDULER_NEEDS: dict[str, Write] = {
     "write a gang's status": lambda it: it.api.patch(f"{it.groups}/users/status", {"status": {"phase": "Waiting"}}),
 }  # fmt: skip
 SCHEDULER_MUST_NOT: dict[str, Write] = {
+    "resize a claim": lambda it: it.claim({"spec": {"resources": {"requests": {"storage": "9Gi"}}}}),
+    "bind a claim itself": lambda it: it.claim({"spec": {"volumeName": "other"}}),
+    "annotate a claim otherwise": lambda it: it.claim({"metadata": {"annotations": {"example.com/a": "b"}}}),
+    "take a volume from its claim": lambda it: it.volume("taken", {"metadata": BY_CONTROLLER, "spec": TAKEN}),
+    "release a volume": lambda it: it.volume("taken", {"spec": {"claimRef": None}}),
+    "have a volume deleted with its claim": lambda it: it.volume(
+        "free", {"spec": {**TAKEN, "persistentVolumeReclaimPolicy": "Delete"}}
+    ),
+    "label a volume": lambda it: it.volume("free", {"metadata": {"labels": {"a": "b"}}, "spec": TAKEN}),
     "change the image of a pod": lambda it: it.patch("runs", IMAGE),
     "label a pod": lambda it: it.patch("waits", {"metadata": {"labels": {"app": "other"}}}),
     "bind with a label": lambda it: it.bind("waits", labels={"app": "db"}),

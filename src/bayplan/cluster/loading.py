@@ -49,6 +49,8 @@ class _Loading:
         for node in objects.nodes:
             self._take(self._set_new_node, node)
         self._take_reports()
+        for thing in objects.storage:
+            state.volumes.set(thing)
         for pod in objects.pods:
             self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
         for again in _repeated(objects.numatopologies):

@@ -20,6 +20,7 @@ from bayplan.cluster.columns.change_log import ChangeLog
 from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
 from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
 from bayplan.cluster.columns.labels import LabelColumns
+from bayplan.cluster.columns.node_terms import NodeTerms
 from bayplan.cluster.columns.taint_sets import TaintSets
 from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
 from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
@@ -38,6 +39,8 @@ from bayplan.cluster.reports.orphans import LeftAside
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.reports.promises import Promises
 from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, differ_in_use_only
+from bayplan.cluster.volumes.catalogue import Volumes
+from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Node, Pod
@@ -73,13 +76,15 @@ class ClusterState:
         self.hardware_classes: list[HardwareClass] = [HardwareClass((), ())]
         self.taint_sets = TaintSets()
         self.labels = LabelColumns(self.nodes)
+        self.terms = NodeTerms(self.labels, self.rows)
         self.pods: dict[str, PlacedPod] = {}
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
-        self.classes = PodClasses()
         self.neighbours = Neighbours()
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
+        self.volumes = Volumes(self)
+        self.classes = PodClasses(self.volumes.needs_of)
         self.freshness = Freshness()
         self.remarks = Remarks()
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
@@ -105,8 +110,12 @@ class ClusterState:
             *self.waiting.values(),
             *self.hardware_classes,
             self.classes,
+            self.volumes,
         )
-        return deepcopy(self, {id(each): each for each in shared})
+        copy = deepcopy(self, {id(each): each for each in shared})
+        copy.volumes = self.volumes.copied(copy)
+        copy.classes = self.classes.with_volumes(copy.volumes.needs_of)
+        return copy
 
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class ClusterState:
         if row is None:
             row = self._new_row(name)
             self._expect_report(row, node, at)
+            self.volumes.node_came(row, name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
@@ -198,6 +208,7 @@ class ClusterState:
         self._pods_on.pop(row, None)
         self.promises.node_gone(row)
         self.freshness.clear(row)
+        self.volumes.node_gone(row, name)
         self.columns.clear_allocatable(row)
         self.columns.present[row] = False
         self.columns.taint_set[row] = self.taint_sets.replace(int(self.columns.taint_set[row]), ())
@@ -314,7 +325,14 @@ class ClusterState:
             self.judge(placed.row)
 
     def assume(
-        self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge], *, by_amounts: bool = True
+        self,
+        key: str,
+        row: int,
+        pod: PodClass,
+        charges: Sequence[ZoneCharge],
+        *,
+        by_amounts: bool = True,
+        volumes: VolumePlan = NO_PLAN,
     ) -> None:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
@@ -324,6 +342,7 @@ class ClusterState:
         self._place(
             key, PlacedPod(row, pod.request, taken, ports, confirmed=False, promised=promised, by_amounts=by_amounts)
         )
+        self.volumes.assume(key, volumes, self.names[row])
         if not by_amounts:
             self.freshness.promised_in_the_dark(row, key, self.reports[row])
             self.judge(row)
@@ -338,6 +357,7 @@ class ClusterState:
             )
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
+        self.volumes.pod_stands(key, self.pods[key].row, pod)
 
     def confirm(self, key: str, at: float | None = None) -> None:
         """The cluster shows the pod on its node, at a moment if that is known: the promise became a fact."""
@@ -390,6 +410,7 @@ class ClusterState:
         placed = self.unbook(key)
         row = placed.row
         self.neighbours.remove(key)
+        self.volumes.pod_left(key)
         self.usage_log.append(row)
         self.freshness.gone(row, key)
         self.promises.went(key, placed)

@@ -13,19 +13,21 @@ reported on that object and does not affect others. `services/scheduler/` runs t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from traceback import format_exception
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
-from bayplan.dialects.registry import AnyPodGroup
+from bayplan.cluster.volumes.claims import claims_of
+from bayplan.dialects.registry import AnyPodGroup, gang_named
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, new_core
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.pod_units import PodUnits
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForItself, Waker
+from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -74,7 +76,11 @@ class Dispatcher:
             return
         waits_here = not pod.spec.node_name and pod.spec.scheduler_name in self.profiles
         gang_before = self.roster.gang_of(key)
-        gang = self.roster.set_member(pod) if pod.spec.node_name or waits_here else self.roster.set_stranger(pod)
+        if waits_here and self.pods.awaits_grouper(pod):
+            gang = ""
+            self.roster.remove_member(key)
+        else:
+            gang = self.roster.set_member(pod) if pod.spec.node_name or waits_here else self.roster.set_stranger(pod)
         if gang_before and gang_before != gang:
             self.gangs.touch(gang_before, now)
         is_news = True
@@ -91,6 +97,15 @@ class Dispatcher:
         if gang and is_news:
             self.gangs.touch(gang, now)
 
+    def stands_alone(self, key: str, now: float) -> None:
+        """The pod grouper leaves a pod as it is: alone, or in the gang that it names itself."""
+        pod = self.waiting.get(key)
+        if pod is not None and gang_named(pod) and not self.roster.gang_of(key):
+            self.pods.remove(key)
+            self.set_pod(pod, now)
+        else:
+            self.pods.stands_alone(key, now)
+
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""
         bound = self.state.bound.get(key)
@@ -102,6 +117,7 @@ class Dispatcher:
             self.queue.wake(ForItself(unit), now)
         if bound is not None:
             self.reports.pod_changed(bound)
+            self._ask_again((claim for claim, _ in claims_of(bound)), now)
         self._core.waking.pods_changed(key.partition("/")[0])
         if gang:
             self.gangs.touch(gang, now)
@@ -117,6 +133,23 @@ class Dispatcher:
         self.state.neighbours.remove_namespace(name)
         self.queue.tenants.gone(name)
         self._core.waking.namespace_gone(name)
+
+    def set_storage(self, thing: StorageObject, now: float) -> None:
+        """A claim, a volume, a class or what a CSI driver says was created or changed."""
+        self._ask_again(self.state.volumes.set(thing), now)
+
+    def remove_storage(self, kind: type[StorageObject], key: str, now: float) -> None:
+        """The same was deleted."""
+        self._ask_again(self.state.volumes.remove(kind, key), now)
+
+    def _ask_again(self, claims: Iterable[str], now: float) -> None:
+        """Decide again about waiting pods that use these claims."""
+        for key in self.pods.using(claims):
+            gang = self.roster.gang_of(key)
+            if gang:
+                self.gangs.touch(gang, now)
+            else:
+                self.pods.stands_alone(key, now)
 
     def resync(self, now: float) -> None:
         """Settle promises and end the wait for first reports; call every `reports.resync_period` seconds."""
@@ -228,6 +261,7 @@ class Dispatcher:
             if self.pods.still_waits(assignment.pod):
                 self.state.forget(pod_key(assignment.pod))
                 self._core.waking.pods_changed(namespace_of(assignment.pod))
+                self._ask_again((claim for claim, _ in claims_of(assignment.pod)), now)
         lost = {pod_key(assignment.pod) for assignment in failed}
         for assignment in action.assignments:
             if pod_key(assignment.pod) not in lost:

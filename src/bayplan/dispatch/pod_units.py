@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -11,8 +11,11 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
 from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import pod_key
+from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.given_ranks import GivenRanks
+from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import word_problems
+from bayplan.dialects.registry import dialect_of_gang, gang_named
 from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
@@ -37,11 +40,15 @@ class PodUnits:
         self._core = core
         self._expects_group = expects_group
         self._given_ranks = GivenRanks()
+        # By claim, the waiting pods that use it.
+        self._by_claim: dict[str, dict[str, None]] = {}
 
     def set(self, key: str, pod: Pod, gang: str, now: float) -> bool:
         """Take in a pod without a node, a member of `gang` if that is not empty; True if it needs a new decision."""
         known = self.waiting.get(key)
         self.waiting[key] = pod
+        for claim, _ in claims_of(pod):
+            self._by_claim.setdefault(claim, {})[key] = None
         is_assumed = key in self._core.state.pods
         if is_assumed or (known is not None and _asks_the_same(known, pod)):
             return False
@@ -52,6 +59,11 @@ class PodUnits:
         else:
             self._put(key, pod, now)
         return True
+
+    def awaits_grouper(self, pod: Pod) -> bool:
+        """True if a pod names a gang, and the pod grouper can still put it into another one."""
+        gang = gang_named(pod)
+        return bool(gang) and dialect_of_gang(gang) is not own.DIALECT and self._expects_group(pod)
 
     def stands_alone(self, key: str, now: float) -> None:
         """The pod grouper found that a pod belongs to no gang."""
@@ -69,9 +81,19 @@ class PodUnits:
 
     def remove(self, key: str) -> None:
         """A pod no longer waits here: it has a node, another scheduler, or is gone."""
-        if self.waiting.pop(key, None) is not None:
+        pod = self.waiting.pop(key, None)
+        if pod is not None:
+            for claim, _ in claims_of(pod):
+                users = self._by_claim.get(claim, {})
+                users.pop(key, None)
+                if not users:
+                    self._by_claim.pop(claim, None)
             self._core.queue.remove(key)
             self._core.preempting.unit_gone(key)
+
+    def using(self, claims: Iterable[str]) -> list[str]:
+        """The waiting pods that use any of these claims."""
+        return list(dict.fromkeys(key for claim in claims for key in self._by_claim.get(claim, ())))
 
     def withdraw_remarks(self, key: str) -> None:
         """Withdraw all remarks about a pod that is gone."""
@@ -106,6 +128,8 @@ class PodUnits:
         profile = core.profiles[pod.spec.scheduler_name or ""]
         try:
             decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+            if not decision.placed and core.state.volumes.forget_avoided(pod):
+                decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
             if not decision.placed and core.take_nominated_room(priority_of(pod), now):
                 decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
         except InvalidObject as error:

@@ -18,13 +18,13 @@ from bayplan.explain.documents import API_VERSION, Document
 from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.rules import Rules
 from bayplan.kube import topology_levels
-from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
-from bayplan.kube.resources import KNOWN_POD_GROUPS
+from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup, StorageObject
+from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE
 from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
 )
@@ -51,6 +51,10 @@ KEPT_ANNOTATIONS = (
     "leaderworkerset.sigs.k8s.io/",
     "batch.kubernetes.io/job-completion-index",
     "pod-group-name",  # KAI's
+    "pv.kubernetes.io/bind-completed",
+    "volume.kubernetes.io/selected-node",
+    "volume.beta.kubernetes.io/storage-class",
+    "storage.alpha.kubernetes.io/migrated-plugins",
 )
 
 _KINDS: dict[type, tuple[str, str]] = {
@@ -62,9 +66,10 @@ _KINDS: dict[type, tuple[str, str]] = {
     # Kueue's and KAI's are alike, so either name will do.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
-    scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
+    scheduling_v1beta1.Workload: (scheduling_v1beta1.API_VERSION, scheduling_v1beta1.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{struct: (resource.api_version, resource.kind) for struct, resource in KNOWN_POD_GROUPS.items()},
+    **{each.type: (each.api_version, each.kind) for each in STORAGE},
 }
 _Thing = (
     Namespace
@@ -77,7 +82,8 @@ _Thing = (
     | podgroup_v1alpha1.PodGroup
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
-    | scheduling_v1alpha2.Workload
+    | scheduling_v1beta1.Workload
+    | StorageObject
 )
 
 
@@ -116,7 +122,7 @@ def snapshot_document(
         *objects.pods,
     ]
     things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
-    things += objects.kubernetes_workloads
+    things += [*objects.kubernetes_workloads, *objects.storage]
     return {
         "apiVersion": "v1",
         "kind": "List",
@@ -166,7 +172,7 @@ def _object(thing: _Thing) -> Document:
     document = without_nulls(msgspec.to_builtins(reduced))
     for name in OF_ONE_CLUSTER:
         document["metadata"].pop(name, None)
-    return {"apiVersion": api_version, "kind": kind, **document}
+    return {**document, "apiVersion": document.get("apiVersion") or api_version, "kind": kind}
 
 
 def _is_kept(annotation: str) -> bool:

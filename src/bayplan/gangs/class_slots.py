@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.volumes.needs import NO_VOLUMES
 from bayplan.engine.budget import UNLIMITED, Budget, OutOfWork
 from bayplan.engine.numa.rows import Rows
 from bayplan.engine.slots.in_zones import slots_in_zones
 from bayplan.engine.slots.slots import slots
 from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.plugins.volume_binding import volume_slots
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, Profile
 
@@ -112,6 +114,10 @@ class ClassSlots:
 
     def _slots(self, rows: Rows, most: int) -> SlotCounts:
         counts = slots(self._state, self._pod, self._assumptions, rows, most, self._budget)
+        if self._pod.volumes is not NO_VOLUMES:
+            with_volumes = volume_slots(self._state, self._pod)
+            if with_volumes is not None:
+                counts = np.minimum(counts, with_volumes[rows]).astype(np.int32)
         if self._unit == NO_UNIT:
             return counts
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows

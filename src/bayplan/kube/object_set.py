@@ -16,36 +16,49 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import KNOWN_POD_GROUPS, pod_groups
+from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import WireObject
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 MOST_SEARCHES = 20
 
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
 OtherPodGroup = (
     podgroup_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1alpha2.PodGroup
+    | scheduling_v1beta1.PodGroup
+    | scheduling_v1alpha3.CompositePodGroup
 )
 # The PodGroups of other systems, by `apiVersion`.
 OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
     **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
     volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
     coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
-    scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
+    **dict.fromkeys(scheduling_v1beta1.API_VERSIONS, scheduling_v1beta1.PodGroup),
 }
 
 # Kinds that are in every dump and describe no gang.
@@ -58,15 +71,20 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
     (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
-    (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD): (
-        scheduling_v1alpha2.Workload,
-        "kubernetes_workloads",
-    ),
+    **{
+        (version, scheduling_v1beta1.WORKLOAD): (scheduling_v1beta1.Workload, "kubernetes_workloads")
+        for version in scheduling_v1beta1.API_VERSIONS
+    },
     **{
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
         for version in topology_levels.API_VERSIONS
     },
+    (scheduling_v1alpha3.API_VERSION, scheduling_v1alpha3.KIND): (
+        scheduling_v1alpha3.CompositePodGroup,
+        "other_gangs",
+    ),
     **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
+    **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
 
 
@@ -117,7 +135,9 @@ class ObjectSet:
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
-    kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
+    kubernetes_workloads: list[scheduling_v1beta1.Workload] = field(default_factory=list)
+    storage: list[StorageObject] = field(default_factory=list)
+    """Claims, volumes, classes and what CSI drivers say."""
     others: list[OtherObject] = field(default_factory=list)
     rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
     """Rules for kinds of workloads (`grouping/rules.py`) that were among the objects, with their files."""
@@ -141,6 +161,7 @@ class ObjectSet:
         self.other_gangs += part.other_gangs
         self.volcano_jobs += part.volcano_jobs
         self.kubernetes_workloads += part.kubernetes_workloads
+        self.storage += part.storage
         self.others += part.others
         self.rule_documents += part.rule_documents
         self.unreadable_topologies += part.unreadable_topologies
@@ -176,7 +197,7 @@ class ObjectSet:
     def all_of(self, kind: type[WireObject]) -> list[WireObject]:
         """The objects of one kind."""
         groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
-        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads)
+        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads, self.storage)
         return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
 
     def __len__(self) -> int:

@@ -21,12 +21,16 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    policy_v1,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
+    storage_v1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
@@ -89,6 +93,9 @@ NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v1.Lease)
 EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
+POD_DISRUPTION_BUDGETS = Resource(
+    policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
+)
 POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
@@ -99,9 +106,25 @@ VOLCANO_POD_GROUPS = Resource(
 COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
-KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+KUBERNETES_POD_GROUPS = Resource(
+    scheduling_v1beta1.API_VERSION,
+    "podgroups",
+    scheduling_v1beta1.KIND,
+    scheduling_v1beta1.PodGroup,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+)
+KUBERNETES_COMPOSITE_POD_GROUPS = Resource(
+    scheduling_v1alpha3.API_VERSION,
+    "compositepodgroups",
+    scheduling_v1alpha3.KIND,
+    scheduling_v1alpha3.CompositePodGroup,
+)
 KUBERNETES_WORKLOADS = Resource(
-    scheduling_v1alpha2.API_VERSION, "workloads", scheduling_v1alpha2.WORKLOAD, scheduling_v1alpha2.Workload
+    scheduling_v1beta1.API_VERSION,
+    "workloads",
+    scheduling_v1beta1.WORKLOAD,
+    scheduling_v1beta1.Workload,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
 )
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
@@ -115,6 +138,7 @@ KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
         VOLCANO_POD_GROUPS,
         COSCHEDULING_POD_GROUPS,
         KUBERNETES_POD_GROUPS,
+        KUBERNETES_COMPOSITE_POD_GROUPS,
     )
 }
 
@@ -158,4 +182,28 @@ KUEUE_TOPOLOGIES = Resource(
 )
 KAI_TOPOLOGIES = Resource(
     "kai.scheduler/v1alpha1", "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False
+)
+
+VOLUMES = Resource("v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False)
+CLAIMS = Resource("v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim)
+STORAGE_CLASSES = Resource(
+    storage_v1.API_VERSION, "storageclasses", "StorageClass", storage_v1.StorageClass, namespaced=False
+)
+CSI_NODES = Resource(storage_v1.API_VERSION, "csinodes", "CSINode", storage_v1.CSINode, namespaced=False)
+CSI_DRIVERS = Resource(storage_v1.API_VERSION, "csidrivers", "CSIDriver", storage_v1.CSIDriver, namespaced=False)
+CSI_CAPACITIES = Resource(
+    storage_v1.API_VERSION, "csistoragecapacities", "CSIStorageCapacity", storage_v1.CSIStorageCapacity
+)
+VOLUME_ATTACHMENTS = Resource(
+    storage_v1.API_VERSION, "volumeattachments", "VolumeAttachment", storage_v1.VolumeAttachment, namespaced=False
+)
+# What decides about the volumes of pods, classes before the claims that name them.
+STORAGE: tuple[Resource[Any], ...] = (
+    STORAGE_CLASSES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+    VOLUMES,
+    CLAIMS,
 )

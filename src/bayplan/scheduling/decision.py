@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.cluster.state import ZoneCharge
+from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.engine.numa.placement import ContainerZones
 
 
@@ -28,7 +29,8 @@ class CauseCount(Struct, frozen=True):
 class NearestMiss(Struct, frozen=True):
     """A node that almost fits: the resource it lacks most, in which zone, and the amounts.
 
-    `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty.
+    `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty. `container` is empty if
+    the pod as a whole is refused.
     """
 
     node: str
@@ -37,6 +39,7 @@ class NearestMiss(Struct, frozen=True):
     have: int
     want: int
     reason: str = ""
+    container: str = ""
 
     @property
     def missing_share(self) -> float:
@@ -66,6 +69,8 @@ class Decision(Struct, frozen=True, gc=False):
     held_back: str = ""
     remark: str = ""
     """A warning about the chosen node."""
+    volumes: VolumePlan = NO_PLAN
+    """Claims that are bound before the pod is."""
 
     @property
     def placed(self) -> bool:

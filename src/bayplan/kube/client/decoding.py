@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, items_of, pruned
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire.core_v1 import GroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, VersionedGroupObject, WireStruct
 from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.wire.unread_fields import remarked, unknown_field
 
@@ -77,6 +77,16 @@ _watch_line = msgspec.json.Decoder(WatchLine)
 _status = msgspec.json.Decoder(Status)
 
 
+V = TypeVar("V")
+
+
+def in_version(decoded: V, api_version: str) -> V:
+    """The same object with the API version that it was read in, if its words depend on that and it does not name one."""
+    if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
+        return decoded
+    return msgspec.structs.replace(decoded, api_version=api_version)
+
+
 @functools.cache
 def decoder_of(resource: Resource[T]) -> ResourceDecoder[T]:
     """The decoder of a resource, made once."""
@@ -88,6 +98,7 @@ class ResourceDecoder(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._type = resource.type
+        self._api_version = resource.api_version
         kind: Any = resource.type
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
@@ -98,7 +109,7 @@ class ResourceDecoder(Generic[T]):
     def one(self, data: bytes | Raw) -> T:
         """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
         try:
-            return remarked(self._object.decode(data), data)
+            return in_version(remarked(self._object.decode(data), data), self._api_version)
         except RecursionError:
             raise msgspec.ValidationError(TOO_DEEP) from None
 
@@ -153,7 +164,8 @@ class ResourceDecoder(Generic[T]):
         try:
             change = self._change.decode(line)
             if self._is_group:
-                change.object = remarked(change.object, _watch_line.decode(line).object)
+                told = remarked(change.object, _watch_line.decode(line).object)
+                change.object = in_version(told, self._api_version)
         except (msgspec.ValidationError, RecursionError) as error:
             _line_of_another_shape(line, error, said, self._type)
             return

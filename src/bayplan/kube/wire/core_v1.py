@@ -48,6 +48,12 @@ class GroupObject(WireStruct, frozen=True):
     unread: tuple[str, ...] | None = field(default=None, name="x-unread-fields")
 
 
+class VersionedGroupObject(GroupObject, frozen=True):
+    """A group object whose words depend on its API version. Typed lists leave `apiVersion` out, so decoding fills it in."""
+
+    api_version: str = ""
+
+
 class ResourceRequirements(WireStruct, frozen=True):
     """Requests and limits, of a container or of a whole pod."""
 
@@ -175,13 +181,20 @@ class SchedulingGate(WireStruct, frozen=True):
     name: str
 
 
+class ClaimVolumeSource(WireStruct, frozen=True):
+    """A claim in the namespace of the pod."""
+
+    claim_name: str = ""
+
+
 class Volume(WireStruct, frozen=True):
     """A volume; only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
 
     A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap, hostPath, nfs and the like.
     """
 
-    persistent_volume_claim: dict[str, object] | None = None
+    name: str = ""
+    persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: dict[str, object] | None = None
     gce_persistent_disk: dict[str, object] | None = None
     aws_elastic_block_store: dict[str, object] | None = None

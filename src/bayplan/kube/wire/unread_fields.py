@@ -22,7 +22,8 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
@@ -61,9 +62,11 @@ _BEYOND: dict[type[Struct], Known] = {
     volcano_scheduling_v1beta1.PodGroupSpec: dict.fromkeys(("priorityClassName", "minResources"), SILENT),
     coscheduling_v1alpha1.PodGroup: _OF_ANY,
     coscheduling_v1alpha1.PodGroupSpec: dict.fromkeys(("minResources", "scheduleTimeoutSeconds"), SILENT),
-    scheduling_v1alpha2.PodGroup: _OF_ANY,
-    scheduling_v1alpha2.Workload: _OF_ANY,
-    scheduling_v1alpha2.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
+    scheduling_v1beta1.PodGroup: _OF_ANY,
+    scheduling_v1alpha3.CompositePodGroup: _OF_ANY,
+    scheduling_v1beta1.Workload: _OF_ANY,
+    scheduling_v1beta1.WorkloadSpec: {"compositePodGroupTemplates": "has no effect: only PodGroups made of them count"},
+    scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
     volcano_batch_v1alpha1.Job: _OF_ANY,
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (

@@ -209,6 +209,12 @@ class SchedulerMetrics:
             "The longest iteration of the event loop in the last five minutes. It delays every watch, bind and probe.",
             registry=self.registry,
         )
+        self.longest_turn_cpu = Gauge(
+            "bayplan_loop_longest_turn_cpu_seconds",
+            "The most CPU time of one iteration of the event loop in the last five minutes. An iteration that took far"
+            " longer than that waited for a CPU.",
+            registry=self.registry,
+        )
         self.namespaces_in_debt = Gauge(
             "bayplan_namespaces_in_debt",
             "Namespaces whose decisions cost so much that other namespaces go first.",

@@ -6,7 +6,7 @@ With --place-ungrouped, only pods that ask for a gang by their own annotations w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,7 @@ class EmbeddedGrouperResults:
     def stands_alone(self, pod: Pod) -> None:
         """Place a pod by itself: it is in no gang."""
         self._service.announcer.withdraw(pod_key(pod))
-        self._service.change(partial(self._service.dispatcher.pods.stands_alone, pod_key(pod)))
+        self._service.change(partial(self._service.dispatcher.stands_alone, pod_key(pod)))
 
     def is_held(self, pod: Pod, why: str) -> None:
         """Report that a pod waits because its gang cannot be determined."""
@@ -74,19 +74,22 @@ class GroupedElsewhere:
         self._clock = clock
         self._held: set[str] = set()
 
-    def take(self, resource: Resource[Any], news: News) -> None:
-        """Process watch events; only pods matter."""
+    def take_in_steps(self, resource: Resource[Any], news: News) -> Iterator[None]:
+        """Process watch events object by object; only pods matter."""
         if resource != PODS:
             return
         if isinstance(news, Changes):
             for change in news.changes:
                 self._check(change.object, gone=change.kind == "DELETED")
+                yield
             return
         pods = news.items if isinstance(news, Listed) else []
         for key in self._held - {pod_key(pod) for pod in pods}:
             self._free(key)
+            yield
         for pod in pods:
             self._check(pod)
+            yield
 
     def _check(self, pod: Pod, *, gone: bool = False) -> None:
         key = pod_key(pod)

@@ -65,10 +65,11 @@ class SchedulerService:
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] | None = None,
         side_thread: SideThread | None = None,
-        listener: Listener = lambda *_: None,
+        listener: Listener = lambda *_: (),
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
+        self._intake = intake
         self.leading = False
         self.iterations = IterationHealth()
         # Waiting pods with invalid specs; some may have left the queue.
@@ -155,9 +156,8 @@ class SchedulerService:
         more = await self.decide_for(DECIDING_SLICE)
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
-        intake = self.watcher.intake
-        self.announcer.remarks.report(intake.problems, self.dispatcher.state.remarks)
-        self.announcer.gangs.admit(intake.volcano_queue.due())
+        self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.remarks)
+        self.announcer.gangs.admit(self._intake.volcano_queue.due())
         return more
 
     def why_stuck(self) -> str | None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.client.watch import WatchSettings, follow
+from bayplan.kube.client.watch import Absent, WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
+from bayplan.services.edges.process import SLICE, in_slices
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.intake import Entry, Intake, News
+from bayplan.services.scheduler.intake import Entry, News, WatchIntake
 
 logger = logging.getLogger(__name__)
 
-Listener = Callable[[Resource[Any], News], None]
+# Processes watch events step by step.
+Listener = Callable[[Resource[Any], News], Iterable[None]]
 
-# Seconds of work before other tasks of the loop get their turn.
-SLICE = 0.005
 ENDED = object()
 
 
@@ -38,7 +38,7 @@ class ClusterWatcher:
     def __init__(
         self,
         client: KubeClient,
-        intake: Intake,
+        intake: WatchIntake,
         *,
         metrics: ClusterMetrics,
         clock: Callable[[], float],
@@ -104,8 +104,10 @@ class ClusterWatcher:
         )
         async with aclosing(batches):
             async for news in batches:
+                if isinstance(news, Absent):
+                    logger.info("resource not served, continuing without it", extra={"resource": name})
                 try:
-                    self._listener(entry.resource, news)
+                    await in_slices(self._listener(entry.resource, news))
                 except Exception:
                     logger.exception("pod grouper failed to process watch event", extra={"resource": name})
                 await self._apply(entry, news)

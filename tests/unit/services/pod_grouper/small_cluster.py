@@ -23,7 +23,7 @@ from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resou
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload
+from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
@@ -112,14 +112,14 @@ class SmallCluster:
 
     def listen(self, cache: GrouperCache) -> None:
         """Tell cache everything there is, and from now on every change."""
-        cache.take(PODS, Listed(list(self.pods.values()), "1", []))
-        cache.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
-        cache.take(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", []))
+        list(cache.take_in_steps(PODS, Listed(list(self.pods.values()), "1", [])))
+        list(cache.take_in_steps(POD_GROUPS, Listed(list(self.groups.values()), "1", [])))
+        list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", [])))
         self.listeners.append(cache)
 
     def _tell(self, resource: Resource[Any], kind: Any, thing: Any) -> None:
         for cache in self.listeners:
-            cache.take(resource, Changes([Change(kind, thing)], []))
+            list(cache.take_in_steps(resource, Changes([Change(kind, thing)], [])))
 
     # -- the client -----------------------------------------------------------------------------------------------
 
