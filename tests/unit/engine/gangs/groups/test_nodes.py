@@ -24,7 +24,7 @@ def random_problem(random: Random) -> Problem:
     amounts = np.array([[random.randint(0, 3) for _ in range(RESOURCES)] for _ in range(SHAPES)], dtype=np.float64)
     free = np.array([[random.randint(-1, 9) for _ in range(size)] for _ in range(RESOURCES)], dtype=np.float64)
     slots = tuple(np.array([random.randint(0, 6) for _ in range(size)]) for _ in range(SHAPES))
-    return Problem(tree, (Part("", -1, {shape: 1 for shape in range(SHAPES)}),), slots, amounts, free)
+    return Problem(tree, (Part("", -1, dict.fromkeys(range(SHAPES), 1)),), slots, amounts, free)
 
 
 @pytest.mark.parametrize("seed", range(200))
