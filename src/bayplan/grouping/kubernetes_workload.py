@@ -230,7 +230,9 @@ def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, probl
 def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[InvalidValue]:
     """What templates ask for and do not get."""
     for number, each in enumerate(written.spec.pod_group_templates or ()):
-        for field, value, why in without_effect(each):
+        whole = each.disruption_mode == "PodGroup"
+        of_mode = ("disruptionMode", "PodGroup", "has no effect: members beyond the minimum can be evicted alone")
+        for field, value, why in (*without_effect(each), *((of_mode,) if whole else ())):
             yield InvalidValue(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
     for remark in written.unread or ():
         field, _, why = remark.partition(": ")

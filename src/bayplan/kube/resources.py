@@ -21,6 +21,7 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
+    policy_v1,
     scheduling_v1alpha2,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
@@ -89,6 +90,9 @@ NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v1.Lease)
 EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
+POD_DISRUPTION_BUDGETS = Resource(
+    policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
+)
 POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup

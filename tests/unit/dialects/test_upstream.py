@@ -93,7 +93,7 @@ def test_its_condition_tells_whether_it_has_been_complete(status: str) -> None:
 @pytest.mark.parametrize(
     "field, remarks",
     [
-        ({"disruptionMode": "PodGroup"}, ('disruptionMode: "PodGroup" has no effect: bayplan does not preempt',)),
+        ({"disruptionMode": "Group"}, ('disruptionMode: "Group" is unknown: must be one of Pod, PodGroup',)),
         (
             {"priorityClassName": "urgent", "priority": 1000},
             ('priorityClassName: "urgent" has no effect on the group: the highest priority of its pods counts',),

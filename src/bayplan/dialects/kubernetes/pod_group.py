@@ -58,9 +58,12 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
 
 
 def least_running(written: PodGroup) -> int | None:
-    """With `disruptionMode: Pod` any member can be evicted alone, with `PodGroup` none; by default those beyond the minimum."""
-    if written.spec.disruption_mode in ("Pod", "PodGroup"):
-        return 0 if written.spec.disruption_mode == "Pod" else None
+    """With `disruptionMode: PodGroup` none can be evicted alone, otherwise those beyond the minimum.
+
+    The API server fills in `Pod`, so it asks for nothing: a gang is never left below its minimum.
+    """
+    if written.spec.disruption_mode == "PodGroup":
+        return None
     return least_of(written.spec, ObjectPath.of(written).child("spec"))
 
 
@@ -80,8 +83,8 @@ def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
 
 def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
     """Field, value and reason of each request without effect. API server defaults request nothing."""
-    if asked.disruption_mode not in (None, "", "Pod"):
-        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan does not preempt"
+    if asked.disruption_mode not in (None, "", "Pod", "PodGroup"):
+        yield "disruptionMode", asked.disruption_mode, "is unknown: must be one of Pod, PodGroup"
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"

@@ -32,7 +32,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 UNKNOWN = "unknown field"
 SILENT = ""
 TOGETHER = "has no effect: bayplan starts all tasks together"
-NO_PREEMPTION = "has no effect: bayplan preempts nobody"
 
 Known = Mapping[str, str]
 
