@@ -185,7 +185,7 @@ def test_a_gang_preempts_a_gang_as_a_whole(prioritized: ControlPlane, namespace:
 def add_gang(pods: Pods, name: str, priority: str) -> None:
     pods.plane.apply(gang_body(name, pods.namespace, 2, topology="network", required=RACK))
     for rank in range(2):
-        pods.add(f"{name}-{rank}", 8, priority, gang=name)
+        pods.add(f"{name}-{rank}", 6, priority, gang=name)
 
 
 @pytest.fixture
