@@ -19,7 +19,7 @@ banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
-	peers record control-plane object-fields figures proof coverage release bench format lock clean
+	peers record control-plane object-fields reference figures proof coverage release bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +43,11 @@ demo: setup ## see bayplan at work, without a cluster
 
 test: setup lint types unit conformance properties kubernetes ## check everything: lint, types, contracts, all tests
 
-lint: setup ## style, format and import contracts
+lint: setup ## style, format, prose and import contracts
 	$(call banner,lint)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python tests/prose_check.py
 	@$(MAKE) --no-print-directory contracts
 
 contracts: setup ## which room may import which
@@ -86,6 +87,9 @@ record: peers ## write what the peers answer to generated cases into tests/confo
 
 object-fields: setup ## write the table of fields that strict reading checks pods and workloads against, from a real API server
 	@$(BIN)/python -m tests.kubernetes.object_fields
+
+reference: setup ## write the pages of docs/ that come from the code: metrics, labels, events, commands
+	@$(BIN)/python -m tests.reference
 
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures

@@ -217,6 +217,7 @@ BY_TENANT: dict[str, Attack] = {
     ],
     "a gang of 500 unlike pods": lambda n: _gang(n, 500, _unlike),
     "a gang of 1,000 equal pods": lambda n: _gang(n, 1_000, _equal),
+    "a gang of 10,000 equal pods": lambda n: _gang(n, 10_000, _equal),
 }
 
 

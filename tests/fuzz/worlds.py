@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from bayplan.cluster.pods.request import effective_request
-from bayplan.cluster.state import MOST_PROBLEMS, ClusterState, pod_key
+from bayplan.cluster.remarks import MOST_REMARKS
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import KubeClient
@@ -170,7 +171,7 @@ class World:
         with self._findings.step("count"):
             self._announcer.gangs.count(self.dispatcher.gangs.to_count(), self._now)
         with self._findings.step("problems"):
-            self._announcer.remarks.report(self.intake.problems, self.dispatcher.state.problems)
+            self._announcer.remarks.report(self.intake.problems, self.dispatcher.state.remarks)
         return bound
 
     def _take(self, random: Random, action: Bind, bound: dict[str, Json]) -> None:
@@ -228,8 +229,8 @@ class World:
             "problems": list(self.intake.problems),
             "gangs": [*dispatcher.roster.names(), *dispatcher.roster.groups],
         }
-        if len(state.problems) > MOST_PROBLEMS or len(state.names) > MOST_ROWS:
-            raise Disagreement(f"grows without end: {len(state.problems)} problems, {len(state.names)} rows")
+        if len(state.remarks) > MOST_REMARKS or len(state.names) > MOST_ROWS:
+            raise Disagreement(f"grows without end: {len(state.remarks)} problems, {len(state.names)} rows")
         still = {name: found[:3] for name, found in left.items() if found}
         if still:
             raise Disagreement(f"still there after everything was deleted: {still}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.storage import claim, volume
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json, RawApi
 from tests.kubernetes.deployed import LEASES, Deployed, deployed
@@ -20,6 +21,8 @@ GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 MANAGED = {"app.kubernetes.io/managed-by": "bayplan-pod-grouper"}
 WAITS = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "reason": "GangReleased", "message": "no room"}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +50,12 @@ class Scene:
             metadata = {"name": name, "labels": labels, "annotations": {"example.com/team": "blue"}}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
             self.uids[name] = plane.apply(pod, namespace=namespace)[0]["metadata"]["uid"]
+        plane.apply(claim("data", namespace=namespace) | {"spec": CLAIM})
+        for name, kept in (("free", ""), ("taken", "uid-other")):
+            body = volume(f"{name}-{namespace}")
+            if kept:
+                body["spec"]["claimRef"] = {"namespace": namespace, "name": "other", "uid": kept}
+            plane.apply(body)
         for name, group_labels in (("made", MANAGED), ("users", {})):
             group = {
                 "apiVersion": "bayplan.io/v1alpha1",
@@ -80,6 +89,12 @@ class Scene:
             f"{self.pods}/{pod}/status", {"metadata": metadata, "status": status}, kind="strategic-merge-patch"
         )
 
+    def claim(self, body: Json) -> Json:
+        return self.api.patch(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims/data", body)
+
+    def volume(self, name: str, body: Json) -> Json:
+        return self.api.patch(f"/api/v1/persistentvolumes/{name}-{self.namespace}", body)
+
     def patch(self, pod: str, body: Json) -> Json:
         return self.api.patch(f"{self.pods}/{pod}", body, kind="strategic-merge-patch")
 
@@ -108,12 +123,23 @@ class Scene:
 Write = Callable[[Scene], Any]
 IMAGE = {"spec": {"containers": [{"name": "main", "image": "evil"}]}}
 
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "local"}
+SELECTED = "volume.kubernetes.io/selected-node"
+TAKEN = {
+    "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "x", "name": "data", "uid": "u"}
+}
+BY_CONTROLLER = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
+
 SCHEDULER_NEEDS: dict[str, Write] = {
+    "select a node for a claim": lambda it: it.claim({"metadata": {"annotations": {SELECTED: "n1"}}}),
+    "take the selected node back": lambda it: [it.claim({"metadata": {"annotations": {SELECTED: each}}}) for each in ("n1", None)],
+    "bind a free volume": lambda it: it.volume("free", {"metadata": BY_CONTROLLER, "spec": TAKEN}),
     "bind a pod with the decision's annotations": lambda it: it.bind(
         "waits", annotations={"bayplan.io/numa-zones": "{}", "bayplan.io/rank": "0", "volcano.sh/topology-decision": "{}"}
     ),
     "say why a pod waits": lambda it: it.status("waits", {"conditions": [WAITS]}),
     "say so again in other words": lambda it: [it.status("waits", {"conditions": [{**WAITS, "message": each}]}) for each in ("a", "b")],
+    "mark a bound member of a gang before it is deleted": lambda it: it.status("gang-runs", {"conditions": [DISRUPTED]}),
     "delete a bound member of a gang by its uid": lambda it: it.delete("gang-runs", uid=it.uids["gang-runs"]),
     "write an event": lambda it: it.api.post(it.events, it.event("new", "bayplan")),
     "count an event": lambda it: it.api.patch(
@@ -123,6 +149,15 @@ SCHEDULER_NEEDS: dict[str, Write] = {
     "write a gang's status": lambda it: it.api.patch(f"{it.groups}/users/status", {"status": {"phase": "Waiting"}}),
 }  # fmt: skip
 SCHEDULER_MUST_NOT: dict[str, Write] = {
+    "resize a claim": lambda it: it.claim({"spec": {"resources": {"requests": {"storage": "9Gi"}}}}),
+    "bind a claim itself": lambda it: it.claim({"spec": {"volumeName": "other"}}),
+    "annotate a claim otherwise": lambda it: it.claim({"metadata": {"annotations": {"example.com/a": "b"}}}),
+    "take a volume from its claim": lambda it: it.volume("taken", {"metadata": BY_CONTROLLER, "spec": TAKEN}),
+    "release a volume": lambda it: it.volume("taken", {"spec": {"claimRef": None}}),
+    "have a volume deleted with its claim": lambda it: it.volume(
+        "free", {"spec": {**TAKEN, "persistentVolumeReclaimPolicy": "Delete"}}
+    ),
+    "label a volume": lambda it: it.volume("free", {"metadata": {"labels": {"a": "b"}}, "spec": TAKEN}),
     "change the image of a pod": lambda it: it.patch("runs", IMAGE),
     "label a pod": lambda it: it.patch("waits", {"metadata": {"labels": {"app": "other"}}}),
     "bind with a label": lambda it: it.bind("waits", labels={"app": "db"}),
@@ -138,6 +173,10 @@ SCHEDULER_MUST_NOT: dict[str, Write] = {
         "waits", {"containerStatuses": [{"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0}]}
     ),
     "write the status of a pod that has a node": lambda it: it.status("runs", {"conditions": [WAITS]}),
+    "mark a pod that stands alone as disrupted": lambda it: it.status("runs", {"conditions": [DISRUPTED]}),
+    "mark a member that waits as disrupted": lambda it: it.status("gang-waits", {"conditions": [DISRUPTED]}),
+    "withdraw a disruption": lambda it: it.status("gang-runs", {"conditions": [{**DISRUPTED, "status": "False"}]}),
+    "unschedule a bound member": lambda it: it.status("gang-runs", {"conditions": [WAITS]}),
     "delete a pod that stands alone": lambda it: it.delete("runs", uid=it.uids["runs"]),
     "delete a member that waits": lambda it: it.delete("gang-waits", uid=it.uids["gang-waits"]),
     "delete a member without its uid": lambda it: it.delete("gang-runs"),

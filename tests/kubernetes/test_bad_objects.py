@@ -66,7 +66,7 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str, tmp_pa
         "absurd": (pod_body("absurd", namespace, {"cpu": "10E", "memory": "1Gi"}), "cpu"),
         "left": (pod_body("left", namespace, SMALL, **beside("right")), "didn't match pod affinity rules"),
         "right": (pod_body("right", namespace, SMALL, **beside("left")), "didn't match pod affinity rules"),
-        "claims": (pod_body("claims", namespace, SMALL, volumes=[claim]), "spec.volumes[].persistentVolumeClaim"),
+        "claims": (pod_body("claims", namespace, SMALL, volumes=[claim]), 'persistentvolumeclaim "data" not found'),
         "lost-0": (pod_body("lost-0", namespace, SMALL, gang="lost"), "example.com/nowhere"),
         "orphan": (pod_body("orphan", namespace, SMALL, gang="nobody"), "which does not exist"),
     }

@@ -57,6 +57,11 @@ def wait_for_phase(plane: ControlPlane, namespace: str, name: str, phase: str) -
     return status(plane, namespace, name)
 
 
+def is_ready(shown: Json) -> bool:
+    """Whether a status has the condition Ready."""
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in shown["conditions"])
+
+
 def evict(plane: ControlPlane, namespace: str, name: str) -> None:
     """Ask a pod to go within its grace period, which only a kubelet can end."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
@@ -119,6 +124,34 @@ def test_a_report_shows_a_pod_after_the_delay_and_its_end_too(plane: ControlPlan
         plane.delete(f"/api/v1/namespaces/{namespace}/pods/a")
         wait_until(lambda: is_gone(plane, namespace, "a"), "the pod is gone")
         wait_until(lambda: free_cpus(plane) == {"node-0": 3, "node-1": 4}, "the report shows that it is gone")
+
+
+def test_a_node_that_was_marked_not_ready_recovers_with_its_pods(plane: ControlPlane, namespace: str) -> None:
+    with virtual_nodes(plane, "--nodes", "1", *MACHINE, "--heartbeat", "500ms"):
+        bind(plane, namespace, "a", cpus=4)
+        wait_for_phase(plane, namespace, "a", "Running")
+        # What the node controller does when heartbeats stop.
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
+        plane.api.patch(f"{NODES}/virtual-0/status", unready, kind="strategic-merge-patch")
+        plane.api.patch(
+            f"/api/v1/namespaces/{namespace}/pods/a/status",
+            {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+            kind="strategic-merge-patch",
+        )
+        wait_until(lambda: is_ready(plane.get(f"{NODES}/virtual-0")["status"]), "the node is ready again")
+        wait_until(lambda: is_ready(status(plane, namespace, "a")), "the pod is ready again")
+
+
+def test_a_deleted_pod_ends_in_a_terminal_phase(plane: ControlPlane, namespace: str) -> None:
+    with virtual_nodes(plane, "--nodes", "1", *MACHINE):
+        bind(plane, namespace, "a", cpus=4)
+        wait_for_phase(plane, namespace, "a", "Running")
+        pod = f"/api/v1/namespaces/{namespace}/pods/a"
+        plane.api.patch(pod, {"metadata": {"finalizers": ["example.com/hold"]}})
+        evict(plane, namespace, "a")
+        wait_for_phase(plane, namespace, "a", "Failed")
+        plane.api.patch(pod, {"metadata": {"finalizers": []}})
+        wait_until(lambda: is_gone(plane, namespace, "a"), "the pod is gone")
 
 
 def test_graceful_deletion_is_finished_and_frees_the_place(plane: ControlPlane, namespace: str) -> None:

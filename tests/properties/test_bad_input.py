@@ -281,7 +281,7 @@ def problems_of(objects: list[Json], folder: Path) -> list[str]:
     """What is said about every amount of every object, also of pods whose node is unknown."""
     state = state_from(objects, folder)
     found = read_objects(folder / "dump.json")
-    problems = [*map(str, found.left_out), *map(str, state.problems)]
+    problems = [*map(str, found.left_out), *map(str, state.remarks)]
     for pod in found.pods:
         try:
             state.classes.of(pod)

@@ -87,11 +87,11 @@ class Story:
             case "namespace":
                 name, labels = self.some(NAMESPACES), {"team": self.random.choice("ab")}
                 self.world.namespaces[name] = labels
-                self.state.set_namespace(name, labels)
+                self.state.neighbours.set_namespace(name, labels)
             case "no namespace":
                 name = self.some(NAMESPACES)
                 self.world.namespaces.pop(name, None)
-                self.state.remove_namespace(name)
+                self.state.neighbours.remove_namespace(name)
 
     def placed(self) -> list[str]:
         return [key for key, (where, _) in self.world.pods.items() if where in self.world.nodes]

@@ -129,11 +129,13 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
     assert {right for right in rights("bayplan-scheduler") if right[2] not in reading} == {
         ("", "pods/binding", "create"),
         ("", "pods/status", "patch"),
+        ("", "persistentvolumes", "patch"),
+        ("", "persistentvolumeclaims", "patch"),
         ("events.k8s.io", "events", "create"),
         ("events.k8s.io", "events", "patch"),
         *((group_of(each), "podgroups/status", "patch") for each in KNOWN_POD_GROUPS.values()),
     }
-    assert rights("bayplan-scheduler-release") == {("", "pods", "delete")}
+    assert rights("bayplan-scheduler-release") == {("", "pods", "delete"), ("batch", "jobs", "get")}
     assert {right for right in rights("bayplan-pod-grouper") if right[2] not in reading} == {
         ("", "pods", "patch"),
         *(("bayplan.io", "podgroups", verb) for verb in ("create", "patch", "delete")),

@@ -42,6 +42,7 @@ COMMANDS = {
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
     "topology": "Show blocks and racks: what is free, what fits, who is outside.",
     "slots": "How many gangs of equal pods fit now, and where?",
+    "doctor": "What is wrong with this installation, and how to repair it?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",
     "pod-grouper": "Make gangs of the workloads that users have.",

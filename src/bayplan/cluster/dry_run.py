@@ -67,6 +67,7 @@ def _remove(state: ClusterState, key: str) -> _Removed:
     given = _give(state, state.pods[key].row, zones_freed_by(state, key))
     placed = state.unbook(key)
     state.neighbours.remove(key)
+    state.volumes.step_aside(key)
     return _Removed(key, placed, state.bound.get(key), given)
 
 

@@ -45,14 +45,16 @@ class _Loading:
     def state(self) -> ClusterState:
         objects, state = self._objects, self._state
         for namespace in objects.namespaces:
-            state.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
+            state.neighbours.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
         for node in objects.nodes:
             self._take(self._set_new_node, node)
         self._take_reports()
+        for thing in objects.storage:
+            state.volumes.set(thing)
         for pod in objects.pods:
             self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
         for again in _repeated(objects.numatopologies):
-            state.note(again)
+            state.remarks.note(again)
         for numatopology in objects.numatopologies:  # after the pods, which it may list by uid alone
             if not self._take(lambda each: state.set_numatopology(each, at=self._live_at), numatopology):
                 state.set_unreadable_numatopology(numatopology.metadata.name)
@@ -61,7 +63,7 @@ class _Loading:
     def _take_reports(self) -> None:
         objects, state = self._objects, self._state
         for again in _repeated(objects.topologies):
-            state.note(again)
+            state.remarks.note(again)
         for topology in objects.topologies:
             if not self._take(lambda each: state.set_topology(each, at=self._live_at), topology):
                 state.set_unreadable_topology(topology.metadata.name)
@@ -78,7 +80,7 @@ class _Loading:
         for name in sorted(names - of_node):
             if hint := did_you_mean(name, of_node - names):
                 at = ObjectPath.of(topology).child("zones")
-                self._state.note(ObjectRemark(at, f'the node has no resource "{name}"{hint}'))
+                self._state.remarks.note(ObjectRemark(at, f'the node has no resource "{name}"{hint}'))
 
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:
@@ -88,7 +90,7 @@ class _Loading:
             if taint.effect not in TAINT_EFFECTS:
                 at = ObjectPath.of(node).child("spec.taints").item(index).child("effect")
                 text = f'"{taint.effect}" keeps no pod away; expected {", ".join(TAINT_EFFECTS)}'
-                self._state.note(ObjectRemark(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
+                self._state.remarks.note(ObjectRemark(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""
@@ -96,7 +98,7 @@ class _Loading:
             put(thing)
         except InvalidObject as error:
             named = self._objects.naming_the_file(error, thing)
-            self._state.note(ObjectRemark(named.at, f"{named.problem}: the object is left out"))
+            self._state.remarks.note(ObjectRemark(named.at, f"{named.problem}: the object is left out"))
             return False
         return True
 

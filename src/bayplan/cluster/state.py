@@ -12,7 +12,7 @@ kept until it appears.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -20,6 +20,7 @@ from bayplan.cluster.columns.change_log import ChangeLog
 from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
 from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
 from bayplan.cluster.columns.labels import LabelColumns
+from bayplan.cluster.columns.node_terms import NodeTerms
 from bayplan.cluster.columns.taint_sets import TaintSets
 from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
 from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
@@ -27,6 +28,7 @@ from bayplan.cluster.pods.neighbours import Neighbours
 from bayplan.cluster.pods.pod_class import HostPort, PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pods.request import PODS, amounts_of
 from bayplan.cluster.pods.terms import NO_TERMS
+from bayplan.cluster.remarks import Remarks
 from bayplan.cluster.reports.desk import ReportDesk
 from bayplan.cluster.reports.freshness import Freshness
 from bayplan.cluster.reports.kubelet_settings import Assumptions
@@ -37,6 +39,8 @@ from bayplan.cluster.reports.orphans import LeftAside
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.reports.promises import Promises
 from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, differ_in_use_only
+from bayplan.cluster.volumes.catalogue import Volumes
+from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Node, Pod
@@ -45,8 +49,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
-# More than anybody reads; a service that runs for months must not collect them without end.
-MOST_PROBLEMS = 1000
 MOST_ODD_VERSIONS = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
@@ -57,7 +59,11 @@ def pod_key(pod: Pod) -> str:
 
 
 class ClusterState:
-    """Nodes, zones and pods in columns. All methods are plain arithmetic: no I/O, no clock."""
+    """Nodes, zones and pods in columns. All methods are plain arithmetic: no I/O, no clock.
+
+    It has one method per kind of watch event and per step of a promise, and one attribute per table, because every room
+    above reads the tables; rules about them are in `cluster/reports/`, `cluster/pods/` and `cluster/columns/`.
+    """
 
     def __init__(self, assumptions: Assumptions = Assumptions()) -> None:  # noqa: B008 - immutable
         self.assumptions = assumptions
@@ -70,15 +76,17 @@ class ClusterState:
         self.hardware_classes: list[HardwareClass] = [HardwareClass((), ())]
         self.taint_sets = TaintSets()
         self.labels = LabelColumns(self.nodes)
+        self.terms = NodeTerms(self.labels, self.rows)
         self.pods: dict[str, PlacedPod] = {}
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
-        self.classes = PodClasses()
         self.neighbours = Neighbours()
         self.usage_log = ChangeLog()
         self.node_log = ChangeLog()
+        self.volumes = Volumes(self)
+        self.classes = PodClasses(self.volumes.needs_of)
         self.freshness = Freshness()
-        self.problems: list[ObjectRemark] = []
+        self.remarks = Remarks()
         self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self.hypothetical: set[int] = set()
         """Rows that a dry run shows without some of their pods (`cluster/dry_run.py`)."""
@@ -88,7 +96,6 @@ class ClusterState:
         self._aside = LeftAside()
         self._desk = ReportDesk(self, self._aside)
         self.promises = Promises(self)
-        self._noted: set[ObjectRemark] = set()
         self._odd_versions: set[str] = set()
         self._free_rows: list[int] = []
         self.columns.referred = self._columns_of_charges
@@ -103,22 +110,12 @@ class ClusterState:
             *self.waiting.values(),
             *self.hardware_classes,
             self.classes,
+            self.volumes,
         )
-        return deepcopy(self, {id(each): each for each in shared})
-
-    def note(self, problem: ObjectRemark) -> None:
-        """Keep something that a user should know, once, and only the latest of very many."""
-        if problem not in self._noted:
-            self._noted.add(problem)
-            self.problems.append(problem)
-            if len(self.problems) > MOST_PROBLEMS:
-                self._noted.discard(self.problems.pop(0))
-
-    def withdraw(self, problem: ObjectRemark) -> None:
-        """The object that a problem was about is gone; if another one has the same problem, that is news."""
-        if problem in self._noted:
-            self._noted.discard(problem)
-            self.problems.remove(problem)
+        copy = deepcopy(self, {id(each): each for each in shared})
+        copy.volumes = self.volumes.copied(copy)
+        copy.classes = self.classes.with_volumes(copy.volumes.needs_of)
+        return copy
 
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
@@ -131,6 +128,7 @@ class ClusterState:
         if row is None:
             row = self._new_row(name)
             self._expect_report(row, node, at)
+            self.volumes.node_came(row, name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
@@ -153,7 +151,7 @@ class ClusterState:
         _, problem = version_of(written)
         if problem and written not in self._odd_versions and len(self._odd_versions) < MOST_ODD_VERSIONS:
             self._odd_versions.add(written)
-            self.note(
+            self.remarks.note(
                 ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem)
             )
 
@@ -180,13 +178,13 @@ class ClusterState:
         at = ObjectPath.of(node).child("status").child("allocatable")
         named, beyond = within_names(node.status.allocatable or {})
         if beyond:
-            self.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
+            self.remarks.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
         amounts = amounts_of(named, at)
         without_column = self.columns.without_room(amounts)
         for name in without_column:
             del amounts[name]
         if without_column:
-            self.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
+            self.remarks.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
         return amounts
 
     def _columns_of_charges(self) -> set[int]:
@@ -210,6 +208,7 @@ class ClusterState:
         self._pods_on.pop(row, None)
         self.promises.node_gone(row)
         self.freshness.clear(row)
+        self.volumes.node_gone(row, name)
         self.columns.clear_allocatable(row)
         self.columns.present[row] = False
         self.columns.taint_set[row] = self.taint_sets.replace(int(self.columns.taint_set[row]), ())
@@ -275,16 +274,6 @@ class ClusterState:
         (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
         self.judge(row)
 
-    # -- namespaces ------------------------------------------------------------------------------------------------
-
-    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """A namespace with its labels, by which terms may mean the pods in it."""
-        self.neighbours.set_namespace(name, labels)
-
-    def remove_namespace(self, name: str) -> None:
-        """A namespace is gone."""
-        self.neighbours.remove_namespace(name)
-
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod, at: float | None = None) -> None:
@@ -297,7 +286,7 @@ class ClusterState:
         if not node:
             self.waiting[key] = pod
             for problem in policy_problems(pod, self.classes.request_of):
-                self.note(problem)
+                self.remarks.note(problem)
             return
         request = self.classes.request_of(pod)
         self.waiting.pop(key, None)
@@ -305,7 +294,7 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is left aside until it is'))
+            self.remarks.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored until it is'))
             self.remove_pod(key)
             self._aside.add(key, pod, node)
             return
@@ -336,7 +325,14 @@ class ClusterState:
             self.judge(placed.row)
 
     def assume(
-        self, key: str, row: int, pod: PodClass, charges: Sequence[ZoneCharge], *, by_amounts: bool = True
+        self,
+        key: str,
+        row: int,
+        pod: PodClass,
+        charges: Sequence[ZoneCharge],
+        *,
+        by_amounts: bool = True,
+        volumes: VolumePlan = NO_PLAN,
     ) -> None:
         """Take the amounts of a decision at once, before anybody has been told about it."""
         if key in self.pods:
@@ -346,6 +342,7 @@ class ClusterState:
         self._place(
             key, PlacedPod(row, pod.request, taken, ports, confirmed=False, promised=promised, by_amounts=by_amounts)
         )
+        self.volumes.assume(key, volumes, self.names[row])
         if not by_amounts:
             self.freshness.promised_in_the_dark(row, key, self.reports[row])
             self.judge(row)
@@ -355,9 +352,12 @@ class ClusterState:
         try:
             terms = self.classes.terms_of(pod)
         except InvalidObject as error:
-            self.note(ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others"))
+            self.remarks.note(
+                ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others")
+            )
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
+        self.volumes.pod_stands(key, self.pods[key].row, pod)
 
     def confirm(self, key: str, at: float | None = None) -> None:
         """The cluster shows the pod on its node, at a moment if that is known: the promise became a fact."""
@@ -410,6 +410,7 @@ class ClusterState:
         placed = self.unbook(key)
         row = placed.row
         self.neighbours.remove(key)
+        self.volumes.pod_left(key)
         self.usage_log.append(row)
         self.freshness.gone(row, key)
         self.promises.went(key, placed)
@@ -468,7 +469,7 @@ class ClusterState:
                 f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
-            self.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
+            self.remarks.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
         if self.columns.topology[row] != standing:
             self.columns.put("topology", row, standing)
             self.usage_log.append(row)

@@ -19,7 +19,7 @@ from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import MOST_JUDGED, KeyFamily, complaint_about, judged
 from bayplan.dialects.own.members import GROUP, POD_GROUP
-from bayplan.dialects.own.pod_group import KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
 from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.errors import ObjectPath
@@ -37,6 +37,7 @@ OWN_FAMILY = KeyFamily(
         SEGMENT,
         TOPOLOGY,
         KUBERNETES_WORKLOAD,
+        EXCLUSIVE_TOPOLOGY,
         NUMA_ZONES,
         MOST_ZONES,
         *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),

@@ -6,6 +6,7 @@ Dialects of other packages (`bayplan.dialects`) precede it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -16,9 +17,14 @@ from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import complaint_about, judged
 from bayplan.dialects.own import pod_group as own
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.placement_annotations import FIELDS, as_annotated
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.extensions import DIALECTS, load, registered
+from bayplan.gangs.model import Gang
+from bayplan.gangs.trees import Topologies
+from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
@@ -83,8 +89,28 @@ def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
 def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
     """Fields and annotations of a group object without effect, one sentence each with its path."""
     keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
-    annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in keys if complaint)
+    complaints = {key: complaint for key, complaint in keys if complaint}
+    if isinstance(written, podgroup_v1alpha1.PodGroup):
+        set_here = FIELDS.keys() & (written.metadata.annotations or {}).keys()
+        complaints |= {key: f"has no effect on this kind; set spec.{FIELDS[key]}" for key in sorted(set_here)}
+    annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in complaints.items())
     return (*(written.unread or ()), *annotations)
+
+
+def gang_of_members(
+    key: str, written: AnyPodGroup | None, pods: Sequence[Pod], topologies: Topologies
+) -> Gang | Incomplete:
+    """The gang of a key in the roster, from its group object, if its dialect has one, and the pods that name it.
+
+    Annotations about its placement count on group objects of other systems, and on the first pod of a gang without one.
+    """
+    dialect = dialect_of_gang(key)
+    gang = dialect.gang_of(written, pods, topologies)
+    if dialect is own.DIALECT or isinstance(gang, Incomplete):
+        return gang
+    holder = pods[0] if written is None else written
+    at = ObjectPath.of(holder).child("metadata").child("annotations")
+    return as_annotated(gang, holder.metadata.annotations or {}, at)
 
 
 def dialect_of_gang(key: str) -> Dialect[Any]:

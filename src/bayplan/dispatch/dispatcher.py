@@ -13,12 +13,13 @@ reported on that object and does not affect others. `services/scheduler/` runs t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from traceback import format_exception
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
+from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, new_core
@@ -26,6 +27,7 @@ from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.pod_units import PodUnits
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForItself, Waker
+from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -102,6 +104,7 @@ class Dispatcher:
             self.queue.wake(ForItself(unit), now)
         if bound is not None:
             self.reports.pod_changed(bound)
+            self._ask_again((claim for claim, _ in claims_of(bound)), now)
         self._core.waking.pods_changed(key.partition("/")[0])
         if gang:
             self.gangs.touch(gang, now)
@@ -109,14 +112,31 @@ class Dispatcher:
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Take in a namespace and its labels, which pod affinity terms can select."""
         if self.state.neighbours.labels_of_namespace(name) != labels:
-            self.state.set_namespace(name, labels)
+            self.state.neighbours.set_namespace(name, labels)
             self._core.waking.pods_changed(name)
 
     def remove_namespace(self, name: str) -> None:
         """A namespace was deleted."""
-        self.state.remove_namespace(name)
+        self.state.neighbours.remove_namespace(name)
         self.queue.tenants.gone(name)
         self._core.waking.namespace_gone(name)
+
+    def set_storage(self, thing: StorageObject, now: float) -> None:
+        """A claim, a volume, a class or what a CSI driver says was created or changed."""
+        self._ask_again(self.state.volumes.set(thing), now)
+
+    def remove_storage(self, kind: type[StorageObject], key: str, now: float) -> None:
+        """The same was deleted."""
+        self._ask_again(self.state.volumes.remove(kind, key), now)
+
+    def _ask_again(self, claims: Iterable[str], now: float) -> None:
+        """Decide again about waiting pods that use these claims."""
+        for key in self.pods.using(claims):
+            gang = self.roster.gang_of(key)
+            if gang:
+                self.gangs.touch(gang, now)
+            else:
+                self.pods.stands_alone(key, now)
 
     def resync(self, now: float) -> None:
         """Settle promises and end the wait for first reports; call every `reports.resync_period` seconds."""
@@ -228,6 +248,7 @@ class Dispatcher:
             if self.pods.still_waits(assignment.pod):
                 self.state.forget(pod_key(assignment.pod))
                 self._core.waking.pods_changed(namespace_of(assignment.pod))
+                self._ask_again((claim for claim, _ in claims_of(assignment.pod)), now)
         lost = {pod_key(assignment.pod) for assignment in failed}
         for assignment in action.assignments:
             if pod_key(assignment.pod) not in lost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -12,6 +12,7 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
 from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import pod_key
+from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dispatch.actions import Action, Assignment, Bind, Stage, Unschedulable
@@ -38,6 +39,8 @@ class PodUnits:
         self._core = core
         self._expects_group = expects_group
         self._given_ranks = GivenRanks()
+        # By claim, the waiting pods that use it.
+        self._by_claim: dict[str, dict[str, None]] = {}
 
     def set(self, key: str, pod: Pod, gang: str, now: float) -> bool:
         """Take in a pod without a node, a member of `gang` if that is not empty; True if it needs a new decision."""
@@ -49,11 +52,13 @@ class PodUnits:
             and self._core.preempting.nominations.get(key) is None
         ):
             self._core.preempting.nominated_by_another(key, now)
+        for claim, _ in claims_of(pod):
+            self._by_claim.setdefault(claim, {})[key] = None
         is_assumed = key in self._core.state.pods
         if is_assumed or (known is not None and _asks_the_same(known, pod)):
             return False
         for remark in (*self._remarks(pod), *self._given_ranks.came(key, gang, pod)):
-            self._core.state.note(remark)
+            self._core.state.remarks.note(remark)
         if gang or pod.metadata.deletion_timestamp:
             self._core.queue.remove(key)
         else:
@@ -76,9 +81,19 @@ class PodUnits:
 
     def remove(self, key: str) -> None:
         """A pod no longer waits here: it has a node, another scheduler, or is gone."""
-        if self.waiting.pop(key, None) is not None:
+        pod = self.waiting.pop(key, None)
+        if pod is not None:
+            for claim, _ in claims_of(pod):
+                users = self._by_claim.get(claim, {})
+                users.pop(key, None)
+                if not users:
+                    self._by_claim.pop(claim, None)
             self._core.queue.remove(key)
             self._core.preempting.unit_gone(key)
+
+    def using(self, claims: Iterable[str]) -> list[str]:
+        """The waiting pods that use any of these claims."""
+        return list(dict.fromkeys(key for claim in claims for key in self._by_claim.get(claim, ())))
 
     def withdraw_remarks(self, key: str) -> None:
         """Withdraw all remarks about a pod that is gone."""
@@ -86,7 +101,7 @@ class PodUnits:
         known = self.waiting.get(key) or state.bound.get(key)
         remarks = self._remarks(known) if known is not None else []
         for remark in (*remarks, *self._given_ranks.went(key)):
-            state.withdraw(remark)
+            state.remarks.withdraw(remark)
 
     def _remarks(self, pod: Pod) -> list[ObjectRemark]:
         """Labels and annotations of a pod that have no effect."""
@@ -113,6 +128,8 @@ class PodUnits:
         profile = core.profiles[pod.spec.scheduler_name or ""]
         try:
             decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+            if not decision.placed and core.state.volumes.forget_avoided(pod):
+                decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
             aside = [] if decision.placed else core.preempting.nominations.set_aside(priority_of(pod))
             if aside:
                 decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
@@ -160,5 +177,7 @@ def _asks_the_same(known: Pod, pod: Pod) -> bool:
         known.spec == pod.spec
         and before.labels == after.labels
         and before.annotations == after.annotations
+        # A pod without an owner no longer waits for the pod grouper.
+        and before.owner_references == after.owner_references
         and before.deletion_timestamp == after.deletion_timestamp
     )

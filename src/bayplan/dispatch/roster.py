@@ -13,7 +13,7 @@ from dataclasses import replace
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import MemberCounts
-from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, key_of, shown
+from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, gang_of_members, key_of, shown
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -136,7 +136,7 @@ class GangRoster:
             raise InvalidObject(ObjectPath(f"PodGroup {shown(name)}"), self._unreadable[name])
         if written is None and dialect.written_as is not None:
             return Incomplete(name, f"waits for PodGroup {shown(name)}, which does not exist")
-        gang = dialect.gang_of(written, list(self._members.of(name).values()), self._topologies())
+        gang = gang_of_members(name, written, list(self._members.of(name).values()), self._topologies())
         return naming_strangers(gang, self._strangers.of(name).values())
 
 

@@ -18,8 +18,8 @@ from bayplan.explain.documents import API_VERSION, Document
 from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.rules import Rules
 from bayplan.kube import topology_levels
-from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup
-from bayplan.kube.resources import KNOWN_POD_GROUPS
+from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup, StorageObject
+from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE
 from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
@@ -51,6 +51,10 @@ KEPT_ANNOTATIONS = (
     "leaderworkerset.sigs.k8s.io/",
     "batch.kubernetes.io/job-completion-index",
     "pod-group-name",  # KAI's
+    "pv.kubernetes.io/bind-completed",
+    "volume.kubernetes.io/selected-node",
+    "volume.beta.kubernetes.io/storage-class",
+    "storage.alpha.kubernetes.io/migrated-plugins",
 )
 
 _KINDS: dict[type, tuple[str, str]] = {
@@ -65,6 +69,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{struct: (resource.api_version, resource.kind) for struct, resource in KNOWN_POD_GROUPS.items()},
+    **{each.type: (each.api_version, each.kind) for each in STORAGE},
 }
 _Thing = (
     Namespace
@@ -78,6 +83,7 @@ _Thing = (
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
     | scheduling_v1alpha2.Workload
+    | StorageObject
 )
 
 
@@ -116,7 +122,7 @@ def snapshot_document(
         *objects.pods,
     ]
     things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
-    things += objects.kubernetes_workloads
+    things += [*objects.kubernetes_workloads, *objects.storage]
     return {
         "apiVersion": "v1",
         "kind": "List",

@@ -88,7 +88,7 @@ def _no_nodes(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
     if tree.name in topologies:
         return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
     if not tree.by_labels:
-        return tree.nobody
+        return tree.when_empty
     return f"no node carries the label {tree.levels[0]}" + (f"; {gang.asked_in}" if gang.asked_in else "")
 
 

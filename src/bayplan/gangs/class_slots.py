@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.volumes.needs import NO_VOLUMES
 from bayplan.engine.budget import UNLIMITED, Budget, OutOfWork
 from bayplan.engine.numa.rows import Rows
 from bayplan.engine.slots.in_zones import slots_in_zones
 from bayplan.engine.slots.slots import slots
 from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.plugins.volume_binding import volume_slots
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, Profile
 
@@ -80,7 +82,7 @@ class ClassSlots:
             self.version += 1
             self._budget.spend(WORK_OF_A_CLASS + size / NODES_PER_WORK)
             self._counted_to = max(self._counted_to, most)
-            self._count(slice(0, size), self._counted_to)
+            self._recount(slice(0, size), self._counted_to)
             return
         changed = np.union1d(nodes, usage) if len(nodes) else usage
         if len(changed) == 1:
@@ -98,17 +100,24 @@ class ClassSlots:
             self.version += 1
 
     def _count(self, rows: Rows, most: int) -> None:
-        asked, before = rows, self._counts[rows].copy()
+        before = self._counts[rows].copy()
+        self._recount(rows, most)
+        self.version += int(not np.array_equal(before, self._counts[rows]))
+
+    def _recount(self, rows: Rows, most: int) -> None:
         passing = self._answer.blocked[rows] == PASSES
         if not passing.all():
             self._counts[rows] = 0
             rows = (np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows)[passing]
         if passing.any():
             self._counts[rows] = self._slots(rows, most)
-        self.version += int(not np.array_equal(before, self._counts[asked]))
 
     def _slots(self, rows: Rows, most: int) -> SlotCounts:
         counts = slots(self._state, self._pod, self._assumptions, rows, most, self._budget)
+        if self._pod.volumes is not NO_VOLUMES:
+            with_volumes = volume_slots(self._state, self._pod)
+            if with_volumes is not None:
+                counts = np.minimum(counts, with_volumes[rows]).astype(np.int32)
         if self._unit == NO_UNIT:
             return counts
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows

@@ -16,7 +16,7 @@ from operator import is_
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.pod_class import PodClass, are_alike
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
@@ -119,23 +119,29 @@ class _Reader:
     avoiding: dict[str, int] = field(default_factory=dict)
 
     def read_shapes(self, whole: Group) -> None:
-        """Find the shape of every pod, by the identity of its spec: pods from one template are read once.
+        """Find the shape of every pod. Pods from one template are read once.
 
-        The check for the previous pod's template takes 20 us for 512 pods, looking each up 150 us.
+        Most pods equal the one before: comparing specs takes 0.1 us by identity and 0.4 us by value, reading one 4 us.
         """
         for group in whole.every_group():
-            spec = status = None
+            before: Pod | None = None
             unit = self.units[group.name]
             for pod in group.pods:
-                if pod.spec is spec and pod.status is status:
+                if before is not None and pod.spec is before.spec and pod.status is before.status:
                     continue
-                spec, status = pod.spec, pod.status
-                template = id(spec), id(status), unit
+                template = id(pod.spec), id(pod.status), unit
                 if template not in self.shape_of:
-                    pod_class = self.state.classes.of(pod)
-                    self.shape_of[template] = self.classes.setdefault((pod_class, unit), len(self.classes))
-                    reason = "" if self.problem else why_not_yet(pod, pod_class)
-                    self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
+                    if before is not None and are_alike(pod, before):
+                        self.shape_of[template] = self.shape_of[id(before.spec), id(before.status), unit]
+                    else:
+                        self.shape_of[template] = self._shape(pod, unit)
+                before = pod
+
+    def _shape(self, pod: Pod, unit: int) -> int:
+        pod_class = self.state.classes.of(pod)
+        reason = "" if self.problem else why_not_yet(pod, pod_class)
+        self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
+        return self.classes.setdefault((pod_class, unit), len(self.classes))
 
     def layer(self, slices: Slices) -> Layer:
         return Layer(self.number(slices.level), slices.size, slices.apart)

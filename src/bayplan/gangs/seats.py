@@ -13,6 +13,7 @@ from typing import overload
 import numpy as np
 
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.engine.kubelet import admit
 from bayplan.engine.numa.placement import Placement, knowledge_of, placement_of
 from bayplan.engine.slots.replay import after, unsettled
@@ -121,7 +122,8 @@ class SeatTaker:
         placement = Placement() if topology is None else topology.place(self._state, pod_class, row)
         if blocked == PASSES and placement.refusal is None:
             remark = "" if topology is None else topology.remark(self._state, pod_class, row)
-            here.append(_decided(seat, row, placement, pod, remark=remark))
+            volumes = self._state.volumes.plan_for(pod, row)
+            here.append(_decided(seat, row, placement, pod, remark=remark, volumes=volumes))
             assume(self._state, *here[-1])
             return True
         return self._take_by_replay(seat, pod, row, here)
@@ -157,13 +159,21 @@ class SeatTaker:
                 return False
             if state.freshness.waits_for_reports and number < len(members) and unsettled(request, admission):
                 return False
-            here.append(_decided(seat, row, placement, each, key))
+            here.append(_decided(seat, row, placement, each, key, volumes=state.volumes.plan_for(each, row)))
             assume(state, *here[-1])
             node = after(node, admission)
         return True
 
 
-def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = "", remark: str = "") -> Seated:
+def _decided(
+    seat: Seat,
+    row: int,
+    placement: Placement,
+    pod: Pod,
+    key: str = "",
+    remark: str = "",
+    volumes: VolumePlan = NO_PLAN,
+) -> Seated:
     decision = Decision(
         key or seat.pod,
         seat.node,
@@ -172,5 +182,6 @@ def _decided(seat: Seat, row: int, placement: Placement, pod: Pod, key: str = ""
         charges=placement.charges,
         by_amounts=placement.by_amounts,
         remark=remark,
+        volumes=volumes,
     )
     return decision, pod

@@ -19,14 +19,16 @@
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
 The result is `Wishes`, and an `InvalidValue` for each invalid, contradictory or misspelt annotation.
-`dialects/kueue/pod_set.py` reads Kueue's annotations; the scheduler, which knows the tree, checks levels.
+`dialects/kueue/pod_set.py` reads Kueue's annotations, `dialects/placement_annotations.py` those about the placement; the
+scheduler, which knows the tree, checks levels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from bayplan.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.dialects.kai import pod_group as kai
@@ -40,27 +42,34 @@ from bayplan.dialects.kai.pod_group import (
 )
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
+from bayplan.dialects.placement_annotations import (
+    DOMAIN_PLACEMENT,
+    OBJECTIVE,
+    PARALLELISM,
+    PATIENCE,
+    PLACEMENT,
+    objective_in,
+    parallelism_in,
+    patience_in,
+    placement_in,
+)
+from bayplan.dialects.placement_annotations import FIELDS as PLACEMENT_FIELDS
 from bayplan.dialects.pod_words import OWN_FAMILY
-from bayplan.engine.gangs.objective import objective_of
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidValue
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
-from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec, Segment
+from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup, PatienceSpec, Segment
 
+_Value = TypeVar("_Value")
 GANG = "bayplan.io/gang"
-PARALLELISM = "bayplan.io/parallelism"
-OBJECTIVE = "bayplan.io/objective"
-PATIENCE = "bayplan.io/patience"
-PLACEMENT = "bayplan.io/placement"
-DOMAIN_PLACEMENT = "bayplan.io/domain-placement"
 # Volcano's controllers turn these into a `networkTopology`; the pod grouper does not.
 VOLCANO_NETWORK = ("volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier")
 SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
 
-OWN_KEYS = (GANG, OWN_TOPOLOGY, PARALLELISM, OBJECTIVE, PATIENCE, PLACEMENT, DOMAIN_PLACEMENT)
+OWN_KEYS = (GANG, OWN_TOPOLOGY, *PLACEMENT_FIELDS)
 KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup field of each annotation. Of two about segments the later wins: required beats preferred.
 _FIELDS = {
@@ -97,11 +106,8 @@ _FAMILIES = (
         ),
     ),
 )
-_PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]{0,5})\s*")
-MOST_PARALLEL_GROUPS = 8
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
-_PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]{1,3})?)")
 
 
 def asks(annotations: Mapping[str, str]) -> bool:
@@ -196,11 +202,11 @@ class WishReader:
             required=place.level(REQUIRED),
             preferred=place.level(PREFERRED),
             segments=place.kai_segments(),
-            parallelism=place.parallelism(),
-            objective=place.objective(),
-            patience=place.patience(),
-            placement=place.one_of(PLACEMENT, PLACEMENTS),
-            domain_placement=place.one_of(DOMAIN_PLACEMENT, PLACEMENTS),
+            parallelism=place.read(PARALLELISM, parallelism_in, ()),
+            objective=place.read(OBJECTIVE, objective_in, ()),
+            patience=place.read(PATIENCE, patience_in, None),
+            placement=place.read(PLACEMENT, placement_in, ""),
+            domain_placement=place.read(DOMAIN_PLACEMENT, placement_in, ""),
         )
         in_kueues_words = place.kueue()
         place.check_agreement(kai, in_kueues_words)
@@ -293,6 +299,17 @@ class _Place:
                 found.append(_Tree(name, self.source(key)))
         return found
 
+    def read(self, key: str, reader: Callable[[str], _Value], otherwise: _Value) -> _Value:
+        """What an annotation about the placement says; `otherwise` without it."""
+        text = self.annotations.get(key)
+        if text is None:
+            return otherwise
+        try:
+            return reader(text)
+        except ValueError as wrong:
+            self.wrong(key, str(wrong))
+            return otherwise
+
     def level(self, key: str) -> str | None:
         label = self.annotations.get(key)
         if label is not None and not is_node_label(label):
@@ -325,51 +342,6 @@ class _Place:
         hard = (Segment(size=size, level=required),) if required else ()
         soft = (Segment(size=size, level=preferred, preferred=True),) if preferred and preferred != required else ()
         return hard + soft
-
-    def parallelism(self) -> tuple[ParallelGroup, ...]:
-        """`tensor=8,pipeline=4`: names and sizes of parallel groups."""
-        text = self.annotations.get(PARALLELISM)
-        if text is None:
-            return ()
-        found = [_PARALLEL_GROUP.fullmatch(each) for each in text.split(",")]
-        groups = tuple(ParallelGroup(name=each[1], size=int(each[2])) for each in found if each is not None)
-        if len(groups) < len(found) or len(groups) > MOST_PARALLEL_GROUPS:
-            self.wrong(
-                PARALLELISM, f"must be such as tensor=8,pipeline=4,data=2, at most {MOST_PARALLEL_GROUPS} of them"
-            )
-            return ()
-        return groups
-
-    def objective(self) -> tuple[str, ...]:
-        """`closest,least-leftover`: goals by name, in order."""
-        text = self.annotations.get(OBJECTIVE)
-        if text is None:
-            return ()
-        names = tuple(name.strip() for name in text.split(","))
-        try:
-            objective_of(names)
-        except ValueError as wrong:
-            self.wrong(OBJECTIVE, f"is no order of goals: {wrong}")
-            return ()
-        return names
-
-    def patience(self) -> PatienceSpec | None:
-        """`domains=2,seconds=300`."""
-        text = self.annotations.get(PATIENCE)
-        if text is None:
-            return None
-        found = _PATIENCE.fullmatch(text)
-        if found is None:
-            self.wrong(PATIENCE, "must be such as domains=2,seconds=300")
-            return None
-        return PatienceSpec(domains=int(found[1]), seconds=float(found[2]))
-
-    def one_of(self, key: str, allowed: Sequence[str]) -> str:
-        text = self.annotations.get(key)
-        if text is not None and text not in allowed:
-            self.wrong(key, f"must be one of {', '.join(allowed)}")
-            return ""
-        return text or ""
 
     def kueue(self) -> Wishes:
         annotations = dict(self.annotations)

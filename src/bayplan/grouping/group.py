@@ -24,6 +24,7 @@ from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
 from bayplan.grouping.annotations import GANG, WishReader, asks
+from bayplan.grouping.exclusive import level_of_groups
 from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, Unanswered
 from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
@@ -194,6 +195,9 @@ def _gang(
 ) -> Grouping:
     """The gang of a workload, if it is one."""
     workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
+    level = level_of_groups(workload)
+    if level:
+        workload, asked = replace(workload, staged=True), replace(asked, within=level)
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
         return Grouping(problems=tuple(replace(problem, holds=False) for problem in asked.problems))
     if any(problem.holds for problem in asked.problems):

@@ -14,14 +14,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replaced
 
-from bayplan.dialects.own.pod_group import KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
+from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
-from bayplan.grouping.annotations import PARALLELISM, SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.grouping.exclusive import JOB_SET_KEY, exclusive_level, groups_of_jobs, level_of_jobs, place_in_job
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.grouping.rules import first
 from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
 from bayplan.grouping.workload import ITS_PODS, RoleSpec, Workload, group_name
+from bayplan.kube.topology_levels import same_level
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 
@@ -29,6 +32,8 @@ from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, Grou
 KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")
 LONGEST_NAME = 63  # the value of a label
 UID_SHOWN = 8
+# The group around all pods, if they share domains of two levels.
+EVERYBODY = "everybody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class WorkloadRequest:
     parts: tuple[Wishes, ...]
     problems: tuple[InvalidValue, ...]
     kubernetes_workload: str = ""
+    # A further level that all pods share; the narrower of the two counts.
+    within: str = ""
 
     @property
     def gang(self) -> bool | None:
@@ -105,11 +112,20 @@ def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue
         where = f'metadata.annotations["{PARALLELISM}"]'
         allowed = "has no effect: it is for workloads whose pods are all of one sort"
         yield InvalidValue(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
+    if asked.within and asked.whole.required and asked.whole.parallelism:
+        allowed = f"has no effect: the pods share domains of two levels, {asked.whole.required} and {asked.within}"
+        where = f'metadata.annotations["{PARALLELISM}"]'
+        yield InvalidValue(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
     everybody = sum(part.size for part in workload.parts)
     for part in workload.parts:
         segments = asked.segments_of(part, workload)
         pods = everybody if workload.cut_through else part.size
         size = segments[0].size if segments else 0
+        if segments and level_of_jobs(workload, part):
+            allowed = f"has no effect: with {JOB_SET_KEY}, each Job has a domain to itself"
+            where = asked.where_segments(workload, segments)
+            yield InvalidValue(workload.about, where, None, allowed, holds=False, reason=NOT_SUPPORTED)
+            continue
         source = asked.sources.get((SEGMENT_SIZES, str(size)))
         if source is not None and 0 < pods < size:
             allowed = f"is more than the {pods} pods that there are: all of them are one segment"
@@ -130,6 +146,12 @@ def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
         placement=whole.placement or BINPACK,
         domain_placement=whole.domain_placement or BINPACK,
     )
+    return _within(asked.within, _filled(workload, asked, frame))
+
+
+def _filled(workload: Workload, asked: WorkloadRequest, frame: PodGroupSpec) -> PodGroupSpec:
+    """The gang with its groups."""
+    whole = asked.whole
     staged = 1 if workload.staged else None
     cut = _cut_of_whole(workload, asked)
     if cut is not None:
@@ -143,8 +165,30 @@ def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
     return replaced(frame, groups=_together(groups, asked.parts), minimum_groups=staged)
 
 
+def _within(level: str, spec: PodGroupSpec) -> PodGroupSpec:
+    """A gang whose pods share a domain of a further level: a group around all of them has it if both are required."""
+    if not level or (spec.required and same_level(spec.required, level)):
+        return spec
+    if not spec.required:
+        return replaced(spec, required=level)
+    around = GroupSpec(
+        name=EVERYBODY,
+        required=level,
+        size=spec.size,
+        minimum=spec.minimum,
+        minimum_groups=spec.minimum_groups,
+        segments=spec.segments,
+        groups=spec.groups,
+    )
+    return replaced(spec, size=0, minimum=None, minimum_groups=None, segments=None, parallelism=None, groups=[around])
+
+
 def _group(workload: Workload, asked: WorkloadRequest, part: RoleSpec, wishes: Wishes) -> GroupSpec:
     frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
+    level_of_each_job = level_of_jobs(workload, part)
+    if level_of_each_job:
+        groups, unfinished = groups_of_jobs(part, level_of_each_job)
+        return replaced(frame, groups=groups, minimum_groups=unfinished)
     segments = asked.segments_of(part, workload)
     cut = cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
     if cut is not None:
@@ -167,13 +211,18 @@ def place_of(workload: Workload, asked: WorkloadRequest, part: RoleSpec, index: 
     """
     segments = asked.segments_of(part, workload)
     through_all = _cut_of_whole(workload, asked)
-    cut = through_all or cut_of_part(workload.about, part, segments, asked.where_segments(workload, segments))
-    if cut is None:
+    in_jobs = bool(level_of_jobs(workload, part))
+    where = asked.where_segments(workload, segments)
+    cut = through_all or (None if in_jobs else cut_of_part(workload.about, part, segments, where))
+    if cut is None and not in_jobs:
         return part.name
     if index is None:
         labels = " and ".join(rank.label for rank in part.role.rank) or "an index label"
-        allowed = f"{labels} is missing: which segment is a pod in?"
+        what = "segment" if cut is not None else "Job"
+        allowed = f"{labels} is missing: which {what} is a pod in?"
         raise InvalidGrouping(InvalidValue(workload.about, f"{ITS_PODS}metadata.labels", None, allowed))
+    if cut is None:
+        return place_in_job(part, index)
     first_of_part = part.first_rank if workload.rule.ranks_of_whole and through_all is None else 0
     return cut.place(index - first_of_part)
 
@@ -203,7 +252,8 @@ def pod_group(workload: Workload, asked: WorkloadRequest, namespace: str, suffix
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
     owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
-    notes = {KUBERNETES_WORKLOAD: asked.kubernetes_workload} if asked.kubernetes_workload else None
+    said = {KUBERNETES_WORKLOAD: asked.kubernetes_workload, EXCLUSIVE_TOPOLOGY: exclusive_level(workload)}
+    notes = {key: value for key, value in said.items() if value} or None
     metadata = Metadata(
         name=name_of(about, suffix),
         namespace=namespace or None,

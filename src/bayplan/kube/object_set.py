@@ -16,7 +16,7 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import KNOWN_POD_GROUPS, pod_groups
+from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     hypernode_v1alpha1,
@@ -28,12 +28,23 @@ from bayplan.kube.wire import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
+from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import WireObject
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 MOST_SEARCHES = 20
 
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
 OtherPodGroup = (
     podgroup_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
@@ -67,6 +78,7 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
         for version in topology_levels.API_VERSIONS
     },
     **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
+    **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
 
 
@@ -118,6 +130,8 @@ class ObjectSet:
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
     kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
+    storage: list[StorageObject] = field(default_factory=list)
+    """Claims, volumes, classes and what CSI drivers say."""
     others: list[OtherObject] = field(default_factory=list)
     rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
     """Rules for kinds of workloads (`grouping/rules.py`) that were among the objects, with their files."""
@@ -141,6 +155,7 @@ class ObjectSet:
         self.other_gangs += part.other_gangs
         self.volcano_jobs += part.volcano_jobs
         self.kubernetes_workloads += part.kubernetes_workloads
+        self.storage += part.storage
         self.others += part.others
         self.rule_documents += part.rule_documents
         self.unreadable_topologies += part.unreadable_topologies
@@ -176,7 +191,7 @@ class ObjectSet:
     def all_of(self, kind: type[WireObject]) -> list[WireObject]:
         """The objects of one kind."""
         groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
-        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads)
+        others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads, self.storage)
         return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
 
     def __len__(self) -> int:

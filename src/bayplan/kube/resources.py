@@ -23,11 +23,13 @@ from bayplan.kube.wire import (
     podgroup_v2alpha2,
     policy_v1,
     scheduling_v1alpha2,
+    storage_v1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
@@ -162,4 +164,28 @@ KUEUE_TOPOLOGIES = Resource(
 )
 KAI_TOPOLOGIES = Resource(
     "kai.scheduler/v1alpha1", "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False
+)
+
+VOLUMES = Resource("v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False)
+CLAIMS = Resource("v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim)
+STORAGE_CLASSES = Resource(
+    storage_v1.API_VERSION, "storageclasses", "StorageClass", storage_v1.StorageClass, namespaced=False
+)
+CSI_NODES = Resource(storage_v1.API_VERSION, "csinodes", "CSINode", storage_v1.CSINode, namespaced=False)
+CSI_DRIVERS = Resource(storage_v1.API_VERSION, "csidrivers", "CSIDriver", storage_v1.CSIDriver, namespaced=False)
+CSI_CAPACITIES = Resource(
+    storage_v1.API_VERSION, "csistoragecapacities", "CSIStorageCapacity", storage_v1.CSIStorageCapacity
+)
+VOLUME_ATTACHMENTS = Resource(
+    storage_v1.API_VERSION, "volumeattachments", "VolumeAttachment", storage_v1.VolumeAttachment, namespaced=False
+)
+# What decides about the volumes of pods, classes before the claims that name them.
+STORAGE: tuple[Resource[Any], ...] = (
+    STORAGE_CLASSES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+    VOLUMES,
+    CLAIMS,
 )

@@ -29,6 +29,8 @@ NUMA = "numa"
 NUMA_NAMES = (NUMA, "numa-zone", "numa-node")
 MOST_LEVELS = 16
 LONGEST_LABEL = 316
+# Of a text that is longer.
+SHOWN = 40
 
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _PREFIX = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -75,7 +77,7 @@ def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
     ends = [label.rpartition("/")[2].lower() for label in levels]
     for matches in (
         (end == wanted for end in ends),
-        (bool(re.search(rf"[-_.]{re.escape(wanted)}$", end)) for end in ends),
+        (end.endswith(("-" + wanted, "_" + wanted, "." + wanted)) for end in ends),
     ):
         found = [label for label, is_meant in zip(levels, matches, strict=True) if is_meant]
         if found:
@@ -87,7 +89,9 @@ def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
 
 def level_meant(name: str, levels: Sequence[str]) -> str | None:
     """The label of the one level that a name means; None if it means none, or several."""
-    return _level_meant(name, tuple(levels))
+    # Not cached: a text of that length is no label.
+    find = _level_meant if len(name) <= LONGEST_LABEL else _level_meant.__wrapped__
+    return find(name, tuple(levels))
 
 
 # Every group of a gang names its levels again: 0.1 us instead of 1 for each.
@@ -104,6 +108,8 @@ def same_level(one: str, other: str) -> bool:
 
 def not_a_level(name: str, levels: Sequence[str], known: str) -> str:
     """What is wrong with a name that means no level, or several of them; `known` tells which levels there are."""
+    if len(name) > LONGEST_LABEL:
+        return f'"{name[:SHOWN]}..." is no level: a label has at most {LONGEST_LABEL} characters'
     found = levels_meant(name, levels)
     if len(found) > 1:
         return f'"{name}" is ambiguous: it may be {" or ".join(found)}; write the whole label'

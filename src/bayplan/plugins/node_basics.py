@@ -81,8 +81,10 @@ class TaintToleration(FilterPlugin, ScorePlugin):
         """True: any node may be tainted."""
         return True
 
-    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """Return 1 for nodes with an untolerated taint."""
+        if state.taint_sets.all_empty:
+            return None
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
             return any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)

@@ -19,6 +19,8 @@ from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import PolicyGate, numa_aware
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
+from bayplan.plugins.volume_binding import VolumeBinding, VolumeZone
+from bayplan.plugins.volume_limits import NodeVolumeLimits, VolumeRestrictions
 
 FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeUnschedulable": lambda arguments: _without_arguments(NodeUnschedulable(), arguments),
@@ -27,6 +29,10 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
+    "VolumeRestrictions": lambda arguments: _without_arguments(VolumeRestrictions(), arguments),
+    "NodeVolumeLimits": lambda arguments: _without_arguments(NodeVolumeLimits(), arguments),
+    "VolumeBinding": lambda arguments: _volume_binding(arguments or {}),
+    "VolumeZone": lambda arguments: _without_arguments(VolumeZone(), arguments),
     "NodeResourceTopologyMatch": lambda arguments: topology_match(
         read_arguments(arguments), names_strategy="scoringStrategy" in (arguments or {})
     ),
@@ -93,6 +99,15 @@ def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
     if kind not in ("LeastAllocated", "MostAllocated"):
         raise ArgumentError(f'scoringStrategy.type: Invalid value: "{kind}": must be LeastAllocated or MostAllocated')
     return NodeResourcesFit(most_allocated=kind == "MostAllocated")
+
+
+def _volume_binding(arguments: dict[str, Any]) -> VolumeBinding:
+    """Read kube-scheduler's `VolumeBindingArgs`; `shape` scores only where an alpha feature gate is on."""
+    _reject_extra(arguments, "VolumeBinding", "bindTimeoutSeconds")
+    seconds = arguments.get("bindTimeoutSeconds", 600)
+    if type(seconds) is not int or seconds < 1:
+        raise ArgumentError(f"bindTimeoutSeconds: Invalid value: {seconds!r}: must be a whole number of 1 or more")
+    return VolumeBinding(seconds)
 
 
 def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:

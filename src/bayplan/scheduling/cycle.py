@@ -60,13 +60,21 @@ def schedule_one(
         placement.charges,
         by_amounts=placement.by_amounts,
         remark=profile.topology.remark(state, pod_class, row) if profile.topology else "",
+        volumes=state.volumes.plan_for(pod, row),
     )
 
 
 def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
     """Take the amounts of a decision, so that the next decision sees them."""
     pod_class = state.classes.of(pod)
-    state.assume(decision.pod, decision.row, pod_class, decision.charges, by_amounts=decision.by_amounts)
+    state.assume(
+        decision.pod,
+        decision.row,
+        pod_class,
+        decision.charges,
+        by_amounts=decision.by_amounts,
+        volumes=decision.volumes,
+    )
     state.stands(decision.pod, pod)
 
 
@@ -105,4 +113,4 @@ def why_not_yet(pod: Pod, pod_class: PodClass) -> str:
         return f"waits for scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
     if pod_class.not_understood:
         return f"asks for {', '.join(pod_class.not_understood)}, which this version of bayplan cannot judge yet"
-    return ""
+    return f"waits for its volumes: {pod_class.volumes.problem}" if pod_class.volumes.problem else ""

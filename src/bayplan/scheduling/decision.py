@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from bayplan.cluster.state import ZoneCharge
+from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.engine.numa.placement import ContainerZones
 
 
@@ -66,6 +67,8 @@ class Decision(Struct, frozen=True, gc=False):
     held_back: str = ""
     remark: str = ""
     """A warning about the chosen node."""
+    volumes: VolumePlan = NO_PLAN
+    """Claims that are bound before the pod is."""
 
     @property
     def placed(self) -> bool:

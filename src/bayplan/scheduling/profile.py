@@ -152,7 +152,7 @@ def _first_refusal(
     blocked: Blocked | None = None
     for position, plugin in filters:
         codes = plugin.refusals(state, pod, rows)
-        if codes is None:
+        if codes is None or not codes.any():
             continue
         numbers = np.where(codes != 0, position * CODES_PER_FILTER + codes.astype(np.int16), PASSES).astype(np.int16)
         blocked = numbers if blocked is None else np.where(blocked == PASSES, numbers, blocked)

@@ -167,7 +167,7 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: P
     )
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
     assert result.err.splitlines() == [
-        'warning: NodeResourceTopology n1: "n1" is not a known Node: the topology data is left aside until it is',
+        'warning: NodeResourceTopology n1: "n1" is not a known Node: the topology data is ignored until it is',
         "warning: not used: ConfigMap (1)",
     ]
     assert "warning" not in result.out

@@ -56,7 +56,7 @@ def cluster_of(nodes: int) -> ClusterState:
 
 
 def texts(state: ClusterState) -> list[str]:
-    return [str(problem) for problem in state.problems]
+    return [str(problem) for problem in state.remarks]
 
 
 def test_a_report_with_ten_thousand_names_does_not_take_the_memory() -> None:
@@ -159,7 +159,7 @@ def test_problems_of_one_report_are_told_in_part() -> None:
     zone = {"name": "not-a-zone", "type": "Node"}
     odd = {"metadata": {"name": "n0"}, "zones": [zone] * 10_000}
     state.set_topology(msgspec.convert(odd, NodeResourceTopology))
-    assert len(state.problems) <= MOST_TOLD
+    assert len(state.remarks) <= MOST_TOLD
     assert "more problems are not told" in texts(state)[-1]
 
 
@@ -197,7 +197,7 @@ def test_attributes_beyond_the_limit_are_not_even_compared_with_those_that_are_k
     began = time.process_time()
     state.set_topology(odd)
     assert time.process_time() - began < 0.5
-    assert len(state.problems) <= MOST_TOLD
+    assert len(state.remarks) <= MOST_TOLD
 
 
 def test_names_that_are_too_long_are_left_out() -> None:

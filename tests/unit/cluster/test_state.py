@@ -107,7 +107,7 @@ class TestNodes:
     def test_a_node_that_stands_twice_in_a_dump_counts_once(self) -> None:
         state = load_state(ObjectSet(nodes=[node("n1"), node("n1")]))
         assert list(state.rows) == ["n1"]
-        assert [str(problem) for problem in state.problems] == ["Node n1: appears twice: the object is left out"]
+        assert [str(problem) for problem in state.remarks] == ["Node n1: appears twice: the object is left out"]
 
 
 class TestManyResources:
@@ -159,8 +159,8 @@ class TestReports:
     def test_a_report_without_its_node_is_noted_and_left_aside(self) -> None:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
-        assert [str(problem) for problem in state.problems] == [
-            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is left aside until it is'
+        assert [str(problem) for problem in state.remarks] == [
+            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is ignored until it is'
         ]
         assert state.columns.size == 0
 
@@ -213,8 +213,8 @@ class TestPods:
 
     def test_on_an_unknown_node_it_is_noted_and_left_aside(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
-        assert [str(problem) for problem in state.problems] == [
-            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is left aside until it is'
+        assert [str(problem) for problem in state.remarks] == [
+            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored until it is'
         ]
         assert state.pods == {}
 
@@ -465,19 +465,19 @@ class TestProblems:
         state = ClusterState()
         for _ in range(3):
             state.set_topology(two_zones(name="ghost"))
-        assert len(state.problems) == 1
+        assert len(state.remarks) == 1
 
     def test_are_only_the_latest_of_very_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bayplan.cluster.state.MOST_PROBLEMS", 5)
+        monkeypatch.setattr("bayplan.cluster.remarks.MOST_REMARKS", 5)
         state = ClusterState()
         for number in range(8):
             state.set_topology(two_zones(name=f"ghost-{number}"))
-        assert [problem.at.subject[-7:] for problem in state.problems] == [f"ghost-{number}" for number in range(3, 8)]
+        assert [problem.at.subject[-7:] for problem in state.remarks] == [f"ghost-{number}" for number in range(3, 8)]
 
     def test_a_second_report_of_a_node_in_one_dump(self) -> None:
         state = load_state(ObjectSet(nodes=[node("n1")], topologies=[two_zones(8), two_zones(3)]))
         assert free_in_zones(state, "n1", "cpu") == [3000, 8000]
-        assert [str(problem) for problem in state.problems] == [
+        assert [str(problem) for problem in state.remarks] == [
             "NodeResourceTopology n1: appears twice: the last one counts"
         ]
 
@@ -485,7 +485,7 @@ class TestProblems:
         reports = [numatopology("n1", machine(2, 4), free=free, reserved="1") for free in ("0-7", "0-3")]
         state = load_state(ObjectSet(nodes=[node("n1", {"cpu": 8})], numatopologies=reports))
         assert free_in_zones(state, "n1", "cpu") == [3000, 0]
-        assert [str(problem) for problem in state.problems] == ["Numatopology n1: appears twice: the last one counts"]
+        assert [str(problem) for problem in state.remarks] == ["Numatopology n1: appears twice: the last one counts"]
 
 
 def capacity_alone(policy: str = "single-numa-node") -> NodeResourceTopology:
@@ -543,7 +543,7 @@ class TestReportsThatShowNoUse:
         if report_last:
             state.set_topology(capacity_alone())
         assert (free_in_zones(state, "n1", "cpu"), topology_of(state, "n1")) == ([8000, 4000], TOPOLOGY_USABLE)
-        assert state.problems == []
+        assert not list(state.remarks)
         state.remove_pod("default/pod")
         assert free_in_zones(state, "n1", "cpu") == [8000, 8000]
 
@@ -551,7 +551,7 @@ class TestReportsThatShowNoUse:
     def test_a_pod_in_unknown_zones_spoils_the_data_until_it_goes(self, zones: str) -> None:
         state = self.state(annotated(self.PINNED, zones))
         assert topology_of(state, "n1") == TOPOLOGY_INVALID
-        assert str(state.problems[0]).startswith(
+        assert str(next(iter(state.remarks))).startswith(
             "NodeResourceTopology n1: zones: zones report neither `available` nor `allocatable`, and where pod default/pod stands is unknown"
         )
         state.set_topology(capacity_alone())

@@ -175,7 +175,8 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [{"name": "Trimaran"}],
             (
                 "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware"
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "VolumeRestrictions, VolumeZone, numa-aware"
             ),
         ),
         (
@@ -183,7 +184,8 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [],
             (
                 "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, TaintToleration, numa-aware; did you mean NodeAffinity?"
+                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "VolumeRestrictions, VolumeZone, numa-aware; did you mean NodeAffinity?"
             ),
         ),
         (

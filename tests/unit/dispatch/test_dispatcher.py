@@ -12,9 +12,11 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.grouping.group import awaits_look
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
+    OwnerReference,
     Pod,
     PodCondition,
     PodStatus,
@@ -77,6 +79,17 @@ class TestPods:
         assert scheduler.decide(0) is None
         unjudged.clear()
         scheduler.pods.stands_alone("ml/a", 1)
+        assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+
+    def test_a_pod_that_loses_its_owner_waits_for_no_grouper(self) -> None:
+        owner = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="w", controller=True)
+        scheduler, owned = dispatcher("n1", expects_group=awaits_look), pod("a")
+        scheduler.set_pod(
+            msgspec.structs.replace(owned, metadata=msgspec.structs.replace(owned.metadata, owner_references=[owner])),
+            0,
+        )
+        assert scheduler.decide(0) is None
+        scheduler.set_pod(owned, 1)  # kubectl delete --cascade=orphan
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
 
     def test_a_pod_that_joined_a_gang_meanwhile_waits_with_it(self) -> None:

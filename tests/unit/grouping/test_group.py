@@ -119,6 +119,7 @@ HOW = {
     "bayplan.io/patience": "domains=2,seconds=300",
     "bayplan.io/placement": "spread",
     "bayplan.io/domain-placement": "spread",
+    "bayplan.io/parallelism": "tensor=8, data=2",
 }
 
 
@@ -135,6 +136,7 @@ def test_objective_patience_and_placement_are_annotations_of_any_workload(where:
         "patience": {"domains": 2, "seconds": 300.0},
         "placement": "spread",
         "domainPlacement": "spread",
+        "parallelism": [{"name": "tensor", "size": 8}, {"name": "data", "size": 2}],
     }
 
 
@@ -150,6 +152,7 @@ def test_objective_patience_and_placement_are_annotations_of_any_workload(where:
         ("patience", "2", "must be such as domains=2,seconds=300"),
         ("patience", "domains=0,seconds=5", "must be such as domains=2,seconds=300"),
         ("placement", "wide", "must be one of binpack, spread"),
+        ("parallelism", "tensor=0", "must be such as tensor=8,pipeline=4,data=2, at most 8 of them"),
     ],
 )
 def test_how_a_gang_is_placed_cannot_be_misspelt(key: str, value: str, allowed: str) -> None:

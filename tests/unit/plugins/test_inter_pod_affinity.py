@@ -115,7 +115,7 @@ class TestRequired:
         names = ("own", "shop", "lab")
         standing = [on(f"n{row}", somebody("db", namespace=name)) for row, name in enumerate(names, start=1)]
         state = racks("abc", *standing)
-        state.set_namespace("shop", {"team": "blue"})
+        state.neighbours.set_namespace("shop", {"team": "blue"})
         codes = closed(state, somebody("new", namespace="own", **apart("db", **fields)))
         assert codes == [ANTI_AFFINITY if name in meant.split() else 0 for name in names]
 

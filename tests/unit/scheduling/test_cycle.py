@@ -114,11 +114,8 @@ class TestHeldBack:
             ({"schedulingGates": [{"name": "quota"}]}, "waits for scheduling gate quota"),
             ({"schedulingGates": [{"name": "a"}, {"name": "b"}]}, "waits for scheduling gates a, b"),
             (
-                {"resourceClaims": [{"name": "gpu"}], "volumes": [{"name": "scratch", "ephemeral": {}}]},
-                (
-                    "asks for spec.resourceClaims, spec.volumes[].ephemeral, "
-                    "which this version of bayplan cannot judge yet"
-                ),
+                {"resourceClaims": [{"name": "gpu"}], "os": {"name": "windows"}},
+                "asks for spec.resourceClaims, spec.os.name, which this version of bayplan cannot judge yet",
             ),
         ],
         ids=["a gate", "two gates", "demands that nobody judges"],

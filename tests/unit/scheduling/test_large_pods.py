@@ -149,7 +149,7 @@ def test_a_pod_with_too_many_terms_about_others_is_told_so_and_counts_as_silent_
     on_node = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="n1"))
     dispatcher.set_pod(on_node, 0.0)
     assert "tenant/large" in dispatcher.state.pods
-    assert any("says nothing about others" in problem.text for problem in dispatcher.state.problems)
+    assert any("says nothing about others" in problem.text for problem in dispatcher.state.remarks)
     dispatcher.remove_pod("tenant/large", 0.0)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.volumes.claims import claims_of
 from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Taint
@@ -221,7 +222,7 @@ def test_a_ray_job_is_its_cluster_and_the_pod_that_submits() -> None:
 def test_claims_of_a_stateful_set_are_volumes_of_its_pods() -> None:
     spec = {"replicas": 1, "template": TEMPLATE, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
     (member,) = planned(workload("apps/v1", "StatefulSet", spec)).members
-    assert [each.persistent_volume_claim for each in member.pod.spec.volumes or ()] == [{"claimName": "data-web-0"}]
+    assert [claim for claim, _ in claims_of(member.pod)] == ["ml/data-web-0"]
 
 
 def test_a_daemon_set_has_a_pod_for_each_node_that_it_selects_and_tolerates() -> None:

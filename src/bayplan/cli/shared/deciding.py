@@ -36,7 +36,7 @@ class Work:
 
 
 def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
-    """The work that pods which wait make; `planned` are gangs beside theirs, whose pods may not exist yet."""
+    """The units of pending pods; `planned` adds gangs whose pods need not exist yet."""
     named = {key: None for pod in pods if (key := gang_named(pod))}
     return Work(list(named | dict.fromkeys(planned)), [pod for pod in pods if not gang_named(pod)])
 

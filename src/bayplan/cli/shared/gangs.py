@@ -28,6 +28,7 @@ from bayplan.dialects.registry import (
     dialect_of,
     dialect_of_gang,
     gang_named,
+    gang_of_members,
     key_of,
     lost_words,
     shown,
@@ -143,7 +144,7 @@ def gang_in(
             return gang_of(in_namespace)
         if in_namespace.status is not None and in_namespace.status.phase == podgroup_v1alpha1.ENDED:
             return Incomplete(key, "has ended: no pods are left")
-    return dialect_of(in_namespace).gang_of(in_namespace, members, topologies)
+    return gang_of_members(key, in_namespace, members, topologies)
 
 
 def gangs_without_an_object(pods: Sequence[Pod], topologies: Topologies) -> Iterator[Gang | Incomplete]:
@@ -154,7 +155,7 @@ def gangs_without_an_object(pods: Sequence[Pod], topologies: Topologies) -> Iter
         if key and dialect_of_gang(key).written_as is None:
             by_gang.setdefault(key, []).append(pod)
     for key, members in by_gang.items():
-        yield dialect_of_gang(key).gang_of(None, members, topologies)
+        yield gang_of_members(key, None, members, topologies)
 
 
 def gang_of_pod(pod: Pod) -> str:
@@ -322,7 +323,7 @@ def warn_of_stranger(session: ClusterSession, *pods: Pod) -> None:
 
 
 def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> GangOutcome:
-    """What would become now of the gang that a pod names; its PodGroup may not exist, or it may need none."""
+    """The decision for the gang that a pod names, whether or not its PodGroup exists or is needed."""
     key = gang_named(pod)
     written = _written(session, key)
     if written is not None:
@@ -333,7 +334,7 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
 
 
 def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
-    """The gang of a key with its members among `pods`, and its PodGroup; that may not exist, or it may need none."""
+    """The gang of a key with its members among `pods`, and its PodGroup if there is one."""
     written = _written(session, key)
     if written is not None:
         return gang_in(written, pods, session.trees.topologies), written

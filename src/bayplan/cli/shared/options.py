@@ -113,6 +113,21 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
     return lambda function: files(validate(function))
 
 
+def kubeconfig_options(function: _Function) -> _Function:
+    """`--kubeconfig` and `--context`, for commands that read a running cluster and nothing else; `asked_live` uses them."""
+    context = click.option(
+        "--context", metavar="NAME", expose_value=False, callback=_keep, help="Which context of the kubeconfig."
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        expose_value=False,
+        callback=_keep,
+        help="How to reach the cluster. [default: as kubectl finds it]",
+    )
+    return kubeconfig(context(function))
+
+
 def cluster_options(function: _Function) -> _Function:
     """The options of every command that judges pods on a cluster: a dump of one, or one that runs."""
     for option in reversed(
@@ -196,7 +211,7 @@ class ClusterSession:
         self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
         ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
-        problems += [*objects.remarks, *map(str, self.state.problems)]
+        problems += [*objects.remarks, *map(str, self.state.remarks)]
         if self.state.rows and not any(self.state.reports):
             problems.insert(0, f"the {source} has no NodeResourceTopology: NUMA zones are unknown on every node")
         warn(problems + ([f"not used: {ignored}"] if ignored else []))
@@ -413,8 +428,10 @@ def _read_live() -> ObjectSet:
     return found
 
 
-def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _Answer:
-    """What the cluster that the kubeconfig names answers; errors say what to do."""
+def asked_live(
+    question: Callable[[Access], Coroutine[Any, Any, _Answer]], instead: str = "a dump can be given with --cluster FILE"
+) -> _Answer:
+    """What the cluster that the kubeconfig names answers; errors say what to do, `instead` where there is no cluster."""
     import asyncio
 
     from bayplan.kube.client.access import find_access
@@ -426,7 +443,7 @@ def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _A
         access = find_access(meta.get(f"{__name__}.kubeconfig"), meta.get(f"{__name__}.context"))
         return asyncio.run(question(access))
     except AccessError as error:
-        raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
+        raise click.ClickException(f"{error}; {instead}") from None
     except (ApiError, Unreachable) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from None
 

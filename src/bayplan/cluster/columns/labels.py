@@ -40,6 +40,14 @@ class LabelColumns:
         self._rows: dict[str, set[int]] = {}
         self._keys: list[tuple[str, ...]] = []
         self._nowhere: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self._labels: dict[int, dict[str, str] | None] = {}
+        self.version = 0
+        """Changes whenever the labels of a row do; most changes of nodes leave their labels alone."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._nodes)
 
     def codes(self, key: str) -> NDArray[np.int32]:
         """One number per row for a label key; not to be written to."""
@@ -94,6 +102,11 @@ class LabelColumns:
 
     def update(self, row: int) -> None:
         """A node changed: encode its labels again in every column that exists."""
+        node = self._nodes[row]
+        labels = None if node is None else node.metadata.labels or {}
+        if row not in self._labels or self._labels[row] != labels:
+            self._labels[row] = labels
+            self.version += 1
         if row < len(self._keys):
             self._count(row)
         for key, codes in list(self._codes.items()):

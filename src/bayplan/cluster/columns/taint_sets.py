@@ -32,6 +32,11 @@ class TaintSets:
         """How many numbers there are, those that are free included."""
         return len(self._sets)
 
+    @property
+    def all_empty(self) -> bool:
+        """True if no node has a taint."""
+        return len(self._sets) - len(self._free) == 1
+
     def replace(self, before: int, taints: tuple[Taint, ...]) -> int:
         """A node that had one set has another now; the number of that."""
         number = self._numbers.get(taints)

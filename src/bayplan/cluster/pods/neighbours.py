@@ -7,7 +7,7 @@ Pods come in (`place`) and go (`remove`). Out come two answers that cost what th
 * `holding`: which terms of pods that stand somewhere mean a newcomer, and on which rows their holders are. Terms are kept by the labels that
   they ask for, so a newcomer meets only those that may concern it.
 
-Who means whom by what plugin is not known here: `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py` ask.
+It knows no rules: `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py` have them.
 """
 
 from __future__ import annotations

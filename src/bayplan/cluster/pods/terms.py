@@ -128,7 +128,7 @@ def _preferred(written: PodAffinity, pod: Pod, sign: int) -> tuple[tuple[PodTerm
 
 
 def _term(written: PodAffinityTerm, pod: Pod) -> PodTerm:
-    """The API server writes `matchLabelKeys` into the selector when it takes a pod; a file may not have been there yet."""
+    """The API server merges `matchLabelKeys` into the selector when it admits a pod; pods in files need it done here."""
     selector = selector_of(written.label_selector).narrowed(
         (
             *_like(pod, written.match_label_keys or (), "In"),

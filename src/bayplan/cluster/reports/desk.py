@@ -74,10 +74,10 @@ class ReportDesk:
     def _came(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
         report = self._within_columns(report, where)
         for problem in report.problems:
-            self._state.note(problem)
+            self._state.remarks.note(problem)
         if report.node not in self._state.rows:
-            text = f'"{report.node}" is not a known Node: the topology data is left aside until it is'
-            self._state.note(ObjectRemark(where, text))
+            text = f'"{report.node}" is not a known Node: the topology data is ignored until it is'
+            self._state.remarks.note(ObjectRemark(where, text))
         self._hear(kind, report, at)
 
     def _within_columns(self, report: TopologyReport, where: ObjectPath) -> TopologyReport:

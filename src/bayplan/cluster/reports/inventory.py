@@ -37,6 +37,7 @@ DEVICES = "bayplan.io/devices"
 PODS = "bayplan.io/pods"
 MADE_AT = "bayplan.io/made-at"
 STALE_SINCE = "bayplan.io/stale-since"
+AGENT_VERSION = "bayplan.io/agent-version"
 
 # Up to the year 5138, so that it is a date as well.
 _SECONDS = re.compile(r"[0-9]{1,11}(\.[0-9]{1,9})?")

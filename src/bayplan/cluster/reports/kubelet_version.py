@@ -33,6 +33,8 @@ class KubeletVersion(IntEnum):
         return _RELEASES[self]
 
 
+# A longer text is no version; what stands behind that is not looked at, and not kept.
+LONGEST_VERSION = 128
 _RELEASES = {
     KubeletVersion.V1_34: "v1.34.4",
     KubeletVersion.V1_35: "v1.35.8",
@@ -42,7 +44,6 @@ _RELEASES = {
 OLDEST, NEWEST = min(KubeletVersion), max(KubeletVersion)
 
 
-@lru_cache(maxsize=256)
 def version_of(text: str) -> tuple[KubeletVersion, str]:
     """The version to judge a kubelet by, and what a user should know about that; nothing if it is the kubelet's own.
 
@@ -51,6 +52,11 @@ def version_of(text: str) -> tuple[KubeletVersion, str]:
     >>> version_of("v1.36.4-gke.1000")
     (<KubeletVersion.V1_36: 36>, '')
     """
+    return _version_of(text[:LONGEST_VERSION])
+
+
+@lru_cache(maxsize=256)
+def _version_of(text: str) -> tuple[KubeletVersion, str]:
     if not text:
         return NEWEST, ""
     match = _WRITTEN.fullmatch(text)

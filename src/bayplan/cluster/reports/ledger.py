@@ -145,7 +145,7 @@ def _alike(held: Charges, promised: Charges, resource_names: Sequence[str]) -> b
 def settled_by_name(
     pods: Iterable[tuple[str, PlacedPod]], shown: Collection[str], anywhere: Callable[[PlacedPod], Charges]
 ) -> list[tuple[str, PlacedPod]]:
-    """What stays subtracted after a report of which it is known whom it shows; `anywhere` as in `settled_by_list`."""
+    """What stays subtracted after a report that is known to show these pods; `anywhere` as in `settled_by_list`."""
     kept: list[tuple[str, PlacedPod]] = []
     for key, placed in pods:
         now = placed

@@ -130,7 +130,7 @@ class _Reading:
             # No int() of signs, blanks or digits of other scripts: only a plain number is a CPU.
             if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < MOST_CPUS):
                 self.problems.append(
-                    ObjectRemark(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU left aside")
+                    ObjectRemark(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU ignored")
                 )
             elif not (
                 0 <= info.numa <= LARGEST_ZONE
@@ -140,7 +140,7 @@ class _Reading:
                 where = f"numa {info.numa}, socket {info.socket}, core {info.core}"
                 self.problems.append(
                     ObjectRemark(
-                        at.entry(text), f"{where} makes no sense; NUMA ids are 0 to {LARGEST_ZONE}: CPU left aside"
+                        at.entry(text), f"{where} makes no sense; NUMA ids are 0 to {LARGEST_ZONE}: CPU ignored"
                     )
                 )
             else:
@@ -171,7 +171,7 @@ class _Reading:
         strangers = listed & ~_all_of(layout)
         if strangers:
             ids = cpu_list(_members(strangers))
-            self.problems.append(ObjectRemark(at, f"CPUs {ids} are not in cpuDetail: left aside"))
+            self.problems.append(ObjectRemark(at, f"CPUs {ids} are not in cpuDetail: ignored"))
         return listed & ~strangers
 
     def reserved_milli(self, reserved: Mapping[str, str | int | float]) -> int:

@@ -40,7 +40,7 @@ from bayplan.kube.wire.core_v1 import Pod
 if TYPE_CHECKING:
     from bayplan.cluster.state import ClusterState
 
-# A report that was put aside is taken at its word after this many seconds.
+# A report that was put aside is believed after this many seconds.
 BELIEVED_AFTER = 10.0
 
 Pods = list[tuple[str, PlacedPod]]

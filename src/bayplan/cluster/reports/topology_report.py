@@ -1,7 +1,7 @@
 """What a node reports about itself: a NodeResourceTopology object read into zones and kubelet settings.
 
 In comes the wire object in any of its forms, out goes a `TopologyReport` whose zones are in ascending NUMA id, with
-exact integer amounts, plus a list of everything in the object that could not be taken at its word. `cluster/reports/reported_settings.py`
+exact integer amounts, plus a list of everything in the object that could not be used as written. `cluster/reports/reported_settings.py`
 reads policy, scope and options.
 `cluster/state.py` writes the report into the columns.
 """
@@ -80,7 +80,7 @@ _ZONE_NAME = re.compile(r"node-([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class ObjectRemark:
-    """Something a user should know about an object that was used nevertheless, or left aside."""
+    """Something a user should know about an object that was used nevertheless, or ignored."""
 
     at: ObjectPath
     text: str
@@ -181,7 +181,7 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
             break
         zone_id = zone_id_of(zone.name)
         if zone_id is None:
-            text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone left aside'
+            text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone ignored'
             problems.append(ObjectRemark(where.child("name"), text))
             continue
         if any(known.id == zone_id for known in zones):
@@ -323,7 +323,7 @@ def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, names: _Names, proble
     for index, (name, resource) in enumerate(resources_of(zone)):
         where = listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
         if not name:
-            problems.append(ObjectRemark(where.child("name"), "is missing: resource left aside"))
+            problems.append(ObjectRemark(where.child("name"), "is missing: resource ignored"))
             continue
         if not names.takes(name):
             continue

@@ -65,7 +65,7 @@ class Tree:
         return "no label " if self.by_labels else "no "
 
     @property
-    def nobody(self) -> str:
+    def when_empty(self) -> str:
         """What is said about the tree if no node is in it."""
         return "no node carries all labels of the topology" if self.by_labels else "no node is in a HyperNode"
 

@@ -22,7 +22,7 @@ from bayplan.dialects.own.reader import MOST_PODS, gang_of
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Affinity, Pod, Toleration
 from bayplan.kube.wire.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 
 POD_GROUP = "bayplan.io/pod-group"
@@ -55,7 +55,7 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
         return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
     whole = _filled(frame.whole, written.spec, by_group, begun=begun)
     parallelism = parallel_groups(written.spec.parallelism or (), written.spec.size, at.child("parallelism"))
-    waiting = [pod for pod in members if not pod.spec.node_name and not succeeded(pod)]
+    waiting = _waiting(members)
     whole = _expecting(whole, frame.whole, written.spec, by_group, waiting[-1]) if waiting else whole
     return replace(frame, whole=whole, parallelism=parallelism)
 
@@ -149,22 +149,42 @@ def _expecting(
 ) -> Group:
     """A group and its inner groups with the members still to come.
 
-    They look like the last waiting pod of their group, else like `like`. If any member of a group has a node, missing
-    ones may have ended and do not count.
+    They look like the last waiting pod of their group. Without one they have the amounts of a pod of the nearest group
+    around it, else of `like`, and no relations to other pods: a leader's affinity is not that of its followers. If any
+    member of a group has a node, missing ones may have ended and do not count.
     """
     here = by_group.get(group.name, ())
-    waiting = [pod for pod in here if not pod.spec.node_name and not succeeded(pod)]
-    like = waiting[-1] if waiting else like
+    waiting = _waiting(here)
+    inside = [pod for some in frame.every_group() for pod in _waiting(by_group.get(some.name, ()))]
+    like = (waiting or inside or [like])[-1]
     missing = spec.size - len(group.pods) if len(waiting) == len(here) else 0
     known = {each.name: each for each in group.groups}
-    inside = [
+    inner = [
         _expecting(known.get(each.name, each), each, written, by_group, like)
         for each, written in zip(frame.groups, spec.groups or (), strict=True)
     ]
     return replace(
         group,
         # A copy, so that it is not mistaken for a member.
-        coming=(msgspec.structs.replace(like),) * min(max(missing, 0), MOST_PODS),
-        groups=tuple(each for each in inside if each.name in known),
-        absent=tuple(each for each in inside if each.name not in known),
+        coming=(msgspec.structs.replace(like) if waiting else _unrelated(like),) * min(max(missing, 0), MOST_PODS),
+        groups=tuple(each for each in inner if each.name in known),
+        absent=tuple(each for each in inner if each.name not in known),
     )
+
+
+def _unrelated(pod: Pod) -> Pod:
+    """A pod of the same amounts that neither asks for a relation to other pods nor is asked for by one."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    if not spec.topology_spread_constraints and (
+        affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None)
+    ):
+        return msgspec.structs.replace(pod)
+    nodes = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
+    # Rules among pods hold for whole classes. The toleration of no taint makes this a class of its own.
+    tolerations = [*(spec.tolerations or ()), Toleration(key=GROUP, operator="Exists", effect="NoSchedule")]
+    alone = msgspec.structs.replace(spec, affinity=nodes, topology_spread_constraints=None, tolerations=tolerations)
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=None), spec=alone)
+
+
+def _waiting(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if not pod.spec.node_name and not succeeded(pod)]

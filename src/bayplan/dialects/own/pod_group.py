@@ -1,7 +1,7 @@
 """bayplan's own PodGroup (`bayplan.io/v1alpha1`) as a dialect.
 
-It names its Topology. A PodGroup that the pod grouper made from a Kubernetes Workload can name none: its levels are
-node labels.
+It names its Topology. A PodGroup that the pod grouper made from a Kubernetes Workload, or for exclusive placement, can
+name none: its levels are node labels.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
 
 # Annotation of the pod grouper: the Kubernetes Workload that the minimum and the levels are from.
 KUBERNETES_WORKLOAD = "bayplan.io/workload"
+# Annotation of the pod grouper: the node label by which a JobSet's Jobs or a LeaderWorkerSet's groups are exclusive.
+EXCLUSIVE_TOPOLOGY = "bayplan.io/exclusive-topology"
 
 
 def group_named(pod: Pod) -> str:
@@ -43,7 +45,8 @@ def group_named(pod: Pod) -> str:
 def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
     """The gang of a PodGroup and its pods."""
     gang = gang_of_members(written, pods)
-    by_label = KUBERNETES_WORKLOAD in (written.metadata.annotations or {}) and not written.spec.topology
+    notes = written.metadata.annotations or {}
+    by_label = not written.spec.topology and (KUBERNETES_WORKLOAD in notes or EXCLUSIVE_TOPOLOGY in notes)
     if isinstance(gang, Incomplete) or not by_label:
         return gang
     at = ObjectPath.of(written).child("spec").child("required")

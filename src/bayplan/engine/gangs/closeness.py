@@ -32,7 +32,7 @@ MOST_CLOSER = 4
 SMALL_TREE = 256
 # Bringing groups together takes a share of what the search has taken, and so much in any case.
 SHARE_FOR_GATHERING = 0.25
-WORK_FOR_GATHERING = 2_000
+WORK_FOR_GATHERING = 1_000
 
 Cost = tuple[tuple[int, ...], int]
 

@@ -232,7 +232,7 @@ def domains_at(problem: Problem, solution: Solution, number: int, level: int) ->
     domain_at = problem.tree.domain_at[level]
     touched = (spots.positions for inner in within(problem.parts, number) for spots in solution.placed[inner].values())
     running_at = (int(domain_at[position]) for position in problem.parts[number].running_at)
-    return set(running_at).union(*(np.unique(domain_at[positions]).tolist() for positions in touched))
+    return set(running_at).union(*(domain_at[positions].tolist() for positions in touched))
 
 
 def around(parts: Sequence[Part], number: int) -> Iterator[Part]:

@@ -22,6 +22,8 @@ Distances = tuple[tuple[int, ...], ...]
 
 MOST_ZONES = 12
 MOST_SUBSETS = 2**MOST_ZONES - 1
+# Kinds of machines whose sets are kept: those of 12 zones take up to 1 MB each, and a node can describe any machine.
+KINDS_KEPT = 64
 
 
 class Subsets(NamedTuple):
@@ -52,7 +54,7 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KINDS_KEPT)
 def subsets(zone_ids: ZoneIds) -> Subsets:
     """All subsets in the kubelet's order, or as many whole sizes of them as `MOST_SUBSETS` allows."""
     masks: list[int] = []
@@ -72,7 +74,7 @@ def sums_over(masks: Iterable[int], amount_of_zone: Mapping[int, int]) -> dict[i
     return sums
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KINDS_KEPT)
 def badness(zone_ids: ZoneIds, distances: Distances = ()) -> Callable[[int], tuple[float, ...]]:
     """The key by which masks are compared; the smallest is the best: fewer zones, then closer ones, then lower ids.
 

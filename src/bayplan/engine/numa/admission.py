@@ -73,6 +73,9 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
         wants = wants_of(columns, demand.pod_step.wants, rows, assumptions)
         if not wants or np.logical_and.reduce(ZoneWalk(columns, rows).in_one_zone(wants)):
             return None
+    unreported, expected = without_report(demand, assumptions)
+    if columns.everywhere("topology") == NO_TOPOLOGY:
+        return np.full(count(rows), unreported, dtype=np.uint8) if unreported else None
     codes = np.zeros(count(rows), dtype=np.uint8)
     topology = columns.topology[rows]
     for index, want, relevant in wants_of(columns, demand.in_sum, rows, assumptions):
@@ -94,7 +97,6 @@ def verdicts(columns: Columns, demand: Demand, rows: Rows, assumptions: Assumpti
     _judge_whole_cores(columns, demand, rows, assumptions, codes)
     codes[topology == TOPOLOGY_STALE] = Verdict.DATA_STALE
     codes[(topology == TOPOLOGY_INVALID) | (topology == TOPOLOGY_UNCLEAR)] = Verdict.DATA_INVALID
-    unreported, expected = without_report(demand, assumptions)
     codes[topology == NO_TOPOLOGY] = unreported
     codes[topology == TOPOLOGY_EXPECTED] = expected
     return codes

@@ -15,7 +15,7 @@ from bayplan.engine.budget import Budget
 
 # Upstream adds this to each priority, so that more victims never cost less than fewer.
 PRIORITY_OFFSET = 1 << 31
-# One step takes 5 to 20 us, an admission is charged by whoever replays it.
+# One step takes 5 to 20 us, the replay charges its own admissions.
 WORK_OF_A_STEP = 15
 
 Cell = tuple[str, int | None]

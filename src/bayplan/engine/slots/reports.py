@@ -20,6 +20,9 @@ from bayplan.engine.kubelet.cpu_assignment import DISTRIBUTE_ACROSS_NUMA
 from bayplan.engine.numa.placement import says_more_than_amounts
 from bayplan.engine.numa.rows import Mask
 
+# A node may describe another machine in each of its reports. Beyond this many the numbers start anew.
+MOST_KINDS = 1024
+
 
 class SeenReports:
     """Marks per row.
@@ -33,6 +36,7 @@ class SeenReports:
         self._reports: list[TopologyReport | None] = []
         self._kinds: dict[int, int] = {}
         self._kind_numbers: dict[Hashable, int] = {}
+        self._next_kind = 0
         self._cursor = -1
 
     def refresh(self, state: ClusterState) -> SeenReports:
@@ -56,7 +60,14 @@ class SeenReports:
         if number is None:
             report = self._reports[row]
             assert report is not None
-            number = self._kind_numbers.setdefault(_machine_and_settings(report), len(self._kind_numbers))
+            machine = _machine_and_settings(report)
+            number = self._kind_numbers.get(machine)
+            if number is None:
+                if len(self._kind_numbers) >= MOST_KINDS:
+                    self._kind_numbers.clear()
+                # Never used again: counts are kept by it.
+                number = self._kind_numbers[machine] = self._next_kind
+                self._next_kind += 1
             self._kinds[row] = number
         return number
 

@@ -56,6 +56,8 @@ def slots(
         wide = (state.columns.topology[rows] == TOPOLOGY_USABLE) & (state.columns.zone_count[rows] > pod.most_zones)
         certain = np.where(wide, 0.0, certain)
     counts = certain.astype(np.int32)
+    if possible is certain:
+        return counts
     undecided = np.nonzero(certain < possible)[0]
     if not len(undecided):
         return counts
@@ -78,6 +80,9 @@ def slot_bounds(
     asked = demand(pod)
     if asked.nothing_to_align:
         return certain, certain
+    unreported, expected = without_report(asked, assumptions)
+    if columns.everywhere("topology") == NO_TOPOLOGY and not unreported:
+        return certain, certain
     possible = certain.copy()
     for chosen, policy, scope in _parts(columns, asked, rows):
         part = rows if chosen is None else among(rows, chosen)
@@ -85,7 +90,6 @@ def slot_bounds(
         certain[here], possible[here] = _Part(state, asked, part, assumptions, certain[here]).bounds(policy, scope)
     topology = columns.topology[rows]
     if columns.everywhere("topology") != TOPOLOGY_USABLE:
-        unreported, expected = without_report(asked, assumptions)
         refused = topology > TOPOLOGY_USABLE
         refused |= ((topology == NO_TOPOLOGY) & bool(unreported)) | ((topology == TOPOLOGY_EXPECTED) & bool(expected))
         certain[refused] = possible[refused] = 0

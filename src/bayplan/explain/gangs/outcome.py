@@ -114,7 +114,7 @@ def stages_in_tree(
     stages = tuple(stages_of(Shortfall(tree.size, causes, ()), pod, profile))
     if not tree.outside:
         return causes, stages
-    in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.nobody)
+    in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.when_empty)
     return causes, (Stage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
 
 

@@ -134,7 +134,7 @@ def topology_map(
         resources=tuple(resources),
         outside=tree.outside,
         lead=tree.lead,
-        if_empty="no node carries all of its labels" if tree.by_labels else tree.nobody,
+        if_empty="no node carries all of its labels" if tree.by_labels else tree.when_empty,
         zones=sum(map(len, zones)) if with_zones else None,
         asks_for=pod.request.total if pod is not None else {},
         rooms=rooms_of(tree, slots, 1) if slots is not None else (),

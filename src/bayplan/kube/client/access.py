@@ -44,7 +44,7 @@ class Access:
     namespace: str = "default"
     tls_server_name: str | None = None
     proxy: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()  # sent with every request: whom to act as
+    headers: tuple[tuple[str, str], ...] = ()  # sent with every request: the user to impersonate
     source: str = ""  # where all this stands, for messages
 
 

@@ -54,7 +54,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom to believe: the cluster's authorities in PEM (none: the system's), or anybody."""
+    """Certificate authorities to trust: the cluster's in PEM, the system's if there are none, or any."""
 
     authorities: str | None = None
     verify: bool = True

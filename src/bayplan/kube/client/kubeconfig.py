@@ -34,7 +34,7 @@ class Extension(_Config, frozen=True):
 
 
 class Cluster(_Config, frozen=True):
-    """Where an API server is and whom it is signed by."""
+    """Address of an API server and the authority that signs it."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -181,9 +181,12 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
         raise chosen.error("cluster", _does_not_exist(chosen.value.cluster, clusters, "clusters"))
     if chosen.value.user and chosen.value.user not in users:
         raise chosen.error("user", _does_not_exist(chosen.value.user, users, "users"))
-    nobody = Entry(chosen.file, f'users["{chosen.value.user}"].user', User())
+    anonymous = Entry(chosen.file, f'users["{chosen.value.user}"].user', User())
     return Chosen(
-        name, clusters[chosen.value.cluster], users.get(chosen.value.user, nobody), chosen.value.namespace or "default"
+        name,
+        clusters[chosen.value.cluster],
+        users.get(chosen.value.user, anonymous),
+        chosen.value.namespace or "default",
     )
 
 

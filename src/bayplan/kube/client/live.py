@@ -28,6 +28,7 @@ from bayplan.kube.resources import (
     NUMATOPOLOGIES,
     POD_GROUPS,
     PODS,
+    STORAGE,
     Resource,
     pod_groups,
 )
@@ -50,6 +51,7 @@ def followed() -> tuple[Resource[Any], ...]:
         KUEUE_TOPOLOGIES,
         HYPER_NODES,
         KUBERNETES_WORKLOADS,
+        *STORAGE,
     )
 
 
@@ -176,6 +178,7 @@ def _together(
         gangs=listed[POD_GROUPS].items,
         other_gangs=[group for each in pod_groups().values() if each is not POD_GROUPS for group in listed[each].items],
         kubernetes_workloads=listed[KUBERNETES_WORKLOADS].items,
+        storage=[thing for each in STORAGE for thing in listed[each].items],
     )
     problems = [
         f"{resource.kind} {f'{broken.namespace}/' if broken.namespace else ''}{broken.name}: {broken.problem}"

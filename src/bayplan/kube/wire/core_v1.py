@@ -142,7 +142,7 @@ class WeightedPodAffinityTerm(WireStruct, frozen=True):
 
 
 class PodAffinity(WireStruct, frozen=True):
-    """Required and preferred neighbours; as `podAntiAffinity`, whom to keep away from."""
+    """Required and preferred neighbours; as `podAntiAffinity`, pods to keep away from."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
@@ -175,13 +175,20 @@ class SchedulingGate(WireStruct, frozen=True):
     name: str
 
 
+class ClaimVolumeSource(WireStruct, frozen=True):
+    """A claim in the namespace of the pod."""
+
+    claim_name: str = ""
+
+
 class Volume(WireStruct, frozen=True):
     """A volume; only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
 
     A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap, hostPath, nfs and the like.
     """
 
-    persistent_volume_claim: dict[str, object] | None = None
+    name: str = ""
+    persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: dict[str, object] | None = None
     gce_persistent_disk: dict[str, object] | None = None
     aws_elastic_block_store: dict[str, object] | None = None

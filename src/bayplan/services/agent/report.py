@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from bayplan import __version__
 from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
@@ -96,7 +97,7 @@ def topology_document(
             _settings(setup.settings) if setup else {},
             _names(account, hardware),
             _pods(account, hardware, all_pods) if pods_known else {},
-            {inventory.MADE_AT: f"{made_at:.6f}"},
+            {inventory.MADE_AT: f"{made_at:.6f}", inventory.AGENT_VERSION: __version__},
         )
     vectors: Mapping[int, str] = {}
     placement = _placement(account, hardware, setup) if pods_known and "attributes" in document else None

@@ -135,7 +135,7 @@ class EventRecorder(OutboxWriter[_Series]):
         self._wall_clock = wall_clock
         self._series: BoundedDict[tuple[Subject, str, str], _Series] = BoundedDict(MAX_SERIES)
         # Token buckets by uid.
-        self._budgets: dict[str, _Budget] = {}
+        self._budgets: BoundedDict[str, _Budget] = BoundedDict(MAX_SERIES)
         self._created = 0
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -165,7 +165,9 @@ class EventRecorder(OutboxWriter[_Series]):
         series = _Series(name, subject, type_, reason, action, note, moment, moment, now)
         # Normal events do not repeat, and a thousand pods per second may be bound: do not remember them.
         if type_ == "Warning":
-            if not self._budgets.setdefault(subject.uid, _Budget(now)).take(now):
+            budget = self._budgets.get(subject.uid) or _Budget(now)
+            self._budgets[subject.uid] = budget
+            if not budget.take(now):
                 self.outbox.dropped += 1
                 return
             self._series[key] = series
@@ -197,7 +199,8 @@ class EventRecorder(OutboxWriter[_Series]):
                 for key, series in known[first : first + SWEEP_BATCH]:
                     self._sweep(key, series, now)
                 await asyncio.sleep(0)
-            self._budgets = {uid: budget for uid, budget in self._budgets.items() if not budget.is_full(now)}
+            for uid in [uid for uid, budget in self._budgets.items() if budget.is_full(now)]:
+                del self._budgets[uid]
 
     def _sweep(self, key: tuple[Subject, str, str], series: _Series, now: float) -> None:
         ended = now - series.last_seen_at >= SERIES_ENDS_AFTER

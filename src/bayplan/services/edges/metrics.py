@@ -164,7 +164,7 @@ class ClusterMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._nodes = Gauge(
             "bayplan_nodes",
-            "Nodes by the state of their topology report: none, expected, usable, invalid or stale.",
+            "Nodes by the state of their topology report: no report, report expected, usable, invalid or stale.",
             ["report"],
             registry=registry,
         )
@@ -230,6 +230,12 @@ class SchedulerMetrics:
         self.longest_turn = Gauge(
             "bayplan_loop_longest_turn_seconds",
             "The longest iteration of the event loop in the last five minutes. It delays every watch, bind and probe.",
+            registry=self.registry,
+        )
+        self.longest_turn_cpu = Gauge(
+            "bayplan_loop_longest_turn_cpu_seconds",
+            "The most CPU time of one iteration of the event loop in the last five minutes. An iteration that took far"
+            " longer than that waited for a CPU.",
             registry=self.registry,
         )
         self.namespaces_in_debt = Gauge(

@@ -9,12 +9,14 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Seconds of work before other tasks of the loop get their turn.
+SLICE = 0.005
 # `LoopMonitor` remembers the longest iteration for this many seconds, in this many buckets.
 WINDOW = 300.0
 BUCKETS = 10
@@ -45,6 +47,15 @@ async def run_until_signal(*parts: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, stopping, return_exceptions=True)
 
 
+async def in_slices(steps: Iterable[object]) -> None:
+    """Run all steps; other tasks of the loop get their turn after each `SLICE`."""
+    end = time.perf_counter() + SLICE
+    for _ in steps:
+        if time.perf_counter() > end:
+            await asyncio.sleep(0)
+            end = time.perf_counter() + SLICE
+
+
 def tune_gc() -> None:
     """Collect garbage rarely. Call this at startup."""
     gc.set_threshold(*GC_THRESHOLDS)
@@ -63,36 +74,56 @@ class LoopMonitor:
 
     def __init__(self) -> None:
         self.count = 0
-        # Start and longest iteration of each bucket.
-        self._longest: deque[tuple[float, float]] = deque(maxlen=BUCKETS + 1)
+        self._longest = _RecentMaximum()
+        self._longest_cpu = _RecentMaximum()
 
-    def record(self, took: float, now: float) -> None:
-        """Record the duration of an iteration in seconds."""
+    def record(self, took: float, now: float, cpu: float = 0.0) -> None:
+        """Record an iteration: its seconds, and its seconds of CPU time."""
         self.count += 1
-        if not self._longest or now - self._longest[-1][0] > WINDOW / BUCKETS:
-            self._longest.append((now, took))
-        elif took > self._longest[-1][1]:
-            self._longest[-1] = (self._longest[-1][0], took)
+        self._longest.add(took, now)
+        self._longest_cpu.add(cpu, now)
 
     def longest(self, now: float) -> float:
         """The longest recent iteration in seconds."""
-        return max((took for began, took in self._longest if now - began <= WINDOW + WINDOW / BUCKETS), default=0.0)
+        return self._longest.at(now)
+
+    def longest_cpu(self, now: float) -> float:
+        """The most seconds of CPU time that a recent iteration used; if `longest` is far more, the machine was busy."""
+        return self._longest_cpu.at(now)
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
         """An event loop that reports its iterations here."""
         return asyncio.SelectorEventLoop(_MeasuringSelector(self))
 
 
+class _RecentMaximum:
+    """The largest value of the last `WINDOW` seconds."""
+
+    def __init__(self) -> None:
+        # Start and largest value of each bucket.
+        self._buckets: deque[tuple[float, float]] = deque(maxlen=BUCKETS + 1)
+
+    def add(self, value: float, now: float) -> None:
+        if not self._buckets or now - self._buckets[-1][0] > WINDOW / BUCKETS:
+            self._buckets.append((now, value))
+        elif value > self._buckets[-1][1]:
+            self._buckets[-1] = (self._buckets[-1][0], value)
+
+    def at(self, now: float) -> float:
+        return max((value for began, value in self._buckets if now - began <= WINDOW + WINDOW / BUCKETS), default=0.0)
+
+
 class _MeasuringSelector(selectors.DefaultSelector):
     def __init__(self, monitor: LoopMonitor) -> None:
         super().__init__()
         self._monitor = monitor
-        self._began: float | None = None
+        self._began: tuple[float, float] | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        now = time.monotonic()
         if self._began is not None:
-            self._monitor.record(now - self._began, now)
+            began, cpu_began = self._began
+            now = time.monotonic()
+            self._monitor.record(now - began, now, time.thread_time() - cpu_began)
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(timeout)
-        self._began = time.monotonic()
+        self._began = time.monotonic(), time.thread_time()
         return ready

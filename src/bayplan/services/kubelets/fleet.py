@@ -32,7 +32,7 @@ from bayplan.services.kubelets.model import (
     SetPodStatus,
     Write,
 )
-from bayplan.services.kubelets.objects import refused_status, running_status, succeeded_status
+from bayplan.services.kubelets.objects import refused_status, running_status, stopped_status, succeeded_status
 from bayplan.services.kubelets.reports import Reports
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
@@ -136,7 +136,11 @@ class Fleet:
             if resident is not None:
                 self._release(key, resident, now)
             return []
-        return self._arrive(key, pod, now) if resident is None else []
+        if resident is None:
+            return self._arrive(key, pod, now)
+        if resident.stage is PodStage.RUNNING and _is_marked_unready(pod):
+            return [self._status(resident, running_status(pod, resident.started, now))]
+        return []
 
     def pod_gone(self, key: str, now: Seconds) -> None:
         """A pod is gone: free its resources."""
@@ -200,14 +204,14 @@ class Fleet:
         resident.started = since
         self.reports.changed(resident.node, now)
         self._end_in_time(key, resident)
-        return self._status(resident, running_status(resident.pod, since))
+        return self._status(resident, running_status(resident.pod, since, since))
 
     def _end(self, key: str, resident: _Resident, now: Seconds) -> Write:
         self._release(key, resident, now)
         return self._status(resident, succeeded_status(resident.pod, resident.started, now))
 
     def _leave(self, key: str, pod: Pod, resident: _Resident | None, now: Seconds) -> list[Write]:
-        """Delete the pod: its containers stop at once, whatever its grace period."""
+        """Delete the pod: its containers stop at once, whatever its grace period. Its last phase is terminal."""
         if resident is not None and resident.stage is PodStage.LEAVING:
             return []
         if resident is None:
@@ -215,7 +219,9 @@ class Fleet:
         self._release(key, resident, now)
         resident.stage = PodStage.LEAVING
         self.tally.deleted += 1
-        return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid)]
+        phase = pod.status.phase if pod.status else None
+        status = None if phase in TERMINAL else stopped_status(pod, resident.started or now, now)
+        return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid, status)]
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
         """Free the resources of a pod, if it holds any."""
@@ -262,6 +268,12 @@ def _running_since(pod: Pod) -> Seconds | None:
     if pod.status is None or pod.status.phase != "Running" or pod.status.start_time is None:
         return None
     return datetime.fromisoformat(pod.status.start_time).timestamp()
+
+
+def _is_marked_unready(pod: Pod) -> bool:
+    """Whether the node controller marked a pod as not ready, as it does with all pods of a NotReady node."""
+    conditions = (pod.status.conditions if pod.status is not None else None) or ()
+    return any(each.type == "Ready" and each.status != "True" for each in conditions)
 
 
 def _after_restart(pod: Pod) -> tuple[int, str, str]:

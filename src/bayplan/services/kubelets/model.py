@@ -78,11 +78,12 @@ class SetPodStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod whose containers have stopped."""
+    """Delete a pod whose containers have stopped, after writing its last `status`; None if it had ended before."""
 
     namespace: str
     name: str
     uid: str
+    status: Body | None = None
 
     @property
     def key(self) -> tuple[str, str]:

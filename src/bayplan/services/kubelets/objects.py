@@ -6,7 +6,7 @@ resources reject.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
@@ -17,7 +17,7 @@ from bayplan.cluster.pods.request import CPU, MEMORY, PODS
 from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, PodCondition
 from bayplan.kube.wire.topology_v1alpha2 import (
     NodeResourceTopology,
     Zone,
@@ -32,6 +32,8 @@ from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 
 LEASE_NAMESPACE = "kube-node-lease"
+# The exit code of a process that SIGKILL ended.
+KILLED = 137
 
 _TOPOLOGY_POLICIES = {
     Policy.NONE: "None",
@@ -118,6 +120,12 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
     }
 
 
+def is_as_written(conditions: Iterable[PodCondition]) -> bool:
+    """Whether a node's conditions are those of `node_status`; the node controller changes them when heartbeats stop."""
+    shown = {each.type: each.status for each in conditions}
+    return all(shown.get(kind) == status for kind, status, _, _ in _NODE_CONDITIONS)
+
+
 def lease_body(node: str, uid: str, duration: Seconds, now: Seconds) -> dict[str, Any]:
     """A node's Lease."""
     return {
@@ -170,9 +178,9 @@ def refused_status(reason: str, message: str, now: Seconds) -> dict[str, Any]:
     }
 
 
-def running_status(pod: Pod, now: Seconds) -> dict[str, Any]:
-    """The status of a running pod, with finished init containers."""
-    at = time_text(now)
+def running_status(pod: Pod, started: Seconds, now: Seconds) -> dict[str, Any]:
+    """The status of a running pod, with finished init containers. It is ready since `now`."""
+    at, ready_since = time_text(started), time_text(now)
     running = {"running": {"startedAt": at}}
     done = _completed(at, at)
     early = [
@@ -182,7 +190,9 @@ def running_status(pod: Pod, now: Seconds) -> dict[str, Any]:
     status: dict[str, Any] = {
         "phase": "Running",
         "startTime": at,
-        "conditions": [{"type": kind, "status": "True", "lastTransitionTime": at} for kind in _RUNNING_CONDITIONS],
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": ready_since} for kind in _RUNNING_CONDITIONS
+        ],
         "containerStatuses": _container_statuses([(each.name, running) for each in pod.spec.containers or ()]),
     }
     if early:
@@ -206,8 +216,31 @@ def succeeded_status(pod: Pod, started: Seconds, now: Seconds) -> dict[str, Any]
     }
 
 
+def stopped_status(pod: Pod, started: Seconds, now: Seconds) -> dict[str, Any]:
+    """The status of a pod that was deleted: its containers were killed, so it failed.
+
+    Controllers wait for this phase: a Job with `podReplacementPolicy: Failed` creates no replacement before it.
+    """
+    at = time_text(now)
+    killed = _terminated(time_text(started), at, exit_code=KILLED, reason="Error")
+    return {
+        "phase": "Failed",
+        "conditions": [
+            {"type": kind, "status": status, "reason": "PodFailed", "lastTransitionTime": at}
+            for kind, status in _ENDED_CONDITIONS
+        ],
+        "containerStatuses": _container_statuses(
+            [(container.name, killed) for container in pod.spec.containers or ()], ready=False
+        ),
+    }
+
+
 def _completed(started: str, finished: str) -> dict[str, Any]:
-    return {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": finished}}
+    return _terminated(started, finished, exit_code=0, reason="Completed")
+
+
+def _terminated(started: str, finished: str, *, exit_code: int, reason: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": finished}}
 
 
 def _container_statuses(states: Sequence[tuple[str, Mapping[str, Any]]], *, ready: bool = True) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Register virtual nodes and their Leases, keep them alive, remove them at the end.
+"""Register virtual nodes and their Leases, and remove them at the end; `heartbeat.py` keeps them alive.
 
 An existing virtual node is taken over, as a kubelet does after a restart. Other nodes are never touched: `NotOurs`.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -16,24 +15,13 @@ import msgspec
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES
 from bayplan.kube.wire.core_v1 import Node
+from bayplan.services.kubelets.heartbeat import create_lease
 from bayplan.services.kubelets.model import OURS_LABEL
-from bayplan.services.kubelets.objects import (
-    LEASE_NAMESPACE,
-    lease_body,
-    lease_renewal,
-    node_body,
-    node_labels,
-    node_status,
-)
+from bayplan.services.kubelets.objects import LEASE_NAMESPACE, node_body, node_labels, node_status
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 
 AT_ONCE = 32
-# A kubelet's Lease lasts four of its heartbeats.
-HEARTBEATS_IN_A_LEASE = 4
-LEASE_WITHOUT_HEARTBEAT: Seconds = 3600.0
-# Heartbeats are spread over time, a few nodes in each tick.
-TICK: Seconds = 0.25
 # On shutdown, give up after this many failed connections, or one request without an answer for this long.
 PATIENCE = 3
 NO_ANSWER_AFTER: Seconds = 10.0
@@ -81,7 +69,7 @@ class Registration:
             answer = await self._take_over(node)
         uid = msgspec.json.decode(answer, type=Node).metadata.uid
         self.uids[node.name] = uid
-        await self._create_lease(node.name, uid)
+        await create_lease(self._client, node.name, uid, self._heartbeat)
 
     async def _take_over(self, node: SimulatedNode) -> bytes:
         """Update an existing node, as a kubelet does after a restart."""
@@ -93,43 +81,6 @@ class Registration:
         await self._client.patch(NODES, node.name, {"metadata": {"labels": node_labels(node)}})
         status = {"status": node_status(self._agents[node.name], time.time())}
         return await self._client.patch(NODES, node.name, status, subresource="status")
-
-    async def _create_lease(self, node: str, uid: str) -> None:
-        duration = self._heartbeat * HEARTBEATS_IN_A_LEASE or LEASE_WITHOUT_HEARTBEAT
-        lease = lease_body(node, uid, duration, time.time())
-        try:
-            await self._client.create(LEASES, lease, LEASE_NAMESPACE)
-        except ApiError as error:
-            if error.status != CONFLICT:
-                raise
-            await self._client.patch(LEASES, node, lease, LEASE_NAMESPACE, kind="merge")
-
-    async def keep_alive(self) -> None:
-        """Renew every node's Lease once per heartbeat, until cancelled."""
-        if self._heartbeat <= 0:
-            return
-        for names in turns(list(self._agents), TICK / self._heartbeat):
-            await asyncio.sleep(TICK)
-            renewal = msgspec.json.encode(lease_renewal(time.time()))
-            await asyncio.gather(*(self._renew(name, renewal) for name in names))
-
-    async def _renew(self, node: str, renewal: bytes) -> None:
-        """Send one heartbeat. A lost one does no harm."""
-        try:
-            await self._client.patch(LEASES, node, renewal, LEASE_NAMESPACE, kind="merge")
-        except Unreachable as trouble:
-            self._on_trouble(str(trouble))
-        except ApiError as error:
-            if error.status == GONE and node in self.uids:
-                await self._recreate_lease(node)
-            else:
-                self._on_trouble(str(error))
-
-    async def _recreate_lease(self, node: str) -> None:
-        try:
-            await self._create_lease(node, self.uids[node])
-        except (ApiError, Unreachable) as error:
-            self._on_trouble(str(error))
 
     async def remove(self, progress: Progress) -> int:
         """Delete reports, Leases and nodes; returns the number of deleted nodes.
@@ -158,15 +109,6 @@ class Registration:
 
         await _each(list(self.uids), remove_one, progress)
         return removed
-
-
-def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:
-    """The names of each tick, endlessly: every name once in `1 / share` ticks, evenly spread."""
-    done = 0
-    for tick in count(1):
-        until = int(tick * share * len(names))
-        yield [names[turn % len(names)] for turn in range(done, until)]
-        done = until
 
 
 async def _gone(deletion: Awaitable[None]) -> None:

@@ -26,6 +26,8 @@ class Reports:
         self._pending: dict[str, Seconds] = {}
         self._published: dict[str, bytes] = {}
         self._on_server: set[str] = set()
+        # Nodes that were deleted: a report would be garbage-collected at once.
+        self._deleted: set[str] = set()
         self.known_kind = False
 
     @property
@@ -35,13 +37,18 @@ class Reports:
 
     def changed(self, node: str, now: Seconds) -> None:
         """A node changed; a pending report will show this too."""
-        self._pending.setdefault(node, now + self._delay)
+        if node not in self._deleted:
+            self._pending.setdefault(node, now + self._delay)
 
     def listed(self, names: Iterable[str], now: Seconds) -> None:
         """The API server has these reports; missing ones are due at once."""
         self.known_kind = True
         self._on_server = {name for name in names if name in self._agents}
-        missing = [name for name in self._agents if name not in self._on_server or name not in self._published]
+        missing = [
+            name
+            for name in self._agents
+            if name not in self._deleted and (name not in self._on_server or name not in self._published)
+        ]
         for name in missing:
             self._published.pop(name, None)
             self._pending.pop(name, None)
@@ -58,6 +65,18 @@ class Reports:
             self._on_server.discard(name)
             self._published.pop(name, None)
             self.changed(name, now)
+
+    def node_deleted(self, name: str) -> None:
+        """A node was deleted, and its report with it."""
+        self._deleted.add(name)
+        self._pending.pop(name, None)
+        self._published.pop(name, None)
+
+    def node_created(self, name: str, now: Seconds) -> None:
+        """A node was created again: it needs a report that belongs to it."""
+        self._deleted.discard(name)
+        self._published.pop(name, None)
+        self.changed(name, now)
 
     def absent(self) -> None:
         """The API server does not know the kind."""

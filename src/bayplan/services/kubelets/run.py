@@ -17,7 +17,9 @@ from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, fo
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 from bayplan.services.kubelets.fleet import Fleet
+from bayplan.services.kubelets.heartbeat import OBSERVED_NODES, Heartbeats
 from bayplan.services.kubelets.model import (
+    OURS_LABEL,
     KubeletsSettings,
     News,
     Ready,
@@ -90,6 +92,14 @@ class _Service:
         self._registration = Registration(
             client, settings.nodes, self._fleet.agents, heartbeat=settings.heartbeat, on_trouble=self._note_trouble
         )
+        self._heartbeats = Heartbeats(
+            client,
+            self._fleet.agents,
+            self._registration.uids,
+            self._fleet.reports,
+            period=settings.heartbeat,
+            on_trouble=self._note_trouble,
+        )
         self._writer = StatusWriter(client, self._registration.uids, self._note_trouble, workers=settings.writers)
         self._woken = asyncio.Event()
         self._pods_known = asyncio.Event()
@@ -108,7 +118,8 @@ class _Service:
             group.create_task(self._follow_pods())
             group.create_task(self._follow_reports())
             group.create_task(self._run_timers())
-            group.create_task(self._registration.keep_alive())
+            group.create_task(self._follow_nodes())
+            group.create_task(self._heartbeats.keep_alive())
             group.create_task(self._summarise())
             await self._pods_known.wait()
             await self._reports_known.wait()
@@ -126,6 +137,23 @@ class _Service:
             removed = await self._registration.remove(progress)
             self._show_troubles()
             self._tell(Removed(removed, registered))
+
+    async def _follow_nodes(self) -> None:
+        watch = follow(self._client, OBSERVED_NODES, label_selector=OURS_LABEL, on_trouble=self._note_trouble)
+        async for news in watch:
+            now = time.time()
+            match news:
+                case Listed(items=nodes):
+                    self._heartbeats.listed(nodes, now)
+                case Changes(changes=changes):
+                    for change in changes:
+                        if change.kind == "DELETED":
+                            self._heartbeats.gone(change.object.metadata.name)
+                        else:
+                            self._heartbeats.changed(change.object, now)
+                case Absent():
+                    pass  # every API server has nodes
+            self._woken.set()
 
     async def _follow_pods(self) -> None:
         fleet = self._fleet

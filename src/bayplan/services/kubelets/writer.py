@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from bayplan.kube.client.backoff import Backoff
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
-from bayplan.services.kubelets.model import DeletePod, PublishTopology, SetPodStatus, Write
+from bayplan.services.kubelets.model import Body, DeletePod, PublishTopology, SetPodStatus, Write
 from bayplan.services.kubelets.objects import owner
 
 FIRST_PAUSE = 0.2
@@ -97,12 +97,26 @@ class StatusWriter:
                 body = {"metadata": {"uid": write.uid}, "status": write.status}
                 await self._client.patch(PODS, write.name, body, write.namespace, subresource="status")
             case DeletePod():
+                if write.status is not None:
+                    await self._send_last_status(write, write.status)
                 await self._client.delete(PODS, write.name, write.namespace, uid=write.uid, grace=0)
             case PublishTopology():
                 await self._publish(write)
 
+    async def _send_last_status(self, write: DeletePod, status: Body) -> None:
+        """Write a pod's last status; one that the server calls invalid does not keep the pod."""
+        body = {"metadata": {"uid": write.uid}, "status": status}
+        try:
+            await self._client.patch(PODS, write.name, body, write.namespace, subresource="status")
+        except ApiError as error:
+            if error.status not in PERMANENT:
+                raise
+            self._on_trouble(str(error))
+
     async def _publish(self, write: PublishTopology) -> None:
         """Create or change a report; `exists` may be outdated."""
+        if write.node not in self._owners:  # deleted meanwhile
+            return
         report = dict(write.report)
         report["metadata"] = {**report["metadata"], "ownerReferences": [owner(write.node, self._owners[write.node])]}
         if write.exists:

@@ -1,6 +1,6 @@
 """The pod grouper's view of the cluster: pods to examine, pods in no gang, gangs and their members. No I/O, no clock.
 
-Watch events come in with `take`. The grouper asks `to_examine`. The scheduler asks `expects_group` before it places a
+Watch events come in with `take_in_steps`. The grouper asks `to_examine`. The scheduler asks `expects_group` before it places a
 pod by itself, and `wanted.why_gang_waits` before it places a gang.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -84,17 +85,16 @@ class GrouperCache:
 
     # -- watch events ---------------------------------------------------------------------------------------------
 
-    def take(self, resource: Resource[Any], news: News) -> None:
-        """Apply watch events; other resources are ignored."""
+    def take_in_steps(self, resource: Resource[Any], news: News) -> Iterator[None]:
+        """Apply watch events object by object; other resources are ignored."""
         put: Callable[[Any], None]
         drop: Callable[[str], None]
         if resource == PODS:
-            put, drop, known = self._put_pod, self._drop_pod, list(self.pods)
+            put, drop = self._put_pod, self._drop_pod
         elif resource == self.resource:
-            # A group that was written and deleted during a gap in the watch is only in `wanted`.
-            put, drop, known = self._put_group, self._drop_group, list(self.groups | self.wanted.manifests)
+            put, drop = self._put_group, self._drop_group
         elif resource == KUBERNETES_WORKLOADS:
-            put, drop, known = self._put_workload, self.workloads.remove, self.workloads.names()
+            put, drop = self._put_workload, self.workloads.remove
         else:
             return
         if isinstance(news, Changes):
@@ -103,16 +103,27 @@ class GrouperCache:
                     drop(_key(change.object))
                 else:
                     put(change.object)
+                yield
         else:
             items = news.items if isinstance(news, Listed) else []
             here = {_key(item) for item in items}
-            for key in known:
+            for key in self._known(resource):
                 if key not in here:
                     drop(key)
+                    yield
             for item in items:
                 put(item)
+                yield
             self._listed.add(resource)
         self.on_news()
+
+    def _known(self, resource: Resource[Any]) -> list[str]:
+        if resource == PODS:
+            return list(self.pods)
+        if resource == KUBERNETES_WORKLOADS:
+            return list(self.workloads.names())
+        # A group that was written and deleted during a gap in the watch is only in `wanted`.
+        return list(self.groups | self.wanted.manifests)
 
     def _put_pod(self, pod: Pod) -> None:
         key = pod_key(pod)
@@ -159,12 +170,13 @@ class GrouperCache:
         self.workloads.put(workload)
         if not is_late or reference is None:
             return
-        namespace = metadata.namespace or "default"
-        for key, pod in self.pods.items():
+        prefix = f"{metadata.namespace or 'default'}/"
+        for key in [key for key in self.pods if key.startswith(prefix)]:
+            pod = self.pods[key]
             # Everything that an owner creates is named after it, down to the pod's own owner.
             owners = (each.name for each in pod.metadata.owner_references or ())
             is_own = any(name.startswith(reference.name) for name in owners)
-            if is_own and (pod.metadata.namespace or "default") == namespace and is_waiting(pod):
+            if is_own and is_waiting(pod):
                 self._alone.discard(pod.metadata.uid)
                 self._to_examine[key] = None
 
@@ -215,7 +227,8 @@ class GrouperCache:
         """One waiting pod of each managed gang that has some."""
         for gang in self._membership.members:
             if is_managed(self.groups.get(gang)):
-                yield from [pod for pod in self.members(gang) if is_waiting(pod)][:1]
+                members = (self.pods[key] for key in self._membership.members[gang])
+                yield from islice((pod for pod in members if is_waiting(pod)), 1)
 
     def unused_groups(self) -> dict[str, AnyPodGroup]:
         """Managed PodGroups that no pod names."""

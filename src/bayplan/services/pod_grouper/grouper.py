@@ -26,6 +26,7 @@ from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder
+from bayplan.services.edges.process import SLICE
 from bayplan.services.pod_grouper.cache import GrouperCache, is_waiting
 from bayplan.services.pod_grouper.contents import is_managed, made_for
 from bayplan.services.pod_grouper.owners import Chain, Discovery, OwnerFetcher
@@ -165,14 +166,18 @@ class PodGrouper:
                 self._news.clear()
                 now = self._clock()
                 if self.cache.ready and holds_lease():
-                    self._take_news(tasks, now)
+                    if self._take_news(tasks, now):
+                        await asyncio.sleep(0)
+                        continue
                     if now >= next_round:
                         next_round = now + ROUND_PERIOD
                         self._start_round(tasks, now)
                     self._start_due(tasks, now)
                 await self._rest(next_round)
 
-    def _take_news(self, tasks: asyncio.TaskGroup, now: float) -> None:
+    def _take_news(self, tasks: asyncio.TaskGroup, now: float) -> bool:
+        """Queue changed pods and repair changed groups for a moment; True if there is more."""
+        end = time.perf_counter() + SLICE
         for gang in self.cache.changed_groups():
             if gang in self.cache.groups:
                 tasks.create_task(self._repair(gang))
@@ -180,9 +185,14 @@ class PodGrouper:
                 # The owner may be gone too. If not, its waiting pods ask for the group again.
                 self.cache.wanted.forget(gang)
                 self.cache.examine_again(gang)
+            if time.perf_counter() > end:
+                return True
         for pod in self.cache.to_examine():
             self._queue.put(pod_key(pod), now)
+            if time.perf_counter() > end:
+                return True
         self._metrics.groups.set(len(self.cache.managed))
+        return False
 
     def _start_round(self, tasks: asyncio.TaskGroup, now: float) -> None:
         """Examine waiting gangs again, a part of them if there are very many, and delete unused groups."""

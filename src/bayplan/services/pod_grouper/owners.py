@@ -25,9 +25,11 @@ from bayplan.kube.client.versions import resources_of
 from bayplan.kube.json_text import decode, items_of
 from bayplan.kube.resources import PODS
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
-from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.edges.bounded_dict import BoundedDict, SizedCache
 
 MAX_OBJECTS = 10_000
+# Bytes of JSON; a tenant can make owners of a megabyte each.
+MAX_BYTES = 64 << 20
 MAX_LISTS = 100
 # Chains have three or four owners; more is a cycle.
 MAX_CHAIN = 12
@@ -107,7 +109,7 @@ class OwnerFetcher:
         self._client = client
         self._discovery = discovery
         self._clock = clock
-        self._kept: BoundedDict[Reference, tuple[float, RawObject]] = BoundedDict(MAX_OBJECTS)
+        self._kept: SizedCache[Reference, tuple[float, RawObject]] = SizedCache(MAX_OBJECTS, MAX_BYTES)
         self._asking: dict[Reference, asyncio.Task[RawObject | None]] = {}
         self._lists: BoundedDict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = BoundedDict(MAX_LISTS)
 
@@ -129,9 +131,9 @@ class OwnerFetcher:
 
     async def fetch(self, about: Reference, *, no_older_than: float) -> RawObject | None:
         """One object; None if it does not exist or was replaced. Raises `Unreadable`, and what the client raises."""
-        at, found = self._kept.get(about, (0.0, None))
-        if found is not None and self._clock() - at < no_older_than:
-            return found
+        kept = self._kept.get(about)
+        if kept is not None and self._clock() - kept[0] < no_older_than:
+            return kept[1]
         asking = self._asking.get(about)
         if asking is None:
             asking = self._asking[about] = asyncio.create_task(self._fetch(about))
@@ -177,8 +179,10 @@ class OwnerFetcher:
         if place is None:
             raise Unreadable(f"{about.kind} ({about.api_version}) is not installed")
         found: RawObject | None
+        answer = b""
         try:
-            found = decode(await self._client.request("GET", place.path(about.namespace, about.name)))
+            answer = await self._client.request("GET", place.path(about.namespace, about.name))
+            found = decode(answer)
         except msgspec.DecodeError as error:
             raise Unreadable(f"{about.kind} {about.name} {error}") from None
         except ApiError as error:
@@ -191,9 +195,9 @@ class OwnerFetcher:
         if found is not None and about.uid and metadata_of(found).get("uid") != about.uid:
             found = None
         if found is None:
-            self._kept.pop(about, None)
+            self._kept.drop(about)
         else:
-            self._kept[about] = (self._clock(), found)
+            self._kept.put(about, (self._clock(), found), len(answer))
         return found
 
 

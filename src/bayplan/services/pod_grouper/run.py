@@ -31,7 +31,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import LeaseKeeper, lease_keeper, run_while_leading
 from bayplan.services.edges.metrics import leader_gauge, new_registry
-from bayplan.services.edges.process import run_until_signal
+from bayplan.services.edges.process import in_slices, run_until_signal
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
@@ -112,4 +112,4 @@ async def _follow(client: KubeClient, resource: Resource[Any], cache: GrouperCac
     )
     async with aclosing(news):
         async for each in news:
-            cache.take(resource, each)
+            await in_slices(cache.take_in_steps(resource, each))

@@ -24,7 +24,7 @@ from bayplan.kube.resources import PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.preemption.plan import NoPreemption
-from bayplan.services.edges.conditions import timestamp
+from bayplan.services.edges.conditions import disruption_target
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.metrics import PreemptionMetrics
 from bayplan.services.edges.side_thread import SideThread
@@ -40,7 +40,6 @@ IS_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 # The API server's cause of a 429 that a budget is behind; others are its own load.
 BUDGET = "DisruptionBudget"
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
-DISRUPTION_TARGET = "DisruptionTarget"
 # Members of a preempting gang with an event.
 MEMBERS_WITH_EVENTS = 8
 
@@ -197,15 +196,8 @@ class Evictor:
             "evicted pod", extra={"pod": pod_key(victim.pod), "preemptor": eviction.unit, "frees": victim.frees}
         )
         self._events.record(Subject.pod(victim.pod), "Normal", "Preempted", "Preempting", note)
-        condition = {
-            "type": DISRUPTION_TARGET,
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": note,
-            "lastTransitionTime": timestamp(self._clock()),
-        }
         metadata = victim.pod.metadata
-        body = {"metadata": {"uid": metadata.uid}, "status": {"conditions": [condition]}}
+        body = disruption_target(victim.pod, "PreemptionByScheduler", note, self._clock())
         try:
             await self._client.patch(PODS, metadata.name, body, metadata.namespace, subresource="status")
         except (ApiError, Unreachable) as error:

@@ -6,7 +6,7 @@ With --place-ungrouped, only pods that ask for a gang by their own annotations w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -74,19 +74,22 @@ class GroupedElsewhere:
         self._clock = clock
         self._held: set[str] = set()
 
-    def take(self, resource: Resource[Any], news: News) -> None:
-        """Process watch events; only pods matter."""
+    def take_in_steps(self, resource: Resource[Any], news: News) -> Iterator[None]:
+        """Process watch events object by object; only pods matter."""
         if resource != PODS:
             return
         if isinstance(news, Changes):
             for change in news.changes:
                 self._check(change.object, gone=change.kind == "DELETED")
+                yield
             return
         pods = news.items if isinstance(news, Listed) else []
         for key in self._held - {pod_key(pod) for pod in pods}:
             self._free(key)
+            yield
         for pod in pods:
             self._check(pod)
+            yield
 
     def _check(self, pod: Pod, *, gone: bool = False) -> None:
         key = pod_key(pod)

@@ -31,6 +31,7 @@ from bayplan.kube.resources import (
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    STORAGE,
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
     Resource,
@@ -120,9 +121,11 @@ class Intake:
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key(each) for each in broken}
+        yield None
         for key in [key for key in self._known.get(resource, ()) if key not in here]:
             yield None
             self._drop(entry, key, clock())
+        yield None
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
@@ -225,6 +228,7 @@ def entries_of(
             lambda node, _, now: reports.numatopology_unreadable(node, now),
             foreign=True,
         ),
+        *(_storage_entry(resource, dispatcher) for resource in STORAGE),
         *(_group_entry(resource, dispatcher, volcano_queue) for resource in pod_groups().values()),
         Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
@@ -236,6 +240,10 @@ def entries_of(
 
 def _timeless(apply: Callable[[Any], object]) -> Callable[[Any, float], object]:
     return lambda thing, _: apply(thing)
+
+
+def _storage_entry(resource: Resource[Any], dispatcher: Dispatcher) -> Entry:
+    return Entry(resource, dispatcher.set_storage, partial(dispatcher.remove_storage, resource.type))
 
 
 def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue: VolcanoQueue) -> Entry:

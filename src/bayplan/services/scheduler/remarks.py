@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.own.pod_group import redundant_levels
@@ -44,7 +44,7 @@ class ObjectRemarks:
         # The last remarks on each PodGroup, by its uid and their reason.
         self._remarked: BoundedDict[tuple[str, str], tuple[object, ...]] = BoundedDict(MAX_REMEMBERED)
 
-    def report(self, by_object: Mapping[str, str], remarks: list[ObjectRemark]) -> None:
+    def report(self, by_object: Mapping[str, str], remarks: Iterable[ObjectRemark]) -> None:
         """Report new problems in the log, on the node that a report is about, and on waiting pods."""
         current = {**by_object, **{str(remark.at): remark.text for remark in remarks}}
         if current == self._reported:

@@ -68,7 +68,7 @@ class SchedulerService:
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
         clock: Callable[[], float] | None = None,
         side_thread: SideThread | None = None,
-        listener: Listener = lambda *_: None,
+        listener: Listener = lambda *_: (),
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
@@ -169,7 +169,7 @@ class SchedulerService:
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
         intake = self.watcher.intake
-        self.announcer.remarks.report(intake.problems, self.dispatcher.state.problems)
+        self.announcer.remarks.report(intake.problems, self.dispatcher.state.remarks)
         self.announcer.gangs.admit(intake.volcano_queue.due())
         return more
 

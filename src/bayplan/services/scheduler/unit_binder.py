@@ -20,6 +20,7 @@ from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
+from bayplan.services.scheduler.volume_binder import VolumeBinder
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ class UnitBinder:
         self._side_thread = side_thread
         self._may_write = may_write
         self._binder = Binder(client, still_wanted=self._still_wanted, on_rest=on_rest)
+        self._volumes = VolumeBinder(
+            client, dispatcher, clock=clock, side_thread=side_thread, still_wanted=self._still_wanted
+        )
+        self._on_rest = on_rest
 
     def namespaces_at_limit(self) -> set[str]:
         """Namespaces with the maximum of binds in flight; binds that wait for a retry do not count."""
@@ -61,7 +66,9 @@ class UnitBinder:
     def bind(self, action: Bind, began: float) -> Coroutine[None, None, None]:
         """Reserve the unit's turns on its nodes now, and return the coroutine that binds it."""
         self.in_flight[namespace_of(action.assignments[0].pod)] += len(action.assignments)
-        turns = [self._binder.turn_on(each.node) for each in action.assignments]
+        # A unit that waits for volumes takes its turns later: binds to its nodes need not wait for a provisioner.
+        waits = any(each.decision.volumes for each in action.assignments)
+        turns = [] if waits else [self._binder.turn_on(each.node) for each in action.assignments]
         # Read the queue now: watch events remove the unit while its binds are in flight.
         return self._bind(action, began, self._dispatcher.queue.get(action.unit), turns)
 
@@ -69,7 +76,7 @@ class UnitBinder:
         attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self._clock())
         together = self._together(action)
         try:
-            results = await self._bind_all(action, together, turns)
+            results = await (self._bind_all(action, together, turns) if turns else self._bind_later(action, together))
         finally:
             self.in_flight[namespace_of(action.assignments[0].pod)] -= len(action.assignments)
             self.in_flight += Counter()  # drops namespaces without binds
@@ -89,13 +96,37 @@ class UnitBinder:
             self._metrics.attempts.pod("scheduled" if bound else "error", profile, seconds)
             if bound:
                 self._metrics.attempts.pod_bound(attempts, self._clock() - first_seen)
-        for assignment, result in failed:
+        for position, (assignment, result) in enumerate(failed, start=1):
+            if position % BINDS_PER_ITERATION == 0:
+                await asyncio.sleep(0)
             if result.ending is Ending.GONE:
                 continue
             if result.ending is not Ending.BUG:
                 logger.warning("bind failed", extra={"pod": pod_key(assignment.pod), "problem": result.message})
             if not together.ended.is_set():  # else `on_end` has reported it on all pods
                 self._announcer.events.failed_scheduling(assignment.pod, f"binding failed: {result.message}")
+
+    async def _bind_later(self, action: Bind, together: UnitBinds) -> list[BindResult]:
+        """Bind the claims of a unit, then its pods."""
+        problem = await self._bind_volumes(action)
+        if problem:
+            together.end(action.assignments[0].pod, problem)
+            return [BindResult(Ending.REFUSED, problem)] * len(action.assignments)
+        return await self._bind_all(action, together, [self._binder.turn_on(each.node) for each in action.assignments])
+
+    async def _bind_volumes(self, action: Bind) -> str:
+        """Bind the claims of a unit; returns what went wrong. Meanwhile its pods do not count as binds in flight."""
+        tenant = namespace_of(action.assignments[0].pod)
+        self._binder.resting[tenant] += len(action.assignments)
+        self._on_rest()
+        try:
+            return await self._volumes.bind(action)
+        except Exception as error:
+            logger.exception("binding volumes failed on an internal error", extra={"unit": action.unit})
+            return f"internal error: {type(error).__name__}: {error} (please report)"
+        finally:
+            self._binder.resting[tenant] -= len(action.assignments)
+            self._binder.resting += Counter()  # drops namespaces without any
 
     async def _bind_all(self, action: Bind, together: UnitBinds, turns: list[NodeTurn]) -> list[BindResult]:
         binds: list[asyncio.Task[BindResult]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -17,15 +17,15 @@ from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
+from bayplan.services.edges.process import SLICE, in_slices
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.intake import Entry, Intake, News
 
 logger = logging.getLogger(__name__)
 
-Listener = Callable[[Resource[Any], News], None]
+# Processes watch events step by step.
+Listener = Callable[[Resource[Any], News], Iterable[None]]
 
-# Seconds of work before other tasks of the loop get their turn.
-SLICE = 0.005
 ENDED = object()
 
 
@@ -105,7 +105,7 @@ class ClusterWatcher:
         async with aclosing(batches):
             async for news in batches:
                 try:
-                    self._listener(entry.resource, news)
+                    await in_slices(self._listener(entry.resource, news))
                 except Exception:
                     logger.exception("pod grouper failed to process watch event", extra={"resource": name})
                 await self._apply(entry, news)

@@ -134,7 +134,7 @@ def _hand_out_in_turns(zones: Sequence[int], left: dict[int, int], rest: int, gr
 def _taken(
     layout: CpuLayout, free: CpuSet, wanted: int, group: int, split: _Split, each: int, *, spread: bool
 ) -> CpuSet:
-    """Carry a split out. The zones may not be the ones that were rated, so they may not have what is asked of them."""
+    """Carry a split out. The zones can differ from the rated ones, so they can lack what is asked of them."""
     taken: CpuSet = frozenset()
 
     def take(zone: int, cpus: int) -> CpuSet:

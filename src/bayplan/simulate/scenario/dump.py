@@ -1,7 +1,7 @@
 """A recorded cluster as the start of a scenario: what `kubectl get nodes,pods,noderesourcetopologies -o json` prints.
 
 In comes the path that `cluster` names, out go nodes with rebuilt machines (`recorded_machine.py`), the pods that run on them, and a
-workload for each pod that waits. What had to be assumed or left aside is remarked, once for all nodes alike.
+workload for each pod that waits. What had to be assumed or ignored is remarked, once for all nodes alike.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_cluster(path: Path) -> RecordedCluster:
     remarks += [f"{hostlist(names)}: {text}" for text, names in assumed.items()]
     orphans = sorted(set(reports) - set(recorded))
     if orphans:
-        remarks.append(f"reports of {hostlist(orphans)} are left aside: there are no such nodes")
+        remarks.append(f"reports of {hostlist(orphans)} are ignored: there are no such nodes")
     running, waiting = _pods(objects, set(recorded), remarks)
     remarks += _left_aside(objects)
     return RecordedCluster(
@@ -150,9 +150,9 @@ def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list
         else:
             waiting.append(_waiting(pod))
     for node, pods in lost.items():
-        remarks.append(f"pods {hostlist(pods)} are left aside: they run on node {node}, which is not in the dump")
+        remarks.append(f"pods {hostlist(pods)} are ignored: they run on node {node}, which is not in the dump")
     if gated:
-        remarks.append(f"pods {hostlist(gated)} are left aside: their scheduling gates are closed")
+        remarks.append(f"pods {hostlist(gated)} are ignored: their scheduling gates are closed")
     # Times are RFC 3339 in UTC, so that text order is time order; pods without one keep the order of the dump.
     return sorted(running, key=lambda pod: pod.metadata.creation_timestamp or ""), waiting
 
@@ -170,7 +170,7 @@ def _left_aside(objects: ObjectSet) -> Iterator[str]:
         counts[kind] += len(things)
     kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(counts.items()) if number)
     if kinds:
-        yield f"left aside: {kinds}"
+        yield f"ignored: {kinds}"
     in_gangs = [pod_key(pod) for pod in objects.pods if not pod.spec.node_name and gang_named(pod)]
     if in_gangs:
         yield f"pods {hostlist(in_gangs)} wait in gangs; they are simulated one by one"

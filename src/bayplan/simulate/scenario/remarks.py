@@ -80,9 +80,16 @@ def _late(scenario: Scenario, workload: Workload) -> Iterator[str]:
 def _held_back(workload: Workload) -> Iterator[str]:
     """Demands that no scheduler here can judge, and gates that are never opened."""
     for demand in dict.fromkeys(each for pod in workload.templates for each in pod_class_of(pod).not_understood):
-        yield f"the pods of {workload.name} will wait: nobody here can judge {demand}"
+        yield f"the pods of {workload.name} will wait: {demand} is not supported here"
+    volumes = [volume for pod in workload.templates for volume in pod.spec.volumes or ()]
+    for field, is_used in (
+        ("persistentVolumeClaim", any(each.persistent_volume_claim is not None for each in volumes)),
+        ("ephemeral", any(each.ephemeral is not None for each in volumes)),
+    ):
+        if is_used:
+            yield f"the pods of {workload.name} will wait: spec.volumes[].{field} is not supported here"
     if any(pod.spec.scheduling_gates for pod in workload.templates):
-        yield f"the pods of {workload.name} will wait: nobody here opens their scheduling gates"
+        yield f"the pods of {workload.name} will wait: scheduling gates stay closed here"
 
 
 def _without_effect(workload: Workload) -> Iterator[str]:

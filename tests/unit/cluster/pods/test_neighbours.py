@@ -154,7 +154,7 @@ class TestInTheState:
 
     def test_a_bound_pod_whose_terms_cannot_be_read_is_noted_and_counted_by_its_labels(self) -> None:
         state = racks("ab", on("n1", somebody("a", "web", **apart("web", ""))))
-        (problem,) = map(str, state.problems)
+        (problem,) = map(str, state.remarks)
         assert problem.startswith("Pod default/a: spec.affinity.podAntiAffinity.")
         assert problem.endswith(
             "[0].topologyKey: is missing: must be the key of a node label; "

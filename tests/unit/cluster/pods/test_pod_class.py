@@ -82,22 +82,6 @@ class TestHostPorts:
     "spec, demands",
     [
         ({"resourceClaims": [{"name": "gpu"}]}, ("spec.resourceClaims",)),
-        (
-            {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}}]},
-            ("spec.volumes[].persistentVolumeClaim",),
-        ),
-        ({"volumes": [{"name": "scratch", "ephemeral": {}}]}, ("spec.volumes[].ephemeral",)),
-        (
-            {
-                "volumes": [
-                    {"name": "disk", "gcePersistentDisk": {"pdName": "disk"}},
-                    {"name": "lun", "iscsi": {"lun": 0}},
-                ]
-            },
-            ("spec.volumes[].gcePersistentDisk", "spec.volumes[].iscsi"),
-        ),
-        ({"volumes": [{"name": "disk", "awsElasticBlockStore": {}}]}, ("spec.volumes[].awsElasticBlockStore",)),
-        ({"volumes": [{"name": "image", "rbd": {}}]}, ("spec.volumes[].rbd",)),
         ({"volumes": [{"name": "secrets", "csi": {"driver": "secrets-store.csi.k8s.io"}}]}, ()),
         ({"volumes": [{"name": "a", "hostPath": {}}, {"name": "b", "nfs": {}}, {"name": "c", "projected": {}}]}, ()),
         ({"os": {"name": "windows"}}, ("spec.os.name",)),
@@ -106,11 +90,6 @@ class TestHostPorts:
     ],
     ids=[
         "dynamic resources",
-        "volume claim",
-        "ephemeral volume",
-        "disks that only one pod of a node may have",
-        "a disk that is attached",
-        "an image of Ceph",
         "a volume of a driver that no claim stands behind",
         "volumes that every node can have",
         "Windows",

@@ -196,7 +196,7 @@ class TestAnAttributeThatMakesNoSense:
     def test_does_not_keep_the_amounts_from_being_used(self) -> None:
         state = cluster(topology(zone(0, {"cpu": 4}), attributes={**COMPLETE, CPUS: "?", PODS: "?"}))
         assert free_in_zones(state, "n1", "cpu") == [4000]
-        assert len(state.problems) == 2
+        assert len(state.remarks) == 2
 
 
 class TestPlain:

@@ -75,6 +75,6 @@ def test_an_odd_version_is_told_once() -> None:
             running("v1.50.0"), metadata=msgspec.structs.replace(running("").metadata, name=name)
         )
         state.set_node(written)
-    assert [str(problem) for problem in state.problems] == [
+    assert [str(problem) for problem in state.remarks] == [
         "Node n1: status.nodeInfo.kubeletVersion: v1.50.0 is newer than the kubelets that bayplan knows: judged as 1.37"
     ]

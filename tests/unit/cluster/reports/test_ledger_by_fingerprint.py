@@ -185,7 +185,7 @@ class TestAReportThatMakesNoSense:
     def test_is_one_without_a_fingerprint_if_it_is_none(self, published: str) -> None:
         state = one_node(report((8, 8)))
         state.set_topology(topology(zone(0, {"cpu": 8}), attributes={ATTRIBUTE: published}))
-        (problem,) = state.problems
+        (problem,) = state.remarks
         where = f"NodeResourceTopology n1: attributes.{ATTRIBUTE}"
         assert str(problem) == f'{where}: "{published}" is ignored: expected pfp0v001 and 16 hexadecimal digits'
 

@@ -17,7 +17,7 @@ def problems(waiting: Pod) -> list[str]:
     state = ClusterState()
     state.set_pod(waiting)
     state.set_pod(waiting)
-    return [str(problem) for problem in state.problems]
+    return [str(problem) for problem in state.remarks]
 
 
 def burstable(policy: str) -> Pod:

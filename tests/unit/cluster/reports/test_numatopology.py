@@ -152,23 +152,23 @@ def test_the_moment_of_the_report() -> None:
     [
         pytest.param(
             {"cpuDetail": {"0": {}, "one": {"core": 1}}},
-            'spec.cpuDetail["one"]: is no CPU number from 0 to 4095: CPU left aside',
+            'spec.cpuDetail["one"]: is no CPU number from 0 to 4095: CPU ignored',
             id="a name",
         ),
         pytest.param(
             {"cpuDetail": {"0": {}, "-1": {}}},
-            'spec.cpuDetail["-1"]: is no CPU number from 0 to 4095: CPU left aside',
+            'spec.cpuDetail["-1"]: is no CPU number from 0 to 4095: CPU ignored',
             id="negative",
         ),
         pytest.param(
             {"cpuDetail": {"0": {}, "1": {"numa": 64}}},
-            'spec.cpuDetail["1"]: numa 64, socket 0, core 0 makes no sense; NUMA ids are 0 to 63: CPU left aside',
+            'spec.cpuDetail["1"]: numa 64, socket 0, core 0 makes no sense; NUMA ids are 0 to 63: CPU ignored',
             id="a zone beyond the kubelet's",
         ),
         pytest.param({}, "spec.cpuDetail: holds no CPU: nothing can be aligned", id="nothing"),
         pytest.param(
             {"cpuDetail": {"0": {}}, "numares": {"cpu": {"allocatable": "0-3"}}},
-            "spec.numares.cpu.allocatable: CPUs 1-3 are not in cpuDetail: left aside",
+            "spec.numares.cpu.allocatable: CPUs 1-3 are not in cpuDetail: ignored",
             id="free CPUs that do not exist",
         ),
         pytest.param(

@@ -282,7 +282,7 @@ class TestZones:
         report = read(zones=[zone(0, {"cpu": 1}), {**zone(1, {"cpu": 1}), "name": name}])
         assert [each.id for each in report.zones] == [0]
         assert problems(report) == [
-            f'zones[1].name: "{name}" is not a NUMA zone name; expected node-0 to node-63: zone left aside'
+            f'zones[1].name: "{name}" is not a NUMA zone name; expected node-0 to node-63: zone ignored'
         ]
 
     def test_sockets_and_dies_are_not_zones(self) -> None:
@@ -355,7 +355,7 @@ class TestAmounts:
     def test_a_nameless_resource_is_left_aside(self) -> None:
         report = read(zones=[zone(0, {"": 1, "cpu": 2})])
         assert list(report.zones[0].resources) == ["cpu"]
-        assert problems(report) == ["zones[0].resources[0].name: is missing: resource left aside"]
+        assert problems(report) == ["zones[0].resources[0].name: is missing: resource ignored"]
 
     @pytest.mark.parametrize(
         "written, message",

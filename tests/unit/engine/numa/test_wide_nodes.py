@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from bayplan.engine.numa.zone_sets import closest_feasible_set, find_feasible_set
+from bayplan.engine.numa import zone_sets
+from bayplan.engine.numa.zone_sets import average_distance, closest_feasible_set, find_feasible_set
 
 
 def by_listing(size: int, left: list[list[float]], amounts: list[float]) -> int:
@@ -80,3 +82,44 @@ class TestClosestSet:
     def test_64_zones_with_more_sets_than_anyone_can_compare_still_get_one(self) -> None:
         bits, size, closest = closest_feasible_set(distances(64, set()), (1 << 64) - 1, [np.full(64, 1.0)], [32.0])
         assert (bits.bit_count(), size, closest) == (32, 32, False)
+
+    @pytest.mark.parametrize("by_number", [False, True])
+    @pytest.mark.parametrize("at_once", [1 << 5, 1 << 16])
+    def test_it_is_the_set_that_a_list_would_give(
+        self, monkeypatch: pytest.MonkeyPatch, at_once: int, by_number: bool
+    ) -> None:
+        monkeypatch.setattr(zone_sets, "PAIRS_AT_ONCE", at_once)
+        random = np.random.default_rng(1)
+        for _ in range(40):
+            near = {frozenset((int(one), int(other))) for one, other in random.integers(0, 9, (12, 2))}
+            apart, free = distances(9, near), random.integers(0, 5, 9).astype(np.float64)
+            wanted, usable = float(random.integers(1, 14)), int(random.integers(1, 1 << 9))
+            found = closest_feasible_set(apart, usable, [free], [wanted], by_number=by_number)
+            assert found == closest_by_listing(apart, usable, free, wanted, by_number=by_number)
+
+    @pytest.mark.parametrize("wanted", [40.0, 60.0, 100.0, 500.0])
+    def test_a_node_of_64_zones_takes_a_moment_whatever_their_distances(self, wanted: float) -> None:
+        """A node can report any machine: what it says must not stop the scheduler."""
+        random = np.random.default_rng(2)
+        apart = tuple(tuple(row) for row in random.integers(11, 200, (64, 64)).tolist())
+        free = random.integers(15, 17, 64).astype(np.float64)
+        before = time.thread_time()
+        assert closest_feasible_set(apart, (1 << 64) - 1, [free], [wanted])[0]
+        assert time.thread_time() - before < 0.2
+
+
+def closest_by_listing(
+    apart: tuple[tuple[int, ...], ...], usable: int, free: np.ndarray, wanted: float, *, by_number: bool
+) -> tuple[int, int, bool]:
+    for size in range(1, len(apart) + 1):
+        every = [(average_distance(apart, chosen), chosen) for chosen in combinations(range(len(apart)), size)]
+        fitting = [
+            (average, sum(1 << zone for zone in chosen) if by_number else chosen, chosen)
+            for average, chosen in every
+            if all(usable >> zone & 1 for zone in chosen) and sum(free[list(chosen)]) >= wanted
+        ]
+        if fitting:
+            average, _, chosen = min(fitting)
+            shortest = min(np.float32(255), *(each for each, _ in every))
+            return sum(1 << zone for zone in chosen), size, bool(average == shortest)
+    return 0, 0, False

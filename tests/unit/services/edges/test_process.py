@@ -110,7 +110,20 @@ class TestLoopMonitor:
         with asyncio.Runner(loop_factory=monitor.new_loop) as runner:
             runner.run(story())
         assert 0.06 <= monitor.longest(time.monotonic()) < 0.16
+        assert monitor.longest_cpu(time.monotonic()) < 0.05
         assert monitor.count >= 3
+
+    def test_cpu_time_of_an_iteration_is_measured_beside_its_duration(self) -> None:
+        monitor = LoopMonitor()
+
+        async def works() -> None:
+            end = time.thread_time() + 0.05
+            while time.thread_time() < end:
+                pass
+
+        with asyncio.Runner(loop_factory=monitor.new_loop) as runner:
+            runner.run(works())
+        assert 0.05 <= monitor.longest_cpu(time.monotonic()) <= monitor.longest(time.monotonic())
 
     def test_an_old_iteration_is_forgotten(self) -> None:
         monitor = LoopMonitor()

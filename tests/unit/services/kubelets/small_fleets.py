@@ -31,6 +31,7 @@ def bound(
     started: str | None = None,
     annotations: dict[str, str] | None = None,
     init_cpus: int = 0,
+    ready: bool | None = None,
 ) -> Pod:
     """A Guaranteed pod on a node, as the API server tells of it."""
     spec: dict[str, Any] = {"nodeName": node, "containers": [_container("main", cpus)]}
@@ -45,7 +46,9 @@ def bound(
     }
     if deleted:
         metadata["deletionTimestamp"] = "2026-01-01T00:10:00Z"
-    status = {"phase": phase, "qosClass": "Guaranteed", "startTime": started}
+    status: dict[str, Any] = {"phase": phase, "qosClass": "Guaranteed", "startTime": started}
+    if ready is not None:
+        status["conditions"] = [{"type": "Ready", "status": str(ready)}]
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 
 

@@ -60,9 +60,34 @@ def test_its_own_echo_changes_nothing() -> None:
 def test_a_pod_that_is_asked_to_go_frees_its_place_and_is_deleted_once() -> None:
     kubelets = fleet()
     kubelets.pod_changed(bound("a", cpus=4), now=0.0)
-    assert kubelets.pod_changed(bound("a", cpus=4, deleted=True), now=1.0) == [DeletePod("default", "a", "uid-a")]
+    (write,) = kubelets.pod_changed(bound("a", cpus=4, deleted=True), now=1.0)
+    assert isinstance(write, DeletePod)
+    assert (write.name, write.uid) == ("a", "uid-a")
     assert kubelets.pod_changed(bound("a", cpus=4, deleted=True), now=2.0) == []  # a finalizer holds it
     assert phases(kubelets.pod_changed(bound("b", cpus=4), now=3.0)) == [("b", "Running")]
+
+
+@pytest.mark.parametrize("phase, last", [("Pending", "Failed"), ("Running", "Failed"), ("Succeeded", None)])
+def test_a_deleted_pod_ends_in_a_terminal_phase(phase: str, last: str | None) -> None:
+    kubelets = fleet()
+    kubelets.pod_changed(bound("a"), now=0.0)
+    (write,) = kubelets.pod_changed(bound("a", phase=phase, deleted=True), now=1.0)
+    assert isinstance(write, DeletePod)
+    assert (write.status["phase"] if write.status else None) == last
+    if write.status is not None:
+        (container,) = write.status["containerStatuses"]
+        assert container["state"]["terminated"]["exitCode"] == 137
+
+
+def test_a_pod_that_the_node_controller_marked_unready_is_ready_again() -> None:
+    kubelets = fleet()
+    kubelets.pod_changed(bound("a"), now=0.0)
+    assert kubelets.pod_changed(bound("a", phase="Running", ready=True), now=1.0) == []
+    (write,) = kubelets.pod_changed(bound("a", phase="Running", ready=False), now=60.0)
+    assert isinstance(write, SetPodStatus)
+    ready = next(each for each in write.status["conditions"] if each["type"] == "Ready")
+    assert (ready["status"], ready["lastTransitionTime"]) == ("True", "1970-01-01T00:01:00Z")
+    assert write.status["startTime"] == "1970-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -181,7 +206,9 @@ def test_pods_missing_from_a_list_are_gone() -> None:
 
 def test_a_pod_whose_deletion_was_missed_is_deleted() -> None:
     kubelets = fleet()
-    assert kubelets.pods_listed([bound("a", deleted=True)], now=0.0) == [DeletePod("default", "a", "uid-a")]
+    (write,) = kubelets.pods_listed([bound("a", deleted=True)], now=0.0)
+    assert isinstance(write, DeletePod)
+    assert write.uid == "uid-a"
     assert on_node(kubelets) == []
 
 

@@ -108,6 +108,19 @@ def test_a_pod_is_deleted_at_once_and_only_this_one(run: Run) -> None:
     assert client.bodies == [{"uid": "uid-a", "grace": 0}]
 
 
+@pytest.mark.parametrize("failures, told", [([], 0), ([refusal(500)], 1), ([refusal(422)], 1)])
+def test_a_pod_gets_its_last_status_before_it_is_deleted(run: Run, failures: list[Exception], told: int) -> None:
+    client, troubles = run(write_all(DeletePod("default", "a", "uid-a", {"phase": "Failed"}), patch_a=failures))
+    assert client.requests[-2:] == [("patch", "a"), ("delete", "a")]
+    assert client.bodies[-2] == {"metadata": {"uid": "uid-a"}, "status": {"phase": "Failed"}}
+    assert len(troubles) == told
+
+
+def test_a_report_of_a_deleted_node_is_not_written(run: Run) -> None:
+    client, _ = run(write_all(PublishTopology("virtual-9", {"metadata": {"name": "virtual-9"}, "zones": []}, False)))
+    assert client.requests == []
+
+
 def test_a_newer_write_replaces_an_unsent_one(run: Run) -> None:
     client, _ = run(write_all(status("a", "Running"), status("a", "Succeeded"), DeletePod("default", "a", "uid-a")))
     assert client.requests == [("delete", "a")]

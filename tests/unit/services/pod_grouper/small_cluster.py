@@ -112,14 +112,14 @@ class SmallCluster:
 
     def listen(self, cache: GrouperCache) -> None:
         """Tell cache everything there is, and from now on every change."""
-        cache.take(PODS, Listed(list(self.pods.values()), "1", []))
-        cache.take(POD_GROUPS, Listed(list(self.groups.values()), "1", []))
-        cache.take(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", []))
+        list(cache.take_in_steps(PODS, Listed(list(self.pods.values()), "1", [])))
+        list(cache.take_in_steps(POD_GROUPS, Listed(list(self.groups.values()), "1", [])))
+        list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed(list(self.workloads.values()), "1", [])))
         self.listeners.append(cache)
 
     def _tell(self, resource: Resource[Any], kind: Any, thing: Any) -> None:
         for cache in self.listeners:
-            cache.take(resource, Changes([Change(kind, thing)], []))
+            list(cache.take_in_steps(resource, Changes([Change(kind, thing)], [])))
 
     # -- the client -----------------------------------------------------------------------------------------------
 

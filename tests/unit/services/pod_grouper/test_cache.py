@@ -22,7 +22,7 @@ LABEL = "bayplan.io/pod-group"
 
 def cache_with(*pods: Pod) -> GrouperCache:
     cache = GrouperCache(GroupingSettings(), ["bayplan"])
-    cache.take(PODS, Listed(list(pods), "1", []))
+    list(cache.take_in_steps(PODS, Listed(list(pods), "1", [])))
     return cache
 
 
@@ -45,11 +45,11 @@ def names(cache: GrouperCache) -> list[str]:
 def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_to_be_absent() -> None:
     cache = cache_with()
     assert not cache.ready
-    cache.take(NODES, Listed([], "1", []))
+    list(cache.take_in_steps(NODES, Listed([], "1", [])))
     assert not cache.ready
-    cache.take(POD_GROUPS, Absent(POD_GROUPS))
+    list(cache.take_in_steps(POD_GROUPS, Absent(POD_GROUPS)))
     assert not cache.ready
-    cache.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS)))
     assert cache.ready
 
 
@@ -57,20 +57,24 @@ def test_a_pod_is_examined_once_and_again_after_a_relevant_change() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
     assert (names(cache), names(cache)) == (["train-0"], [])
-    cache.take(PODS, changed(pod, resource_version="2"))
+    list(cache.take_in_steps(PODS, changed(pod, resource_version="2")))
     assert names(cache) == []
-    cache.take(PODS, changed(pod, annotations={"kai.scheduler/topology": "network"}))
+    list(cache.take_in_steps(PODS, changed(pod, annotations={"kai.scheduler/topology": "network"})))
     assert names(cache) == ["train-0"]
 
 
 def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses_it_is() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.take(POD_GROUPS, Listed([group()], "1", []))
+    list(cache.take_in_steps(POD_GROUPS, Listed([group()], "1", [])))
     list(cache.to_examine())
-    cache.take(PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"}))
+    list(
+        cache.take_in_steps(
+            PODS, changed(pod, labels={**(pod.metadata.labels or {}), LABEL: "g", "bayplan.io/rank": "0"})
+        )
+    )
     assert names(cache) == []
-    cache.take(PODS, changed(pod))
+    list(cache.take_in_steps(PODS, changed(pod)))
     assert names(cache) == ["train-0"]
 
 
@@ -95,7 +99,7 @@ def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
     cache = cache_with(pod)
     cache.stands_alone(pod)
     assert not cache.expects_group(pod)
-    cache.take(PODS, changed(pod, annotations={"bayplan.io/gang": "true"}))
+    list(cache.take_in_steps(PODS, changed(pod, annotations={"bayplan.io/gang": "true"})))
     assert cache.expects_group(pod)
 
 
@@ -105,19 +109,19 @@ def test_a_successor_of_the_same_name_is_judged_anew() -> None:
     cache.stands_alone(pod)
     list(cache.to_examine())
     successor = pod_of(job(), 0, uid="another")
-    cache.take(PODS, Listed([successor], "2", []))
+    list(cache.take_in_steps(PODS, Listed([successor], "2", [])))
     assert (cache.expects_group(successor), names(cache)) == (True, ["train-0"])
 
 
 def test_pods_that_are_not_in_the_next_list_are_gone() -> None:
     cache = cache_with(pod_of(job(), 0, labels={LABEL: "g"}), pod_of(job(), 1, labels={LABEL: "g"}))
-    cache.take(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", []))
+    list(cache.take_in_steps(PODS, Listed([pod_of(job(), 1, labels={LABEL: "g"})], "2", [])))
     assert [pod.metadata.name for pod in cache.members("ml/g")] == ["train-1"]
 
 
 def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
     cache = cache_with(pod_of(job(), 0, labels={LABEL: "named"}))
-    cache.take(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", []))
+    list(cache.take_in_steps(POD_GROUPS, Listed([group("named"), group("lost"), group("own", made=False)], "1", [])))
     assert list(cache.unused_groups()) == ["ml/lost"]
     assert len(cache.managed) == 2
 
@@ -126,14 +130,14 @@ def test_waiting_gangs_are_those_with_a_group_of_the_groupers_making_and_a_pod_w
     waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
     bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
     cache = cache_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
-    cache.take(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", []))
+    list(cache.take_in_steps(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", [])))
     assert [pod.metadata.name for pod in cache.waiting_gangs()] == ["train-0"]
 
 
 def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
     pod = pod_of(job(), 0, ownerReferences=[])
     cache = GrouperCache(GroupingSettings(mode="kai"), ["bayplan"])
-    cache.take(PODS, Listed([pod], "1", []))
+    list(cache.take_in_steps(PODS, Listed([pod], "1", [])))
     assert (cache.resource, names(cache)) == (KAI_POD_GROUPS, ["train-0"])
     assert not cache.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))
 
@@ -157,19 +161,19 @@ def workload(about: str = "train", **metadata: object) -> Workload:
 def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload, looked_at: list[str]) -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.take(POD_GROUPS, Listed([], "1", []))
-    cache.take(KUBERNETES_WORKLOADS, Listed([], "1", []))
+    list(cache.take_in_steps(POD_GROUPS, Listed([], "1", [])))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed([], "1", [])))
     list(cache.to_examine())
     cache.stands_alone(pod)
-    cache.take(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], []))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], [])))
     assert (names(cache), cache.expects_group(pod)) == (looked_at, bool(looked_at))
-    cache.take(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], []))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], [])))
     assert names(cache) == []
 
 
 def test_workloads_that_are_not_in_the_next_list_are_gone() -> None:
     cache = cache_with()
-    cache.take(KUBERNETES_WORKLOADS, Listed([workload()], "1", []))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed([workload()], "1", [])))
     assert cache.workloads.names() == ["ml/plan"]
-    cache.take(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS))
+    list(cache.take_in_steps(KUBERNETES_WORKLOADS, Absent(KUBERNETES_WORKLOADS)))
     assert cache.workloads.names() == []

@@ -514,7 +514,7 @@ class TestProblemsWithObjects:
     def test_problems_of_a_waiting_pod_are_events_on_it(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.remarks.report({}, dispatcher.state.problems)
+        announces.remarks.report({}, dispatcher.state.remarks)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         assert heard.lines == [
             (
@@ -528,7 +528,7 @@ class TestProblemsWithObjects:
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
         announces, heard, dispatcher = announcer(Profile("bayplan", others, usual.scores))
         dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.remarks.report({}, dispatcher.state.problems)
+        announces.remarks.report({}, dispatcher.state.remarks)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         said = '"restricted" has no effect: profile bayplan disables the plugin numa-aware'
         assert heard.lines == [f"event Pod pod, NotSupported: {where}: {said}"]
@@ -537,10 +537,10 @@ class TestProblemsWithObjects:
         announces, heard, dispatcher = announcer()
         for _ in range(2):
             dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-            announces.remarks.report({}, dispatcher.state.problems)
-            announces.remarks.report({}, dispatcher.state.problems)
+            announces.remarks.report({}, dispatcher.state.remarks)
+            announces.remarks.report({}, dispatcher.state.remarks)
             dispatcher.remove_pod("default/pod", 1.0)
-            announces.remarks.report({}, dispatcher.state.problems)
+            announces.remarks.report({}, dispatcher.state.remarks)
         assert [line.partition(":")[0] for line in heard.lines] == ["event Pod pod, NotSupported"] * 2
 
 

@@ -82,11 +82,11 @@ def test_our_waiting_pods_are_reported() -> None:
     elsewhere = GroupedElsewhere(["bayplan"], asks_for_group, reports.as_announcer(), lambda: 0.0)
     asks = pod_of(job(), 0, annotations=TOPOLOGY)
     others = [pod_of(job(), 1), with_spec(asks, scheduler_name="another"), with_spec(asks, node_name="n1")]
-    elsewhere.take(PODS, Listed([asks, *others], "1", []))
+    list(elsewhere.take_in_steps(PODS, Listed([asks, *others], "1", [])))
     assert told == [("ml/train-0", WHY_IT_WAITS[asks_for_group])]
-    elsewhere.take(PODS, Changes([Change("MODIFIED", asks), Change("DELETED", asks)], []))
+    list(elsewhere.take_in_steps(PODS, Changes([Change("MODIFIED", asks), Change("DELETED", asks)], [])))
     assert len(told) == 2
-    elsewhere.take(NODES, Listed([], "1", []))
+    list(elsewhere.take_in_steps(NODES, Listed([], "1", [])))
     assert len(told) == 2
 
 
@@ -107,7 +107,7 @@ ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
 def test_reports_on_pods_that_no_longer_wait_are_withdrawn(news: News) -> None:
     reports = Reports()
     elsewhere = GroupedElsewhere(["bayplan"], awaits_look, reports.as_announcer(), lambda: 0.0)
-    elsewhere.take(PODS, Listed([ASKS], "1", []))
+    list(elsewhere.take_in_steps(PODS, Listed([ASKS], "1", [])))
     for _ in range(2):
-        elsewhere.take(PODS, news)
+        list(elsewhere.take_in_steps(PODS, news))
     assert reports.withdrawn == ["ml/train-0"]

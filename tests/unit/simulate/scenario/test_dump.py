@@ -169,8 +169,8 @@ def test_pods_run_wait_or_are_left_aside(tmp_path: Path) -> None:
     assert list(found.remarks) == [
         "NodeResourceTopology elsewhere: zones: holds no NUMA zone (type Node, name node-0): nothing can be aligned",
         "rack-1: zones are not reported: taken as one zone without alignment",
-        "pods default/lost are left aside: they run on node gone, which is not in the dump",
-        "pods default/gated are left aside: their scheduling gates are closed",
+        "pods default/lost are ignored: they run on node gone, which is not in the dump",
+        "pods default/gated are ignored: their scheduling gates are closed",
     ]
 
 
@@ -228,6 +228,6 @@ def test_objects_of_the_dump_that_are_not_simulated_are_remarked(tmp_path: Path)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     (tmp_path / "dump.json").write_bytes(msgspec.json.encode({"kind": "List", "items": [pod, group, service]}))
     assert read_cluster(tmp_path / "dump.json").remarks == (
-        "left aside: PodGroup (1), Service (1)",
+        "ignored: PodGroup (1), Service (1)",
         "pods default/p wait in gangs; they are simulated one by one",
     )

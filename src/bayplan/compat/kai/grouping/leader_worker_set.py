@@ -114,7 +114,7 @@ class _Cut:
         return (worker - 1 if self.leader_is_extra else worker) // self.segment
 
     def sizes(self) -> list[int]:
-        """Pods in each segment, without a leader who is extra (in whom KAI, if there is only one segment, sees one pod more)."""
+        """Pods in each segment, without an extra leader (which KAI counts as one more pod if there is only one segment)."""
         segments = self.number_of(self.size - 1) + 1
         last = sum(self.number_of(worker) == segments - 1 for worker in range(self.size))
         return [self.segment] * (segments - 1) + [last]

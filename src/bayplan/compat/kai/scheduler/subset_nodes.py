@@ -47,7 +47,7 @@ _RESOURCE_ORDER = {name: place for place, name in enumerate(_RESOURCE_TEXT)}
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """For whom nodes are looked for: a sub-group of a job, its constraint, and the nodes where pods of it already run."""
+    """A sub-group of a job that needs nodes, its constraint, and the nodes where its pods already run."""
 
     namespace: str
     job: str

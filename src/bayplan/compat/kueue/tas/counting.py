@@ -50,14 +50,14 @@ def count_leaves(
 ) -> LevelCounts:
     """The lowest level, slices not counted yet."""
     pods = pods_that_fit(snapshot, per_pod)
-    nobody = np.zeros(len(pods), dtype=np.bool_)
+    no_pod = np.zeros(len(pods), dtype=np.bool_)
     if allowed is not None:
         pods = np.where(allowed, pods, 0)
     if affinity is None:
         affinity = np.zeros(len(pods), dtype=np.int64)
     alone = _unsliced(pods)
     if leader is None:
-        return LevelCounts(alone, alone, nobody, affinity)
+        return LevelCounts(alone, alone, no_pod, affinity)
     takes_leader = pods_that_fit(snapshot, leader) > 0
     beside = pods_that_fit(snapshot, per_pod, after=leader)
     if allowed is not None:

@@ -21,7 +21,7 @@ from bayplan.kube.wire.volcano_annotations import NO_POLICIES
 
 BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE = "best-effort", "restricted", "single-numa-node"
 ALIGNING_POLICIES = (BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE)
-"""Any other text is a policy that aligns nothing, also one that nobody knows."""
+"""Any other text, known or not, is a policy that aligns nothing."""
 
 
 def judge(policy: str, numa_ids: Sequence[int], providers: Iterable[ProviderHints]) -> tuple[Hint, bool]:

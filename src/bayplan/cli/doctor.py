@@ -1,0 +1,79 @@
+"""`bayplan doctor`: what is wrong with an installation, and how to repair it."""
+
+from __future__ import annotations
+
+import click
+
+from bayplan.cli.shared.flags import output_option
+from bayplan.cli.shared.options import ExampleCommand, asked_live, kubeconfig_options, warn_unused
+from bayplan.cli.shared.output import print_answer, print_document
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "doctor",
+        "doctor -n scheduling --agent-namespace scheduling",
+        "doctor -o json",
+        "doctor --fail-on error   # exit code 0 although there are warnings",
+    ),
+)
+@kubeconfig_options
+@click.option(
+    "-n",
+    "--namespace",
+    default="bayplan-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where the scheduler and the pod grouper are installed.",
+)
+@click.option(
+    "--agent-namespace",
+    default="bayplan-agent",
+    show_default=True,
+    metavar="NAME",
+    help="Where the node agents are installed.",
+)
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    metavar="NAME",
+    help="The schedulerName of pods that bayplan places; may be given several times. [default: as its ConfigMap says]",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="From which severity on the exit code is 1.",
+)
+@output_option("text", "json", "yaml")
+def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, ...], fail_on: str, output: str) -> int:
+    """Check an installation and say how to repair what is wrong. Nothing is changed.
+
+    Checks: versions of Kubernetes, installed kinds, rights of service accounts, pods of bayplan's, leader election, clocks; node reports that are missing, stale or
+    contradict the node, its kubelet or its pods; agents of other versions; labels of the tree; nodes shared with another scheduler.
+
+    Rights of other accounts are asked for by SubjectAccessReview, which needs an administrator; in a pod of the account itself, its own are asked for.
+
+    Exit code: 0 nothing found, 1 something is wrong, 2 the cluster cannot be read.
+    """
+    from bayplan.doctor.diagnosis import diagnose
+    from bayplan.doctor.findings import Severity
+    from bayplan.doctor.installation import Names
+    from bayplan.doctor.reading import read_installation
+    from bayplan.doctor.text import diagnosis_document, diagnosis_text
+
+    names = Names(namespace=namespace, agent_namespace=agent_namespace)
+    installation, problems = asked_live(
+        lambda access: read_installation(access, names, scheduler_names), "name it with --kubeconfig FILE"
+    )
+    warn_unused(problems)
+    diagnosis = diagnose(installation)
+    failed = diagnosis.fails(Severity[fail_on.upper()])
+    if output == "text":
+        print_answer(diagnosis_text(diagnosis), good=not failed)
+    else:
+        print_document(diagnosis_document(diagnosis), output)
+    return 1 if failed else 0

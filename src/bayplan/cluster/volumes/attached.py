@@ -1,0 +1,146 @@
+"""Volumes on nodes: which claims each node has attached, counted by CSI driver, and the limits of drivers.
+
+Claims stand for their volumes: each claim has one. A claim counts once on a node, however many of its pods use it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.kube.wire.storage_v1 import CSINode
+
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+UNLIMITED = np.iinfo(np.int32).max
+
+# In-tree plugins that Kubernetes hands over to CSI drivers: the volume source, the plugin, the driver.
+IN_TREE = (
+    ("gce_persistent_disk", "kubernetes.io/gce-pd", "pd.csi.storage.gke.io"),
+    ("aws_elastic_block_store", "kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    ("azure_disk", "kubernetes.io/azure-disk", "disk.csi.azure.com"),
+    ("cinder", "kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    ("portworx_volume", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
+)
+DRIVER_OF_PLUGIN = {plugin: driver for _, plugin, driver in IN_TREE}
+PLUGIN_OF_SOURCE = {source: plugin for source, plugin, _ in IN_TREE}
+
+
+class Attached:
+    """Claims by node. `driver_of` says which CSI driver or in-tree plugin serves a claim; empty if none is limited."""
+
+    def __init__(self, driver_of: Callable[[str], str], on_change: Callable[[int], None]) -> None:
+        self._driver_of = driver_of
+        self._on_change = on_change
+        # The row and the claims of each user: a pod, or an attachment.
+        self._users: dict[str, tuple[int, tuple[str, ...]]] = {}
+        # How often each row uses a claim, and what it was counted as.
+        self._rows: dict[str, Counter[int]] = {}
+        self._counted_as: dict[str, str] = {}
+        self._counts: dict[str, Counter[int]] = {}
+        self._limits: dict[str, dict[int, int]] = {}
+        self._migrated: dict[int, frozenset[str]] = {}
+
+    def use(self, user: str, row: int, claims: Iterable[str]) -> None:
+        """A pod or an attachment uses claims on a node."""
+        found = tuple(dict.fromkeys(claims))
+        if self._users.get(user, (row, ())) == (row, found):
+            return
+        self.leave(user)
+        if found:
+            self._users[user] = row, found
+            for claim in found:
+                rows = self._rows.setdefault(claim, Counter())
+                rows[row] += 1
+                if rows[row] == 1:
+                    self._count(claim, row, 1)
+            self._on_change(row)
+
+    def leave(self, user: str) -> tuple[str, ...]:
+        """A user is gone; returns its claims."""
+        row, claims = self._users.pop(user, (-1, ()))
+        for claim in claims:
+            rows = self._rows[claim]
+            rows[row] -= 1
+            if not rows[row]:
+                del rows[row]
+                self._count(claim, row, -1)
+            if not rows:
+                del self._rows[claim]
+                self._counted_as.pop(claim, None)
+        if claims:
+            self._on_change(row)
+        return claims
+
+    def has_users(self, claim: str) -> bool:
+        """True if a node has the volume of a claim."""
+        return claim in self._rows
+
+    def rows_with(self, claim: str) -> Iterable[int]:
+        """The nodes that have the volume of a claim."""
+        return self._rows.get(claim, Counter())
+
+    def recount(self, claim: str) -> None:
+        """The driver of a claim may have changed: its volume or class is known now."""
+        if claim in self._rows and self._counted_as.get(claim, "") != self._driver_of(claim):
+            rows = self._rows[claim]
+            for row in rows:
+                self._count(claim, row, -1)
+            self._counted_as.pop(claim, None)
+            for row in rows:
+                self._count(claim, row, 1)
+                self._on_change(row)
+
+    def recount_all(self) -> None:
+        """The drivers of any claims may have changed."""
+        for claim in list(self._rows):
+            self.recount(claim)
+
+    def set_limits(self, row: int, node: CSINode | None) -> None:
+        """What the drivers of a node allow; None if nothing is known."""
+        for limits in self._limits.values():
+            limits.pop(row, None)
+        self._migrated.pop(row, None)
+        if node is not None:
+            for driver in node.spec.drivers or ():
+                if driver.allocatable is not None and driver.allocatable.count is not None:
+                    self._limits.setdefault(driver.name, {})[row] = driver.allocatable.count
+            plugins = (node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "")
+            self._migrated[row] = frozenset(plugins.split(",")) if plugins else frozenset()
+        self._on_change(row)
+
+    def is_limited(self, driver: str) -> bool:
+        """True if a node limits a driver."""
+        return bool(self._limits.get(DRIVER_OF_PLUGIN.get(driver, driver)))
+
+    def room(self, driver: str, size: int) -> NDArray[np.int64]:
+        """How many more volumes of a driver or in-tree plugin each row takes; a very large number without a limit."""
+        csi = DRIVER_OF_PLUGIN.get(driver, driver)
+        room = np.full(size, UNLIMITED, dtype=np.int64)
+        plugin = next((name for name, known in DRIVER_OF_PLUGIN.items() if known == csi), "")
+        used, migrated = self._counts.get(csi, Counter()), self._counts.get(plugin, Counter())
+        for row, limit in self._limits.get(csi, {}).items():
+            is_migrated = bool(plugin) and plugin in self._migrated.get(row, ())
+            if driver == csi or is_migrated:
+                room[row] = limit - used[row] - (migrated[row] if is_migrated else 0)
+        return room
+
+    def _count(self, claim: str, row: int, change: int) -> None:
+        if claim not in self._counted_as:
+            self._counted_as[claim] = self._driver_of(claim)
+        driver = self._counted_as[claim]
+        if driver:
+            self._counts.setdefault(driver, Counter())[row] += change
+
+    def copied(self, driver_of: Callable[[str], str], on_change: Callable[[int], None]) -> Attached:
+        """A copy that can change by itself."""
+        copy = Attached(driver_of, on_change)
+        copy._users = dict(self._users)
+        copy._rows = {claim: Counter(rows) for claim, rows in self._rows.items()}
+        copy._counted_as = dict(self._counted_as)
+        copy._counts = {driver: Counter(rows) for driver, rows in self._counts.items()}
+        copy._limits = {driver: dict(rows) for driver, rows in self._limits.items()}
+        copy._migrated = dict(self._migrated)
+        return copy

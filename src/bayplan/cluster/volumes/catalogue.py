@@ -1,0 +1,405 @@
+"""Claims, volumes, classes and CSI drivers, and what they mean for a pod.
+
+Events come in (`set`, `remove`), rows whose answers may change go into the usage log, and `needs_of` says what a node must offer for
+the volumes of a pod. A decision is *assumed* (`assume`) until its pod is gone: its volumes are taken, and its claims have a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.volumes.attached import DRIVER_OF_PLUGIN, IN_TREE, Attached
+from bayplan.cluster.volumes.claims import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    claims_of,
+    class_of_claim,
+    disks_of,
+    inline_disks,
+    is_for_pod,
+    unbound_claim,
+    zones_of,
+)
+from bayplan.cluster.volumes.needs import NO_PLAN, NO_VOLUMES, Disk, Reach, UnboundClaim, VolumeNeeds, VolumePlan
+from bayplan.cluster.volumes.static import StaticVolumes, affinity_of, bytes_in, claim_of
+from bayplan.kube.object_set import StorageObject
+from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
+from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
+from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
+
+if TYPE_CHECKING:
+    from bayplan.cluster.state import ClusterState
+
+DELAYED = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+# Nodes that a claim avoids after its provisioning has failed there.
+MOST_AVOIDED = 4
+
+
+class Volumes:
+    """The storage objects of a cluster, and the volumes that decisions have taken."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.static = StaticVolumes(state.labels, state.terms)
+        self.attached = Attached(self._driver_of, self._changed)
+        self._objects: dict[type[Any], dict[str, Any]] = {
+            PersistentVolumeClaim: {},
+            StorageClass: {},
+            CSINode: {},
+            CSIDriver: {},
+            CSIStorageCapacity: {},
+            VolumeAttachment: {},
+        }
+        self._plans: dict[str, VolumePlan] = {}
+        # By claim: the volume or the node that a decision has taken for it, and nodes that it avoids.
+        self._reserved: dict[str, str] = {}
+        self._selected: dict[str, str] = {}
+        self._avoided: dict[str, tuple[str, ...]] = {}
+        # Disks that pods name themselves, with the row and the pod.
+        self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[Disk, int, str]]] = {}
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """A claim by `namespace/name`."""
+        found: PersistentVolumeClaim | None = self._objects[PersistentVolumeClaim].get(key)
+        return found
+
+    def set(self, thing: StorageObject) -> tuple[str, ...]:
+        """Take in an object; returns the claims about which pods must be asked again."""
+        key = _key(thing.metadata)
+        match thing:
+            case PersistentVolume():
+                self._changed_rows(self.static.put(thing))
+                claim = claim_of(thing)
+                self.attached.recount(claim)
+                return (claim,) if claim else ()
+            case PersistentVolumeClaim():
+                self._objects[PersistentVolumeClaim][key] = thing
+                self.attached.recount(key)
+                return (key,)
+            case CSIStorageCapacity():
+                self._changed_rows(self._rows_of_capacity(self._objects[CSIStorageCapacity].get(key)))
+                self._changed_rows(self._rows_of_capacity(thing))
+                self._objects[CSIStorageCapacity][key] = thing
+                return ()
+        self._objects[type(thing)][key] = thing
+        return self._other_changed(type(thing), key, thing)
+
+    def remove(self, kind: type[Any], key: str) -> tuple[str, ...]:
+        """An object is gone; returns the claims about which pods must be asked again."""
+        if kind is PersistentVolume:
+            volume = self.static.get(key)
+            self._changed_rows(self.static.remove(key))
+            claim = "" if volume is None else claim_of(volume)
+            return (claim,) if claim else ()
+        gone = self._objects[kind].pop(key, None)
+        if kind is PersistentVolumeClaim:
+            self._avoided.pop(key, None)
+            self.attached.recount(key)
+            return (key,)
+        if kind is CSIStorageCapacity:
+            self._changed_rows(self._rows_of_capacity(gone))
+            return ()
+        return self._other_changed(kind, key, None if gone is None else gone, gone=True)
+
+    def _other_changed(self, kind: type[Any], key: str, thing: Any, *, gone: bool = False) -> tuple[str, ...]:
+        if kind is CSINode:
+            row = self._state.rows.get(key)
+            if row is not None:
+                self.attached.set_limits(row, None if gone else thing)
+        elif kind is VolumeAttachment and thing is not None:
+            self._attach(f"{VolumeAttachment.__name__} {key}", None if gone else thing)
+        elif kind in (StorageClass, CSIDriver):
+            self.attached.recount_all()
+            self._changed_rows(range(self._state.columns.size))
+            if kind is StorageClass:
+                claims = self._objects[PersistentVolumeClaim].items()
+                return tuple(each for each, claim in claims if class_of_claim(claim) == key)
+        return ()
+
+    def _attach(self, user: str, attachment: VolumeAttachment | None) -> None:
+        name = (attachment.spec.source.persistent_volume_name if attachment else None) or ""
+        row = self._state.rows.get(attachment.spec.node_name) if attachment else None
+        if row is None or not name:
+            self.attached.leave(user)
+            return
+        volume = self.static.get(name)
+        self.attached.use(user, row, [(claim_of(volume) if volume else "") or f"{PersistentVolume.__name__} {name}"])
+
+    def node_came(self, row: int, name: str) -> None:
+        """A node has a row now; objects about it may have come before."""
+        known = self._objects[CSINode].get(name)
+        if known is not None:
+            self.attached.set_limits(row, known)
+        for key, attachment in self._objects[VolumeAttachment].items():
+            if attachment.spec.node_name == name:
+                self._attach(f"{VolumeAttachment.__name__} {key}", attachment)
+
+    def node_gone(self, row: int, name: str) -> None:
+        """A node has no row any more."""
+        self.attached.set_limits(row, None)
+        for key, attachment in self._objects[VolumeAttachment].items():
+            if attachment.spec.node_name == name:
+                self.attached.leave(f"{VolumeAttachment.__name__} {key}")
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def pod_stands(self, key: str, row: int, pod: Pod) -> None:
+        """A pod is on a node, or is about to be."""
+        if pod.spec.volumes:
+            self.attached.use(key, row, [*(claim for claim, _ in claims_of(pod)), *inline_disks(pod)])
+            self._drop_disks(key)
+            for disk in disks_of(pod):
+                self._disks.setdefault((disk.kind, disk.names), []).append((disk, row, key))
+
+    def pod_left(self, key: str) -> tuple[str, ...]:
+        """A pod is gone, or its decision is taken back; returns the claims that it used."""
+        claims = self.step_aside(key)
+        plan = self._plans.pop(key, NO_PLAN)
+        for claim, volume in plan.bindings:
+            self._reserved.pop(claim, None)
+            self._changed_rows(self.static.take(volume, taken=False))
+        for claim in plan.provisions:
+            self._selected.pop(claim, None)
+        return claims
+
+    def step_aside(self, key: str) -> tuple[str, ...]:
+        """Look at nodes as if a pod had left, with the volumes that are bound for it; returns the claims that it used."""
+        self._drop_disks(key)
+        return self.attached.leave(key)
+
+    def _drop_disks(self, key: str) -> None:
+        for named, held in list(self._disks.items()):
+            self._disks[named] = [each for each in held if each[2] != key]
+            if not self._disks[named]:
+                del self._disks[named]
+
+    def assume(self, key: str, plan: VolumePlan, node: str) -> None:
+        """Take the volumes of a decision."""
+        if plan:
+            self._plans[key] = plan
+            for claim, volume in plan.bindings:
+                self._reserved[claim] = volume
+                self._changed_rows(self.static.take(volume, taken=True))
+            for claim in plan.provisions:
+                self._selected[claim] = node
+
+    def disks_like(self, disk: Disk) -> Iterator[tuple[Disk, int]]:
+        """The disks of the same kind and name on nodes, each with its row."""
+        return ((held, row) for held, row, _ in self._disks.get((disk.kind, disk.names), ()))
+
+    def avoid(self, claim: str, node: str) -> None:
+        """Provisioning failed on a node: try others first."""
+        known = self._avoided.get(claim, ())
+        self._avoided[claim] = (*(each for each in known if each != node), node)[-MOST_AVOIDED:]
+
+    def forget_avoided(self, pod: Pod) -> bool:
+        """Let a pod use nodes again where provisioning failed before; True if there are any."""
+        found = [claim for claim, _ in claims_of(pod) if self._avoided.pop(claim, None)]
+        return bool(found)
+
+    def needs_of(self, pod: Pod) -> VolumeNeeds:
+        """What a node must offer for the volumes of a pod."""
+        if not pod.spec.volumes:
+            return NO_VOLUMES
+        disks = tuple(sorted(disks_of(pod)))
+        claims = list(dict.fromkeys(claims_of(pod)))
+        inline = list(inline_disks(pod))
+        if not (claims or disks or inline):
+            return NO_VOLUMES
+        problem = next(self._problems(pod, claims), "")
+        if problem:
+            return VolumeNeeds(problem)
+        reach: dict[Reach, None] = {}
+        unbound: list[UnboundClaim] = []
+        drivers: dict[str, int] = {}
+        shared = []
+        in_use = False
+        for key, _ in claims:
+            claim = self._objects[PersistentVolumeClaim][key]
+            in_use |= "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key)
+            if claim.spec.volume_name:
+                reach[self._reach(claim.spec.volume_name)] = None
+            else:
+                unbound.append(self._unbound(key, claim))
+        for key in dict.fromkeys((*(claim for claim, _ in claims), *inline)):
+            driver = self._driver_of(key)
+            if driver and self.attached.is_limited(driver):
+                drivers[driver] = drivers.get(driver, 0) + 1
+                if self.attached.has_users(key):
+                    shared.append((driver, key))
+        return VolumeNeeds(
+            bound=tuple(
+                sorted((each for each in reach if each != Reach()), key=lambda each: (each.affinity, each.zones))
+            ),
+            unbound=tuple(sorted(unbound)),
+            attached=tuple(sorted(drivers.items())),
+            shared=tuple(sorted(shared)),
+            in_use=in_use,
+            disks=disks,
+        )
+
+    def plan_for(self, pod: Pod, row: int) -> VolumePlan:
+        """The volumes that the claims of a pod get on a row, and the claims that are provisioned there."""
+        if not pod.spec.volumes:
+            return NO_PLAN
+        waiting = []
+        for key, _ in dict.fromkeys(claims_of(pod)):
+            claim = self.claim(key)
+            if claim is not None and not claim.spec.volume_name:
+                waiting.append((self._unbound(key, claim), key))
+        waiting.sort()
+        provisions = [key for unbound, key in waiting if unbound.selected]
+        searching = [(unbound, key) for unbound, key in waiting if not unbound.selected]
+        bindings = []
+        for (_, key), choice in zip(searching, self.static.choices([each for each, _ in searching]), strict=True):
+            if choice[row] >= 0:
+                bindings.append((key, self.static.name(int(choice[row]))))
+            else:
+                provisions.append(key)
+        return VolumePlan(tuple(bindings), tuple(provisions))
+
+    # -- what objects say ------------------------------------------------------------------------------------------
+
+    def provisioned_on(self, claim: UnboundClaim) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """The rows on which a claim can be provisioned, and how many bytes there are; a very large number if unknown."""
+        size = self._state.columns.size
+        room = np.full(size, np.iinfo(np.int64).max, dtype=np.int64)
+        written: StorageClass | None = self._objects[StorageClass].get(claim.storage_class)
+        if written is None or written.provisioner in ("", NO_PROVISIONER):
+            return np.zeros(size, dtype=np.bool_), room
+        allowed = np.ones(size, dtype=np.bool_)
+        if written.allowed_topologies:
+            allowed[:] = False
+            for term in written.allowed_topologies:
+                matches = np.full(size, bool(term.match_label_expressions))
+                for each in term.match_label_expressions or ():
+                    matches &= self._state.terms.has_value(each.key, each.values or [], slice(0, size))
+                allowed |= matches
+        driver: CSIDriver | None = self._objects[CSIDriver].get(written.provisioner)
+        if driver is not None and driver.spec.storage_capacity and claim.size:
+            room[:] = -1
+            for capacity in self._objects[CSIStorageCapacity].values():
+                if capacity.storage_class_name == claim.storage_class:
+                    most = bytes_in(_limit_of(capacity))
+                    rows = list(self._rows_of_capacity(capacity))
+                    room[rows] = np.maximum(room[rows], most)
+        return allowed, room
+
+    def is_bound(self, key: str) -> bool:
+        """True if a claim has its volume, and the controller has said so."""
+        claim = self.claim(key)
+        return claim is not None and _fully_bound(claim)
+
+    def _problems(self, pod: Pod, claims: Iterable[tuple[str, bool]]) -> Iterator[str]:
+        """Why no node can do, in kube-scheduler's words."""
+        unbound_now = False
+        for key, is_ephemeral in claims:
+            claim, name = self.claim(key), key.partition("/")[2]
+            if claim is None:
+                waits = "waiting for ephemeral volume controller to create the " if is_ephemeral else ""
+                yield f'{waits}persistentvolumeclaim "{name}"{"" if waits else " not found"}'
+                return
+            if claim.status.phase == "Lost":
+                yield f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+            if claim.metadata.deletion_timestamp:
+                yield f'persistentvolumeclaim "{name}" is being deleted'
+            if is_ephemeral and not is_for_pod(claim, pod):
+                yield f"PVC {key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name} (pod is not owner)"
+            if _fully_bound(claim):
+                if self.static.get(claim.spec.volume_name) is None:
+                    yield f'persistentvolume "{claim.spec.volume_name}" not found'
+                continue
+            storage_class = class_of_claim(claim)
+            written: StorageClass | None = self._objects[StorageClass].get(storage_class)
+            if storage_class and written is None and not claim.spec.volume_name:
+                yield f'storageclass.storage.k8s.io "{storage_class}" not found'
+            unbound_now |= bool(claim.spec.volume_name) or written is None or written.volume_binding_mode != DELAYED
+        if unbound_now:
+            yield "pod has unbound immediate PersistentVolumeClaims"
+
+    def _unbound(self, key: str, claim: PersistentVolumeClaim) -> UnboundClaim:
+        reserved = self._reserved.get(key, "") or self.static.kept_for(key, claim.metadata.uid)
+        selected = self._selected.get(key, "") or (claim.metadata.annotations or {}).get(SELECTED_NODE, "")
+        return unbound_claim(claim, reserved, selected, self._avoided.get(key, ()))
+
+    def _reach(self, volume_name: str) -> Reach:
+        volume = self.static.get(volume_name)
+        if volume is None:
+            return Reach()
+        return Reach(affinity_of(volume), zones_of(volume.metadata.labels or {}))
+
+    def _driver_of(self, key: str) -> str:
+        """The CSI driver or in-tree plugin that attaches the volume of a claim."""
+        kind, _, name = key.partition(" ")
+        if kind in DRIVER_OF_PLUGIN:
+            return kind
+        claim = self.claim(key)
+        if claim is None and kind != PersistentVolume.__name__:
+            return ""
+        volume = self.static.get(name if claim is None else claim.spec.volume_name)
+        if volume is None:
+            written = None if claim is None else self._objects[StorageClass].get(class_of_claim(claim))
+            return "" if written is None else str(written.provisioner)
+        if volume.spec.csi is not None:
+            return volume.spec.csi.driver
+        return next((plugin for field, plugin, _ in IN_TREE if getattr(volume.spec, field) is not None), "")
+
+    def _rows_of_capacity(self, capacity: CSIStorageCapacity | None) -> Iterable[int]:
+        if capacity is None or capacity.node_topology is None:
+            return ()
+        selector = _as_node_selector(capacity.node_topology)
+        everywhere = slice(0, self._state.columns.size)
+        if selector is None:
+            return range(self._state.columns.size)
+        rows: list[int] = np.flatnonzero(self._state.terms.matching(selector, everywhere)).tolist()
+        return rows
+
+    def _changed(self, row: int) -> None:
+        self._state.usage_log.append(row)
+
+    def _changed_rows(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._state.usage_log.append(row)
+
+    def copied(self, state: ClusterState) -> Volumes:
+        """A copy for another state, which can change by itself."""
+        copy = Volumes(state)
+        copy.static = self.static.copied(state.labels, state.terms)
+        copy.attached = self.attached.copied(copy._driver_of, copy._changed)
+        copy._objects = {kind: dict(objects) for kind, objects in self._objects.items()}
+        copy._plans = dict(self._plans)
+        copy._reserved = dict(self._reserved)
+        copy._selected = dict(self._selected)
+        copy._avoided = dict(self._avoided)
+        copy._disks = {named: list(held) for named, held in self._disks.items()}
+        return copy
+
+
+def _fully_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
+
+
+def _key(metadata: Metadata) -> str:
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _limit_of(capacity: CSIStorageCapacity) -> str | int | float | None:
+    return capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+
+
+def _as_node_selector(selector: LabelSelector) -> NodeSelector | None:
+    """The same demand as node terms; None if it matches every node."""
+    requirements = [
+        *(SelectorRequirement(key=k, operator="In", values=[v]) for k, v in (selector.match_labels or {}).items()),
+        *(selector.match_expressions or ()),
+    ]
+    return (
+        NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=requirements)]) if requirements else None
+    )

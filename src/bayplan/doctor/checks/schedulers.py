@@ -1,0 +1,40 @@
+"""Nodes that bayplan shares with another scheduler, which sees its decisions too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayplan.doctor.checks.tree import NO_SCHEDULE
+from bayplan.doctor.findings import Finding, warning
+from bayplan.doctor.installation import Installation
+from bayplan.kube.wire.core_v1 import Pod
+
+
+def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
+    """No node takes pods of two schedulers."""
+    closed = {
+        node.metadata.name
+        for node in installation.objects.nodes
+        if any(taint.effect in NO_SCHEDULE for taint in node.spec.taints or ())
+    }
+    shared: dict[str, list[str]] = {}
+    for node, pods in installation.running_by_node.items():
+        names = {pod.spec.scheduler_name or "" for pod in pods if not _goes_everywhere(pod)}
+        ours = names & set(installation.profiles)
+        others = sorted(names - set(installation.profiles))
+        if ours and others and node not in closed:
+            shared.setdefault(", ".join(others), []).append(f"node/{node}")
+    for other, nodes in shared.items():
+        yield warning(
+            f"nodes run pods of bayplan and of {other}, and no taint keeps them apart",
+            "Neither scheduler sees what the other is about to do, so kubelets may refuse pods. Taint the nodes "
+            "(kubectl taint node NAME bayplan.io/dedicated=:NoSchedule) and let bayplan's pods tolerate it, or let bayplan schedule "
+            "both (docs/scheduler.md).",
+            *nodes,
+        )
+
+
+def _goes_everywhere(pod: Pod) -> bool:
+    """Pods of DaemonSets and static pods are bound to a node by what they are."""
+    owners = pod.metadata.owner_references or ()
+    return any(owner.kind in ("DaemonSet", "Node") for owner in owners)

@@ -1,0 +1,214 @@
+"""Bind the claims of a unit before its pods: write what the decision says, and wait for controllers and provisioners.
+
+* A free volume gets the claim's reference, and the controller for volumes does the rest, as with kube-scheduler.
+* A claim to provision gets the annotation `volume.kubernetes.io/selected-node`. A provisioner that fails removes it.
+* Units wait side by side, without turns on their nodes. Other decisions see the room and the volumes as taken.
+* After a failure the node is avoided, and the annotation is taken back so that the claim can go elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+
+import msgspec
+
+from bayplan.cluster.state import pod_key
+from bayplan.cluster.volumes.claims import BOUND_BY_CONTROLLER, SELECTED_NODE
+from bayplan.dispatch.actions import Assignment, Bind
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.resources import CLAIMS, VOLUMES
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.core_v1_volumes import PersistentVolumeClaim
+from bayplan.plugins.volume_binding import VolumeBinding
+from bayplan.services.edges.side_thread import SideThread
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.1
+# Several claims of a large gang are looked at less often.
+LOOK_PER_CLAIM = 0.001
+MAX_WRITES = 16
+TRIES = 3
+
+
+class _Written(msgspec.Struct, frozen=True):
+    metadata: Metadata = Metadata()
+
+
+class VolumeBinder:
+    """Binds claims; `still_wanted` says whether this replica leads and the pod keeps its place."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        dispatcher: Dispatcher,
+        *,
+        clock: Callable[[], float],
+        side_thread: SideThread,
+        still_wanted: Callable[[Pod, str], bool],
+    ) -> None:
+        self._client = client
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._side_thread = side_thread
+        self._still_wanted = still_wanted
+        self._writes = asyncio.Semaphore(MAX_WRITES)
+
+    async def bind(self, action: Bind) -> str:
+        """Bind all claims of a unit; returns what went wrong, or an empty text."""
+        asked = [each for each in action.assignments if each.decision.volumes]
+        problems = await asyncio.gather(*(self._bind_one(each, len(asked)) for each in asked))
+        return next(filter(None, problems), "")
+
+    async def _bind_one(self, assignment: Assignment, in_unit: int) -> str:
+        """Bind the claims of one pod."""
+        try:
+            written = await self._write(assignment)
+            problem = await self._wait(assignment, written, in_unit)
+        except _Failed as failed:
+            problem = str(failed)
+        if problem:
+            logger.warning("binding volumes failed", extra={"pod": pod_key(assignment.pod), "problem": problem})
+            await self._roll_back(assignment)
+        return problem
+
+    async def _write(self, assignment: Assignment) -> dict[str, int]:
+        """Write all references and annotations; returns the version of each claim that was written."""
+        plan, versions = assignment.decision.volumes, {}
+        for key, volume_name in plan.bindings:
+            await self._side_thread.idle()
+            claim, volume = self._claim(key), self._dispatcher.state.volumes.static.get(volume_name)
+            if volume is None:
+                raise _Failed(f'persistentvolume "{volume_name}" not found')
+            reference = {
+                "apiVersion": CLAIMS.api_version,
+                "kind": CLAIMS.kind,
+                "namespace": claim.metadata.namespace,
+                "name": claim.metadata.name,
+                "uid": claim.metadata.uid,
+                "resourceVersion": claim.metadata.resource_version,
+            }
+            kept = volume.spec.claim_ref
+            if kept is not None and kept.uid == claim.metadata.uid:
+                continue
+            metadata: dict[str, object] = {"resourceVersion": volume.metadata.resource_version}
+            if kept is None:
+                metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+            body = {"metadata": metadata, "spec": {"claimRef": reference}}
+            await self._patch(assignment, partial(self._client.patch, VOLUMES, volume_name, body, kind="merge"))
+        for key in plan.provisions:
+            await self._side_thread.idle()
+            claim = self._claim(key)
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != assignment.node:
+                answer = await self._annotate(assignment, claim, assignment.node)
+                version = msgspec.json.decode(answer, type=_Written).metadata.resource_version
+                versions[key] = int(version) if version.isdecimal() else 0
+        return versions
+
+    async def _annotate(self, assignment: Assignment, claim: PersistentVolumeClaim, node: str | None) -> bytes:
+        metadata = claim.metadata
+        body = {"metadata": {"resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: node}}}
+        namespace = metadata.namespace or "default"
+        return await self._patch(
+            assignment, partial(self._client.patch, CLAIMS, metadata.name, body, namespace, kind="merge")
+        )
+
+    async def _patch(self, assignment: Assignment, send: Callable[[], Awaitable[bytes]]) -> bytes:
+        problem = ""
+        for attempt in range(TRIES):
+            if not self._still_wanted(assignment.pod, assignment.node):
+                raise _Failed("the pod lost its place")
+            try:
+                async with self._writes:
+                    answer: bytes = await send()
+                    return answer
+            except ApiError as error:
+                if error.status < HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                    raise _Failed(error.message) from None
+                problem = error.message
+            except Unreachable as error:
+                problem = str(error)
+            await asyncio.sleep(LOOK_EVERY * 2**attempt)
+        raise _Failed(problem)
+
+    async def _wait(self, assignment: Assignment, written: dict[str, int], in_unit: int) -> str:
+        """Wait until all claims are bound; returns why they will not be."""
+        seconds = self._timeout(assignment.pod)
+        end = self._clock() + seconds
+        while True:
+            await self._side_thread.idle()
+            if not self._still_wanted(assignment.pod, assignment.node):
+                return "the pod lost its place"
+            claims = assignment.decision.volumes.claims
+            states = [self._state_of(assignment, key, written.get(key, 0)) for key in claims]
+            problem = next(filter(None, states), "")
+            if problem or not any(state is None for state in states):
+                return problem
+            if self._clock() > end:
+                late = ", ".join(key for key, state in zip(claims, states, strict=True) if state is None)
+                return f"timed out after {seconds} s waiting for {late} to be bound"
+            await asyncio.sleep(LOOK_EVERY + LOOK_PER_CLAIM * in_unit)
+
+    def _state_of(self, assignment: Assignment, key: str, version: int) -> str | None:
+        """Empty once a claim is bound, None while it is not, or why it will not be."""
+        volumes = self._dispatcher.state.volumes
+        claim = volumes.claim(key)
+        if claim is None or claim.metadata.deletion_timestamp:
+            return f'persistentvolumeclaim "{key}" was deleted'
+        shown = claim.metadata.resource_version
+        if shown.isdecimal() and int(shown) < version:
+            return None
+        if key in assignment.decision.volumes.provisions:
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != assignment.node:
+                return f'provisioning failed for PVC "{claim.metadata.name}"'
+        else:
+            name = dict(assignment.decision.volumes.bindings)[key]
+            volume = volumes.static.get(name)
+            if volume is None:
+                return f'persistentvolume "{name}" not found'
+            kept = volume.spec.claim_ref
+            if kept is not None and kept.uid not in ("", claim.metadata.uid):
+                return f'persistentvolume "{name}" was bound to another claim'
+        if not volumes.is_bound(key):
+            return None
+        volume = volumes.static.get(claim.spec.volume_name)
+        row = self._dispatcher.state.rows.get(assignment.node)
+        if volume is None or row is None:
+            return None
+        if row not in volumes.static.rows_of(volume):
+            return f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{assignment.node}"'
+        return ""
+
+    async def _roll_back(self, assignment: Assignment) -> None:
+        """Avoid the node, and take the annotation back from claims that are not bound."""
+        await self._side_thread.idle()
+        volumes = self._dispatcher.state.volumes
+        for key in assignment.decision.volumes.provisions:
+            claim = volumes.claim(key)
+            if claim is None or claim.spec.volume_name:
+                continue
+            volumes.avoid(key, assignment.node)
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) == assignment.node:
+                try:
+                    await self._annotate(assignment, claim, None)
+                except _Failed as failed:
+                    logger.warning("rolling back claim failed", extra={"claim": key, "problem": str(failed)})
+
+    def _claim(self, key: str) -> PersistentVolumeClaim:
+        claim = self._dispatcher.state.volumes.claim(key)
+        if claim is None:
+            raise _Failed(f'persistentvolumeclaim "{key}" was deleted')
+        return claim
+
+    def _timeout(self, pod: Pod) -> int:
+        filters = self._dispatcher.profiles[pod.spec.scheduler_name or ""].filters
+        return next((each.bind_timeout for each in filters if isinstance(each, VolumeBinding)), 600)
+
+
+class _Failed(Exception):
+    """Claims cannot be bound, for the reason given."""
