@@ -61,7 +61,7 @@ class Pods:
     def add(self, name: str, cpus: int, priority: str, *, on: str = "", gang: str = "", **metadata: Any) -> None:
         """Create a pod; with `on` it runs before this returns."""
         spec = {"priorityClassName": priority, **({"nodeName": on} if on else {})}
-        amounts = {"cpu": cpus, "memory": "1Gi"}
+        amounts: dict[str, str | int] = {"cpu": cpus, "memory": "1Gi"}
         body = pod_body(name, self.namespace, amounts, scheduler=self.scheduler, gang=gang, **spec)
         body["metadata"].update(metadata)
         self.plane.post(self.path, body)
@@ -150,7 +150,7 @@ def check_told(pods: Pods, victims: set[str]) -> None:
             f"frees cpu {cpus[name]} in zone {zone}, memory 1Gi in zone {zone}"
         )
         assert pods.events("Preempted")[name] == note
-        wait_until(lambda each=name, said=note: condition(pods, each) == ("PreemptionByScheduler", said), "it is told")
+        wait_until(lambda: condition(pods, name) == ("PreemptionByScheduler", note), "it is told")  # noqa: B023
     wait_until(lambda: "aligned" in pods.events("Preempting"), "the preemptor has its event")
     assert "; nominated to virtual-0" in pods.events("Preempting")["aligned"]
 

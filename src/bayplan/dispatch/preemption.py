@@ -67,7 +67,7 @@ class Preempting:
         self._freeable = Freeable(state, lambda key, pod: is_terminating(pod) or key in self.nominations.leaving)
         self._resumed: Nomination | None = None
         self._left_alone: dict[str, float] = {}
-        # Pods that another leader nominated, and until when their room may not be visible yet.
+        # Pods that another leader nominated, and until when their room might not be visible yet.
         self._nominated_before: dict[str, float] = {}
         self._now = 0.0
 

@@ -1,4 +1,4 @@
-"""A preemption plan in words: who would go, what that frees, and for whom.
+"""A preemption plan in words: who would go and what that frees.
 
 A plan and the cluster's state come in; sentences for events, for `bayplan why --preempt` and its document go out.
 """
