@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ PRIORITIES = {"low": 10, "middle": 20, "high": 1000}
 # Two zones of 8 CPUs, or one.
 TWO_ZONES = ("--machine", "pack:2 numa:1 core:8 pu:1 mem:32Gi", "--heartbeat", "0")
 ONE_ZONE = ("--machine", "core:8 pu:1 mem:32Gi", "--heartbeat", "0")
-HOLD = "example.com/hold"
 ALONE = "--no-pod-grouper"
 
 
@@ -59,8 +58,8 @@ class Pods:
         self.path = f"/api/v1/namespaces/{namespace}/pods"
 
     def add(self, name: str, cpus: int, priority: str, *, on: str = "", gang: str = "", **metadata: Any) -> None:
-        """Create a pod; with `on` it runs before this returns."""
-        spec = {"priorityClassName": priority, **({"nodeName": on} if on else {})}
+        """Create a pod; with `on` it runs before this returns. Only its kubelet can end it before its grace period."""
+        spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 600, **({"nodeName": on} if on else {})}
         amounts: dict[str, str | int] = {"cpu": cpus, "memory": "1Gi"}
         body = pod_body(name, self.namespace, amounts, scheduler=self.scheduler, gang=gang, **spec)
         body["metadata"].update(metadata)
@@ -108,29 +107,31 @@ def test_bayplan_evicts_the_pods_of_one_zone_and_the_kubelet_admits_the_pod(
     prioritized: ControlPlane, namespace: str, config: str
 ) -> None:
     pods = Pods(prioritized, namespace)
-    with virtual_nodes(prioritized, *TWO_ZONES) as nodes, deployed(prioritized, "preemption") as account:
-        zones_are_mixed(pods)
-        for name in ("p0", "q0", "p1", "q1"):
-            prioritized.api.patch(f"{pods.path}/{name}", {"metadata": {"finalizers": [HOLD]}})
-        with running_scheduler(prioritized, config, ALONE, kubeconfig=account.kubeconfig) as scheduler:
-            pods.add("aligned", 8, "high")
-            wait_until(lambda: len(evicted(pods)) == 2, "two pods are evicted")
-            wait_until(lambda: len(pods.events("Preempted")) == 2, "their events are written")
-            wait_until(lambda: bool(nominated(pods, "aligned")), "the pod is nominated")
-            assert {name[0] for name in evicted(pods)} == {"p", "q"}
-            assert nominated(pods, "aligned") == "virtual-0"
-            check_told(pods, evicted(pods))
-            for name in evicted(pods):
-                prioritized.api.patch(f"{pods.path}/{name}", {"metadata": {"finalizers": None}})
+    without_kubelets(prioritized, lambda: zones_are_mixed(pods), *TWO_ZONES)
+    with (
+        deployed(prioritized, "preemption") as account,
+        running_scheduler(prioritized, config, ALONE, kubeconfig=account.kubeconfig) as scheduler,
+    ):
+        pods.add("aligned", 8, "high")
+        wait_until(lambda: nominated(pods, "aligned") == "virtual-0", "the pod is nominated")
+        assert {name[0] for name in evicted(pods)} == {"p", "q"}
+        wait_until(lambda: len(pods.events("Preempted")) == 2, "their events are written")
+        check_told(pods, evicted(pods))
+        with virtual_nodes(prioritized, *TWO_ZONES) as nodes:
             pods.wait_until_runs("aligned")
             assert len(pods.phases()) == 3
             assert nodes.told("refused") == []
-            assert scheduler.metric("bayplan_preemption_in_vain_total") == 0
-            assert scheduler.metric("scheduler_preemption_victims_sum") == 2
-            assert scheduler.metric("scheduler_preemption_attempts_total") >= 1
-            assert 'bayplan_preemption_evictions_total{result="evicted"} 2.0' in scheduler.get("/metrics")
-        for name in set(pods.all()) & {"p0", "q0", "p1", "q1"}:
-            prioritized.api.patch(f"{pods.path}/{name}", {"metadata": {"finalizers": None}})
+        assert scheduler.metric("bayplan_preemption_in_vain_total") == 0
+        assert scheduler.metric("scheduler_preemption_victims_sum") == 2
+        assert scheduler.metric("scheduler_preemption_attempts_total") >= 1
+        assert 'bayplan_preemption_evictions_total{result="evicted"} 2.0' in scheduler.get("/metrics")
+
+
+def without_kubelets(plane: ControlPlane, story: Callable[[], None], *nodes: str) -> None:
+    """Let a story happen on virtual nodes and end their kubelets: evicted pods then stay until others take over."""
+    with virtual_nodes(plane, *nodes) as running:
+        story()
+        running.kill()
 
 
 def evicted(pods: Pods) -> set[str]:
@@ -188,33 +189,28 @@ def add_gang(pods: Pods, name: str, priority: str) -> None:
         pods.add(f"{name}-{rank}", 6, priority, gang=name)
 
 
-@pytest.fixture
-def killed(prioritized: ControlPlane, namespace: str, config: str) -> Iterator[tuple[Pods, str]]:
-    """A scheduler was killed after its evictions and before its bind; a victim is still terminating."""
-    pods = Pods(prioritized, namespace)
-    with virtual_nodes(prioritized, *ONE_ZONE, "--nodes", "2"):
-        pods.add("web", 6, "low", on="virtual-0", finalizers=[HOLD])
-        pods.add("log", 6, "middle", on="virtual-1")
-        with running_scheduler(prioritized, config, ALONE) as first:
-            pods.add("db", 6, "high")
-            wait_until(lambda: nominated(pods, "db") == "virtual-0", "the pod is nominated")
-            first.kill()
-        yield pods, config
-        if "web" in pods.all():
-            prioritized.api.patch(f"{pods.path}/web", {"metadata": {"finalizers": None}})
-
-
-def test_the_next_scheduler_keeps_the_room_and_evicts_nobody_else(
-    prioritized: ControlPlane, killed: tuple[Pods, str]
+def test_the_next_scheduler_keeps_the_room_and_evicts_no_other_pod(
+    prioritized: ControlPlane, namespace: str, config: str
 ) -> None:
-    pods, config = killed
+    pods, nodes = Pods(prioritized, namespace), (*ONE_ZONE, "--nodes", "2")
+
+    def running() -> None:
+        pods.add("web", 6, "low", on="virtual-0")
+        pods.add("log", 6, "middle", on="virtual-1")
+
+    without_kubelets(prioritized, running, *nodes)
+    with running_scheduler(prioritized, config, ALONE) as first:
+        pods.add("db", 6, "high")
+        wait_until(lambda: nominated(pods, "db") == "virtual-0", "the pod is nominated")
+        first.kill()
     with running_scheduler(prioritized, config, ALONE) as second:
         pods.add("late", 6, "middle")
-        wait_until(lambda: "nominated" in why_it_waits(prioritized, pods.namespace, "db"), "the room is kept again")
-        prioritized.api.patch(f"{pods.path}/web", {"metadata": {"finalizers": None}})
-        pods.wait_until_runs("db")
-        assert pods.all()["db"]["spec"]["nodeName"] == "virtual-0"
-        assert pods.phases() == {"db": "Running", "log": "Running", "late": "Pending"}
+        wait_until(lambda: "No preemption victims" in why_it_waits(prioritized, namespace, "late"), "it is told")
+        assert evicted(pods) == {"web"}
+        with virtual_nodes(prioritized, *nodes):
+            pods.wait_until_runs("db")
+            assert pods.all()["db"]["spec"]["nodeName"] == "virtual-0"
+            assert pods.phases() == {"db": "Running", "log": "Running", "late": "Pending"}
         assert 'result="evicted"' not in second.get("/metrics")
 
 
