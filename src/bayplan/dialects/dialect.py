@@ -7,8 +7,8 @@ dialects; `dispatch/roster.py` calls them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from bayplan.dialects.own.members import Incomplete
@@ -25,6 +25,14 @@ from bayplan.kube.wire.core_v1 import Metadata, Pod
 TOPOLOGY = "bayplan.io/topology"
 
 W = TypeVar("W")
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What is inside a group object: its groups, in the order of their names, and pods; both by the key of the object that has them."""
+
+    groups: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,10 @@ class Dialect(Generic[W]):
     conditions: tuple[str, ...] = ()
     # The API resource of the group object.
     resource: Resource[Any] | None = None
+    # The key of the group object that this one is a part of; empty if there is none.
+    parent: Callable[[W], str] = lambda _: ""
+    # The gang of an object that other group objects are a part of.
+    gang_of_groups: Callable[[W, Inside, Topologies], Gang | Incomplete] | None = None
 
     def key(self, name: str) -> str:
         """A gang's key in the roster, from `namespace/name`, unique across dialects."""

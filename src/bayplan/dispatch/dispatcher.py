@@ -20,7 +20,7 @@ from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.volumes.claims import claims_of
-from bayplan.dialects.registry import AnyPodGroup
+from bayplan.dialects.registry import AnyPodGroup, gang_named
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, new_core
 from bayplan.dispatch.gang_units import GangUnits
@@ -76,7 +76,11 @@ class Dispatcher:
             return
         waits_here = not pod.spec.node_name and pod.spec.scheduler_name in self.profiles
         gang_before = self.roster.gang_of(key)
-        gang = self.roster.set_member(pod) if pod.spec.node_name or waits_here else self.roster.set_stranger(pod)
+        if waits_here and self.pods.awaits_grouper(pod):
+            gang = ""
+            self.roster.remove_member(key)
+        else:
+            gang = self.roster.set_member(pod) if pod.spec.node_name or waits_here else self.roster.set_stranger(pod)
         if gang_before and gang_before != gang:
             self.gangs.touch(gang_before, now)
         is_news = True
@@ -92,6 +96,15 @@ class Dispatcher:
                 self._core.waking.pods_changed(namespace_of(pod))
         if gang and is_news:
             self.gangs.touch(gang, now)
+
+    def stands_alone(self, key: str, now: float) -> None:
+        """The pod grouper leaves a pod as it is: alone, or in the gang that it names itself."""
+        pod = self.waiting.get(key)
+        if pod is not None and gang_named(pod) and not self.roster.gang_of(key):
+            self.pods.remove(key)
+            self.set_pod(pod, now)
+        else:
+            self.pods.stands_alone(key, now)
 
     def remove_pod(self, key: str, now: float) -> None:
         """A pod ended or was deleted."""

@@ -56,18 +56,21 @@ class GangUnits:
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup was created or changed."""
-        known = self._core.roster.groups.get(key_of(written))
-        name = self._core.roster.set_group(written)
-        if dialect_of(written).was_complete(written):
-            self._progress.recorded(name, written.metadata.uid, own.complete_since(written))
+        key = key_of(written)
+        known = self._core.roster.groups.get(key)
+        affected = self._core.roster.set_group(written)
+        if key in affected and dialect_of(written).was_complete(written):
+            self._progress.recorded(key, written.metadata.uid, own.complete_since(written))
         if known is None or not _asks_for_the_same(known, written):
-            self.touch(name, now)
+            for name in affected:
+                self.touch(name, now)
 
     def remove_group(self, name: str, now: float, unreadable: str = "") -> None:
         """A PodGroup was deleted, or is `unreadable` for this reason."""
-        self._core.roster.remove_group(name, unreadable)
+        affected = self._core.roster.remove_group(name, unreadable)
         self._progress.group_removed(name)
-        self.touch(name, now)
+        for each in affected:
+            self.touch(each, now)
 
     # -- into the queue -------------------------------------------------------------------------------------------
 

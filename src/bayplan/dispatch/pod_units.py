@@ -14,7 +14,9 @@ from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.given_ranks import GivenRanks
+from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import word_problems
+from bayplan.dialects.registry import dialect_of_gang, gang_named
 from bayplan.dispatch.actions import Action, Assignment, Bind, Stage, Unschedulable
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
@@ -64,6 +66,11 @@ class PodUnits:
         else:
             self._put(key, pod, now)
         return True
+
+    def awaits_grouper(self, pod: Pod) -> bool:
+        """True if a pod names a gang, and the pod grouper can still put it into another one."""
+        gang = gang_named(pod)
+        return bool(gang) and dialect_of_gang(gang) is not own.DIALECT and self._expects_group(pod)
 
     def stands_alone(self, key: str, now: float) -> None:
         """The pod grouper found that a pod belongs to no gang."""

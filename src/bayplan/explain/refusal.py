@@ -20,6 +20,8 @@ from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
 from bayplan.explain.stages import CERTAIN, Stage, in_one_sentence, stages_of
 from bayplan.kube.errors import did_you_mean
+from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
+from bayplan.kube.wire.core_v1 import NodeSelectorTerm
 from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.remedies import Remedy
@@ -78,7 +80,9 @@ def refusal_of(
     stages = stages_of(shortfall, pod, profile, silent)
     return Refusal(
         pod=decision.pod,
-        sentence=_unknown_resource(state, pod) or in_one_sentence(shortfall, stages),
+        sentence=_only_node(state, pod, shortfall)
+        or _unknown_resource(state, pod)
+        or in_one_sentence(shortfall, stages),
         asks_for=pod.request.total,
         described=description(state, pod, shortfall),
         containers=pod.request.containers,
@@ -88,6 +92,27 @@ def refusal_of(
         changes=tuple(changes(state, pod, found)),
         remedies=tuple(found),
     )
+
+
+def _only_node(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> str:
+    """Why the only node refuses a pod that can run on no other, as pods of a DaemonSet; empty for other pods."""
+    required = pod.node_affinity.required_during_scheduling_ignored_during_execution
+    terms = (required.node_selector_terms if required is not None else None) or ()
+    named = {name for term in terms for name in _names_in(term)}
+    if len(named) != 1 or not all(map(_names_in, terms)):
+        return ""
+    (node,) = named
+    lead = f"node {node}, the only one that its node affinity allows,"
+    if node not in state.rows:
+        return f"{lead} does not exist"
+    causes = [cause.cause for cause in shortfall.causes if node in cause.nodes]
+    return f"{lead} refuses it: {causes[0]}" if causes else ""
+
+
+def _names_in(term: NodeSelectorTerm) -> list[str]:
+    """The nodes that a term names; none if it does not."""
+    fields = (each for each in term.match_fields or () if each.key == NODE_NAME_FIELD and each.operator == "In")
+    return [name for each in fields for name in each.values or ()]
 
 
 def _unknown_resource(state: ClusterState, pod: PodClass) -> str:

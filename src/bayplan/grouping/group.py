@@ -17,6 +17,8 @@ from typing import Literal
 import msgspec
 
 from bayplan.dialects.dialect import OWN
+from bayplan.dialects.kai.pod_group import SKIP_POD_GROUPER
+from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.dialects.registry import dialects
@@ -30,7 +32,7 @@ from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
-from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group
+from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -51,6 +53,7 @@ from bayplan.grouping.workload import (
     workload_of,
 )
 from bayplan.kube.errors import field_and_problem
+from bayplan.kube.topology_levels import same_level
 from bayplan.kube.wire.core_v1 import Pod
 
 Mode = Literal["bayplan", "kai"]
@@ -111,12 +114,16 @@ def group_for(
     answers = {} if answers is None else answers
     workloads = workloads or KubernetesWorkloads()
     member = raw_pod(pod)
+    if any(annotations_of(each).get(SKIP_POD_GROUPER) == "true" for each in (member, *owners)):
+        return Grouping()
     try:
         if settings.mode != OWN:
             grouping: Grouping = compat(GROUPING, settings.mode)(member, owners, settings.kai, answers)
             return grouping
-        if named_by_others(pod):
+        if named_by_others(pod) and (settled_by_others(pod) or not _ask(owners)):
             return Grouping()
+        if named_by_others(pod) and not is_asked_for(owners, _home(member), workloads):
+            return Grouping(problems=(_not_merged(member, owners),))
         return _judged(member, owners, settings, answers, workloads)
     except Unanswered as unanswered:
         return unanswered.question
@@ -126,9 +133,9 @@ def group_for(
 
 def may_have_group(pod: Pod) -> bool:
     """True if the pod grouper must see a pod before it is placed: it has owners and has not been grouped."""
-    member = raw_pod(pod)
-    if POD_GROUP in labels_of(member) or named_by_others(pod):
+    if POD_GROUP in (pod.metadata.labels or {}) or settled_by_others(pod):
         return False
+    member = raw_pod(pod)
     if grove.gang_name(member) or spark_application(member):
         return True
     nearest = managing(metadata_of(member).get("ownerReferences") or [])
@@ -151,6 +158,33 @@ def named_by_others(pod: Pod | RawObject) -> bool:
         field, problem = field_and_problem(error)
         raise InvalidGrouping(InvalidValue(Reference.of(raw_pod(pod)), field, None, problem)) from None
     return any(dialect.group_named(wire) for dialect in dialects() if dialect.name != OWN)
+
+
+def settled_by_others(pod: Pod | RawObject) -> bool:
+    """True if a pod names its group in another system's terms, and what its owners ask for cannot change that.
+
+    Kubernetes' Job controller names the PodGroup that it made. Annotations of the Job are merged with the Workload.
+    """
+    if not named_by_others(pod):
+        return False
+    wire = pod if isinstance(pod, Pod) else msgspec.convert(pod, Pod)
+    named = [dialect.name for dialect in dialects() if dialect.name != OWN and dialect.group_named(wire)]
+    return named != [upstream.DIALECT.name] or not wire.metadata.owner_references
+
+
+def _ask(owners: Sequence[RawObject]) -> bool:
+    return any(asks(annotations_of(owner)) for owner in owners)
+
+
+def _not_merged(pod: RawObject, owners: Sequence[RawObject]) -> InvalidValue:
+    """Annotations that cannot be merged: it is unknown what the pods' PodGroup was made from."""
+    asking = next(owner for owner in owners if asks(annotations_of(owner)))
+    named = upstream.group_named(msgspec.convert(pod, Pod))
+    allowed = (
+        f"ask for a gang, but its pods name the PodGroup {named} of Kubernetes, and no Workload about {Reference.of(asking)} is"
+        " known to merge them with; ask for the level in that PodGroup, or remove the annotations"
+    )
+    return InvalidValue(Reference.of(asking), "metadata.annotations", None, allowed)
 
 
 def _judged(
@@ -195,8 +229,12 @@ def _gang(
 ) -> Grouping:
     """The gang of a workload, if it is one."""
     workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
+    workload, asked = with_minimum(workload, asked)
     level = level_of_groups(workload)
     if level:
+        if asked.within and not same_level(asked.within, level):
+            allowed = f"is a third level beside {asked.whole.required} and {asked.within}; pods can share two"
+            raise InvalidGrouping(InvalidValue(workload.about, "metadata.annotations", level, allowed))
         workload, asked = replace(workload, staged=True), replace(asked, within=level)
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
         return Grouping(problems=tuple(replace(problem, holds=False) for problem in asked.problems))

@@ -22,7 +22,8 @@ from bayplan.kube.wire import (
     podgroup_v1alpha1,
     podgroup_v2alpha2,
     policy_v1,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     storage_v1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
@@ -105,9 +106,25 @@ VOLCANO_POD_GROUPS = Resource(
 COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
-KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+KUBERNETES_POD_GROUPS = Resource(
+    scheduling_v1beta1.API_VERSION,
+    "podgroups",
+    scheduling_v1beta1.KIND,
+    scheduling_v1beta1.PodGroup,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+)
+KUBERNETES_COMPOSITE_POD_GROUPS = Resource(
+    scheduling_v1alpha3.API_VERSION,
+    "compositepodgroups",
+    scheduling_v1alpha3.KIND,
+    scheduling_v1alpha3.CompositePodGroup,
+)
 KUBERNETES_WORKLOADS = Resource(
-    scheduling_v1alpha2.API_VERSION, "workloads", scheduling_v1alpha2.WORKLOAD, scheduling_v1alpha2.Workload
+    scheduling_v1beta1.API_VERSION,
+    "workloads",
+    scheduling_v1beta1.WORKLOAD,
+    scheduling_v1beta1.Workload,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
 )
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
@@ -121,6 +138,7 @@ KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
         VOLCANO_POD_GROUPS,
         COSCHEDULING_POD_GROUPS,
         KUBERNETES_POD_GROUPS,
+        KUBERNETES_COMPOSITE_POD_GROUPS,
     )
 }
 

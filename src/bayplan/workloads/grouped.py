@@ -17,7 +17,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
-from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, named_by_others
+from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.core_v1 import Pod
@@ -107,7 +107,7 @@ class _Grouper:
         if name is not None:
             return f"{metadata.namespace or 'default'}/{name}" in self._known
         if metadata.owner_references:
-            return named_by_others(pod)
+            return settled_by_others(pod)
         return not may_have_group(pod) and not asks_by_itself(pod)
 
     def _chain(self, owner: Reference | None) -> tuple[tuple[RawObject, ...], Reference | None]:

@@ -18,7 +18,7 @@ from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.own.reader import MOST_PODS
-from bayplan.grouping.group import GroupingSettings, group_for, named_by_others
+from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Question
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
@@ -259,7 +259,7 @@ def grouping_of(
 def labelled(pod: Pod, grouping: Grouping) -> Pod:
     """The pod with the grouper's labels, unless it already names its gang."""
     own = pod.metadata.labels or {}
-    if not grouping.labels or POD_GROUP in own or named_by_others(pod):
+    if not grouping.labels or POD_GROUP in own or settled_by_others(pod):
         return pod
     metadata = msgspec.structs.replace(pod.metadata, labels={**own, **grouping.labels})
     return msgspec.structs.replace(pod, metadata=metadata)

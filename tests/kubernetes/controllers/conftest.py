@@ -79,8 +79,8 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
-    """Twelve nodes in four racks, and bayplan."""
-    with running_cluster(control_plane) as running:
+    """Twelve nodes in four racks, and bayplan, which releases partially bound gangs after ten seconds."""
+    with running_cluster(control_plane, "--gangs-complete-in=10") as running:
         yield running
 
 

@@ -13,6 +13,7 @@ from bayplan.dialects.progress import MemberCounts
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.group import awaits_look
+from bayplan.kube.wire import scheduling_v1beta1 as kubernetes
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
@@ -21,6 +22,7 @@ from bayplan.kube.wire.core_v1 import (
     PodCondition,
     PodStatus,
     SchedulingGate,
+    SchedulingGroup,
 )
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
@@ -37,6 +39,17 @@ from tests.builders.units import (
     reason,
 )
 from tests.helpers import simple_pod
+
+
+def kubernetes_group(least: int) -> kubernetes.PodGroup:
+    policy = kubernetes.SchedulingPolicy(gang=kubernetes.GangPolicy(min_count=least))
+    metadata = Metadata(name="train", namespace="ml", uid="g")
+    return kubernetes.PodGroup(metadata=metadata, spec=kubernetes.PodGroupSpec(scheduling_policy=policy))
+
+
+def in_kubernetes_group(member: Pod) -> Pod:
+    spec = msgspec.structs.replace(member.spec, scheduling_group=SchedulingGroup(pod_group_name="train"))
+    return msgspec.structs.replace(member, spec=spec)
 
 
 class TestPods:
@@ -91,6 +104,19 @@ class TestPods:
         assert scheduler.decide(0) is None
         scheduler.set_pod(owned, 1)  # kubectl delete --cascade=orphan
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
+
+    def test_a_member_of_a_kubernetes_gang_is_looked_at_by_the_grouper_first(self) -> None:
+        looked_at: set[str] = set()
+        scheduler = dispatcher("n1", expects_group=lambda pod: pod_key(pod) not in looked_at)
+        scheduler.set_group(kubernetes_group(2), 0)
+        members = [in_kubernetes_group(pod(name)) for name in "ab"]
+        for member in members:
+            scheduler.set_pod(member, 0)
+        assert scheduler.decide(0) is None
+        for member in members:
+            looked_at.add(pod_key(member))
+            scheduler.stands_alone(pod_key(member), 1)
+        assert places(scheduler.decide(1)) == {"ml/a": "n1", "ml/b": "n1"}
 
     def test_a_pod_that_joined_a_gang_meanwhile_waits_with_it(self) -> None:
         scheduler = dispatcher("n1", expects_group=lambda pod: not (pod.metadata.labels or {}))

@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.grouping import Grouping
-from bayplan.kube.wire import scheduling_v1alpha2
+from bayplan.kube.wire import scheduling_v1beta1
 from tests.unit.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,
@@ -64,7 +64,7 @@ def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
     """What becomes of a pod with these owners in a cluster with these Workloads."""
     workloads = KubernetesWorkloads()
     for each in written:
-        workloads.put(msgspec.convert(each, scheduling_v1alpha2.Workload))
+        workloads.put(msgspec.convert(each, scheduling_v1beta1.Workload))
     return grouped_by_owners(member, *owners, workloads=workloads)
 
 
@@ -241,14 +241,6 @@ class TestTheTree:
             ),
         ),
         (
-            [job(IN_ONE_BLOCK)],
-            [workload(template(gang_of(4), RACK))],
-            (
-                f'plan: spec.podGroupTemplates[0].schedulingConstraints.topology[0].key: "{RACK}" is another level than'
-                f' "{BLOCK}" in annotations of Job ml/train; only one can be meant'
-            ),
-        ),
-        (
             [job()],
             [workload(template({}))],
             "plan: spec.podGroupTemplates[0].schedulingPolicy: needs one of basic and gang",
@@ -262,7 +254,6 @@ class TestTheTree:
         "no API group",
         "two Workloads",
         "about a part",
-        "another level",
         "no policy",
     ],
 )
@@ -271,6 +262,38 @@ def test_what_is_wrong_is_said_of_the_workload_and_the_pods_wait(
 ) -> None:
     outcome = grouped(DRIVER, owners, *written)
     assert (problems(outcome), outcome.held) == ([f"Workload ml/{told}"], True)
+
+
+def test_two_levels_that_are_asked_for_both_hold() -> None:
+    outcome = grouped(DRIVER, [job(IN_ONE_BLOCK)], workload(template(gang_of(3), RACK)))
+    around = {"name": "everybody", "required": RACK, "size": 4, "minimum": 3}
+    assert spec_of(outcome) == {"topology": "network", "required": BLOCK, "groups": [around]}
+
+
+# -- pods that the Job controller put into a PodGroup of Kubernetes ----------------------------------------------------
+
+
+def in_group(member: Raw) -> Raw:
+    return {**member, "spec": {**member["spec"], "schedulingGroup": {"podGroupName": "train-1"}}}
+
+
+def test_annotations_of_a_job_are_merged_with_the_workload_of_its_pod_group() -> None:
+    outcome = grouped(in_group(DRIVER), [job(IN_ONE_BLOCK)], workload(template(gang_of(3))))
+    assert spec_of(outcome) == {"topology": "network", "required": BLOCK, "size": 4, "minimum": 3}
+    assert outcome.labels["bayplan.io/pod-group"] == outcome.name
+
+
+def test_a_pod_group_without_annotations_counts_as_it_is() -> None:
+    assert alone(grouped(in_group(DRIVER), [job()], workload(template(gang_of(3)))))
+
+
+def test_annotations_without_a_workload_to_merge_them_with_hold_the_pods() -> None:
+    outcome = grouped(in_group(DRIVER), [job(IN_ONE_BLOCK)])
+    assert outcome.held
+    (problem,) = problems(outcome)
+    assert problem.startswith(
+        "Job ml/train: metadata.annotations: ask for a gang, but its pods name the PodGroup train-1"
+    )
 
 
 def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> None:

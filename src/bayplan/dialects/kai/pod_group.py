@@ -35,6 +35,9 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 SEGMENT_SIZE = "kai.scheduler/segment-size"
 SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+# Of newer versions: the minimum of a Job, and "leave my pods to another component".
+BATCH_MIN_MEMBER = "kai.scheduler/batch-min-member"
+SKIP_POD_GROUPER = "kai.scheduler/skip-podgrouper"
 TOPOLOGY_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 NO_CONSTRAINT = kai.WireConstraint()
 

@@ -24,7 +24,7 @@ from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload
+from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.contents import WantedGroups, is_managed
 
 News = Listed[Any] | Changes[Any] | Absent
@@ -184,8 +184,10 @@ class GrouperCache:
 
     def expects_group(self, pod: Pod) -> bool:
         """Whether a pod may still be put into a gang, and so must not be placed by itself."""
-        if pod.metadata.uid in self._alone or gang_named(pod):
+        if pod.metadata.uid in self._alone:
             return False
+        if gang_named(pod):
+            return self.settings.mode != "kai" and may_have_group(pod)
         return self.settings.mode == "kai" or may_have_group(pod) or asks_by_itself(pod)
 
     def to_examine(self) -> Iterator[Pod]:

@@ -43,7 +43,7 @@ class EmbeddedGrouperResults:
     def stands_alone(self, pod: Pod) -> None:
         """Place a pod by itself: it is in no gang."""
         self._service.announcer.withdraw(pod_key(pod))
-        self._service.change(partial(self._service.dispatcher.pods.stands_alone, pod_key(pod)))
+        self._service.change(partial(self._service.dispatcher.stands_alone, pod_key(pod)))
 
     def is_held(self, pod: Pod, why: str) -> None:
         """Report that a pod waits because its gang cannot be determined."""

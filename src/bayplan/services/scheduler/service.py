@@ -72,6 +72,7 @@ class SchedulerService:
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
+        self._intake = intake
         self.leading = False
         self.iterations = IterationHealth()
         # Waiting pods with invalid specs; some may have left the queue.
@@ -168,9 +169,8 @@ class SchedulerService:
         more = await self.decide_for(DECIDING_SLICE)
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
-        intake = self.watcher.intake
-        self.announcer.remarks.report(intake.problems, self.dispatcher.state.remarks)
-        self.announcer.gangs.admit(intake.volcano_queue.due())
+        self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.remarks)
+        self.announcer.gangs.admit(self._intake.volcano_queue.due())
         return more
 
     def why_stuck(self) -> str | None:

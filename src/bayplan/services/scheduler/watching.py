@@ -12,14 +12,14 @@ from typing import Any
 
 from bayplan.cluster.pods.pod_class import is_large
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.client.watch import WatchSettings, follow
+from bayplan.kube.client.watch import Absent, WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
 from bayplan.services.edges.process import SLICE, in_slices
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.intake import Entry, Intake, News
+from bayplan.services.scheduler.intake import Entry, News, WatchIntake
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class ClusterWatcher:
     def __init__(
         self,
         client: KubeClient,
-        intake: Intake,
+        intake: WatchIntake,
         *,
         metrics: ClusterMetrics,
         clock: Callable[[], float],
@@ -104,6 +104,8 @@ class ClusterWatcher:
         )
         async with aclosing(batches):
             async for news in batches:
+                if isinstance(news, Absent):
+                    logger.info("resource not served, continuing without it", extra={"resource": name})
                 try:
                     await in_slices(self._listener(entry.resource, news))
                 except Exception:

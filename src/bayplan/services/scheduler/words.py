@@ -17,9 +17,12 @@ from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.relations import incoming_pod
+from bayplan.scheduling.shortfall import shortfall_of
 
 MAX_BYTES = 1024
 MAX_CACHED = 1000
+# Filters that close a node whatever room it has.
+CLOSES_NODES = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity")
 
 
 class Sentences:
@@ -33,7 +36,10 @@ class Sentences:
         """At most 1 KiB: the answer first, then kube-scheduler's counts."""
         if refusal.reason:
             return _cut(refusal.reason)
-        text = self._of_pod(refusal) if refusal.gang is None else gang_sentence(refusal.gang)
+        if refusal.gang is None:
+            text = self._of_pod(refusal)
+        else:
+            text = gang_sentence(refusal.gang) + self._closed_nodes(refusal)
         preemption = preemption_sentence(refusal)
         if not preemption:
             return _cut(text)
@@ -42,7 +48,28 @@ class Sentences:
     @staticmethod
     def must_search(refusal: Unschedulable) -> bool:
         """Whether the reasons must be found first, which may take long."""
-        return not refusal.reason and refusal.gang is None
+        return not refusal.reason
+
+    def _closed_nodes(self, refusal: Unschedulable) -> str:
+        """Which nodes taints and selectors close to the members of a gang: it needs more room than the others have."""
+        gang, state = refusal.gang, self._dispatcher.state
+        if gang is None or gang.waits or gang.problem or not refusal.pods:
+            return ""
+        profile = self._dispatcher.profiles.get(refusal.pods[0].spec.scheduler_name or "")
+        try:
+            pod_class = state.classes.of(refusal.pods[0])
+        except InvalidObject:
+            return ""
+        if profile is None:
+            return ""
+        answer = self._dispatcher.answers.for_class(pod_class, profile)
+        found = shortfall_of(state, pod_class, profile, answer, most=0)
+        closed = tuple(cause for cause in found.causes if cause.plugin in CLOSES_NODES)
+        if not closed:
+            return ""
+        number = sum(len(cause.nodes) for cause in closed)
+        causes = ", ".join(f"{len(cause.nodes)} {cause.cause}" for cause in closed)
+        return f"; {number} of {found.nodes} nodes are closed to its pods: {causes}"
 
     def _of_pod(self, refusal: Unschedulable) -> str:
         dispatcher, pod = self._dispatcher, refusal.pods[0]

@@ -26,6 +26,8 @@ from bayplan.services.scheduler.words import (
 )
 from tests.builders.services import numa_pod
 
+ALLOCATABLE = {"allocatable": {"cpu": "8", "memory": "64Gi", "pods": "110"}}
+
 
 def cluster_of(*cpus: int) -> Dispatcher:
     dispatcher = Dispatcher({"bayplan": default_profile()})
@@ -121,6 +123,33 @@ class TestSentences:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
         text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
         assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
+
+    def test_a_gang_is_told_which_nodes_taints_and_selectors_close_to_it(self) -> None:
+        dispatcher = cluster_of(8, 8, 8)
+        taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+        for name in ("n0", "n1"):
+            tainted = {"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": ALLOCATABLE}
+            dispatcher.state.set_node(msgspec.convert(tainted, Node))
+        decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, the most there are is 4")
+        text = Sentences(dispatcher).of(Unschedulable("gang ml/train", (numa_pod("2"),), gang=decision))
+        assert text.endswith(
+            "the most there are is 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s)"
+        )
+
+    @pytest.mark.parametrize(
+        "node, told",
+        [
+            ("n1", "node n1, the only one that its node affinity allows, refuses it: Insufficient cpu. "),
+            ("n7", "node n7, the only one that its node affinity allows, does not exist. "),
+        ],
+    )
+    def test_a_pod_of_a_daemon_set_is_told_about_its_own_node(self, node: str, told: str) -> None:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        text = Sentences(cluster_of(8, 2, 8)).of(
+            Unschedulable("ml/a", (numa_pod("4", affinity={"nodeAffinity": required}),))
+        )
+        assert text.startswith(told)
 
     def test_a_gang_in_another_systems_style_names_the_system(self) -> None:
         bound = "cannot be placed in style kueue: minimum cannot be expressed there; use style bayplan"
