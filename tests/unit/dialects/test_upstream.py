@@ -110,9 +110,9 @@ def test_its_condition_is_named_as_in_its_version(version: str, condition: str) 
     "mode, least",
     [
         (None, 2),
-        ("Pod", 0),
+        ("Pod", 2),
         ("PodGroup", None),
-        ({"single": {}}, 0),
+        ({"single": {}}, 2),
         ({"all": {}}, None),
     ],
 )
