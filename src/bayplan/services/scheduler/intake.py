@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.reports.intake import ReportIntake
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
@@ -46,6 +49,8 @@ from bayplan.kube.wire.meta_v1 import WireObject
 
 logger = logging.getLogger(__name__)
 
+# Bytes of JSON; reports of large machines have 30 kB.
+LARGE_OBJECT = 64 << 10
 News = Listed[Any] | Changes[Any] | Absent
 
 # As in kube-scheduler: a pod that ended arrives as a deletion.
@@ -104,12 +109,14 @@ class WatchIntake:
         for _ in self.take_in_steps(resource, news, lambda: now):
             pass
 
-    def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
-        """Apply news object by object. Other work may run before each object; pods are yielded before they apply."""
+    def take_in_steps(
+        self, resource: Resource[Any], news: News, clock: Callable[[], float]
+    ) -> Iterator[WireObject | None]:
+        """Apply news object by object. Other work may run before each object; it is yielded before it applies."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
-                yield _pod_in(change.object)
+                yield change.object
                 if change.kind == "DELETED":
                     self._drop(entry, _key(change.object.metadata), clock())
                 else:
@@ -132,7 +139,7 @@ class WatchIntake:
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
-            yield _pod_in(item)
+            yield item
             self._put(entry, item, clock())
         yield None
         self._note_broken(entry, broken, clock())
@@ -198,8 +205,11 @@ def _succeeds(drop: Callable[[], object], about: str) -> bool:
     return True
 
 
-def _pod_in(thing: WireObject) -> Pod | None:
-    return thing if isinstance(thing, Pod) else None
+def takes_long(coming: object) -> bool:
+    """True if an object is so large that applying it would hold up the event loop: a report of thousands of devices."""
+    if isinstance(coming, Pod):
+        return is_large(coming)
+    return isinstance(coming, msgspec.Struct) and len(msgspec.json.encode(coming)) > LARGE_OBJECT
 
 
 def _key(named: Metadata | Broken) -> str:
