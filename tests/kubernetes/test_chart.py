@@ -132,7 +132,9 @@ def test_values_switch_parts_on_and_off() -> None:
     deployment = scheduler_of(objects)
     container = container_of(deployment)
     assert deployment["spec"]["replicas"] == 3
-    assert {"-v", "--authenticate-metrics", "--place-ungrouped", "--tls-cert-file=/etc/bayplan-tls/tls.crt"} <= set(container["args"])
+    assert {"-v", "--authenticate-metrics", "--place-ungrouped", "--tls-cert-file=/etc/bayplan-tls/tls.crt"} <= set(
+        container["args"]
+    )
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == "10361"

@@ -66,7 +66,8 @@ def test_the_notes_are_the_section_of_the_version() -> None:
 def test_checksums_cover_every_file(tmp_path: Path) -> None:
     (tmp_path / "bayplan.whl").write_bytes(b"wheel")
     write_release_files(tmp_path, __version__)
-    listed = dict(reversed(line.split("  ")) for line in (tmp_path / "SHA256SUMS").read_text().splitlines())
+    pairs = [line.split("  ") for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
+    listed = {name: checksum for checksum, name in pairs}
     assert set(listed) == {file.name for file in tmp_path.iterdir()} - {"SHA256SUMS"}
     assert listed["bayplan.whl"] == hashlib.sha256(b"wheel").hexdigest()
 
