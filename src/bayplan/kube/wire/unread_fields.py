@@ -33,7 +33,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 UNKNOWN = "unknown field"
 SILENT = ""
 TOGETHER = "has no effect: bayplan starts all tasks together"
-NO_PREEMPTION = "has no effect: bayplan does not preempt pods"
 
 Known = Mapping[str, str]
 

@@ -33,6 +33,7 @@ from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     STORAGE,
@@ -241,6 +242,7 @@ def entries_of(
         Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
         *_level_entries(dispatcher),
+        _budget_entry(dispatcher),
         Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
     )
 
@@ -300,6 +302,18 @@ def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue:
         unreadable,
         foreign=resource is not POD_GROUPS,
         served=lambda here: dispatcher.roster.set_served(dialect, served=here),
+    )
+
+
+def _budget_entry(dispatcher: Dispatcher) -> Entry:
+    """PodDisruptionBudgets. Where RBAC forbids them nothing is lost: the API server holds them at every eviction."""
+    budgets = dispatcher.preempting.budgets
+    return Entry(
+        POD_DISRUPTION_BUDGETS,
+        _timeless(dispatcher.set_budget),
+        _timeless(dispatcher.remove_budget),
+        lambda key, _, __: budgets.set_unreadable(key),
+        foreign=True,
     )
 
 
