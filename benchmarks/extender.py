@@ -93,8 +93,8 @@ def _ask(
     """Seconds for filter and prioritize: as the client sees them, and of the server's CPU."""
     body, bind = cycle
     began, cpu = time.perf_counter(), _cpu_seconds(server)
-    for verb in ("/filter", "/prioritize"):
-        answer = _post(connection, verb, body)
+    _post(connection, "/filter", body)
+    answer = _post(connection, "/prioritize", body)
     took = time.perf_counter() - began, _cpu_seconds(server) - cpu
     scores = json.loads(answer)
     chosen = {**bind, "Node": scores[number * 7 % len(scores)]["Host"]}

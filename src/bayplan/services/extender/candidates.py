@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.extender_v1 import ABSENT, ExtenderArgs, ExtenderFilterResult, NamedNode, NodeList
-from bayplan.services.extender.requests import BadRequest, bad_request
+from bayplan.services.extender.requests import BadRequest, decoded
 
 Positions = NDArray[np.intp]
 UNKNOWN = -1
@@ -33,20 +33,12 @@ class Candidates:
     def of(cls, state: ClusterState, arguments: ExtenderArgs) -> Candidates:
         """The nodes of a request; raises `BadRequest` if it has none or a malformed one."""
         if arguments.node_names != ABSENT:
-            try:
-                return cls(state, _names.decode(arguments.node_names))
-            except msgspec.ValidationError as error:
-                raise bad_request(error, "NodeNames") from None
+            return cls(state, decoded(_names, arguments.node_names, "NodeNames"))
         if arguments.nodes is None:
             raise BadRequest("NodeNames: is missing, and so is Nodes")
         objects = arguments.nodes.items or []
-        names: list[str] = []
-        for at, each in enumerate(objects):
-            try:
-                names.append(_named_node.decode(each).metadata.name)
-            except msgspec.ValidationError as error:
-                raise bad_request(error, f"Nodes.items[{at}]") from None
-        return cls(state, names, objects)
+        heads = (decoded(_named_node, each, f"Nodes.items[{at}]") for at, each in enumerate(objects))
+        return cls(state, [head.metadata.name for head in heads], objects)
 
     @property
     def known(self) -> Positions:
