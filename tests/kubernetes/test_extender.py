@@ -18,8 +18,9 @@ from tests.kubernetes.virtual_nodes import virtual_nodes
 from tests.kubernetes.workloads import GPU, create_all, pod_body
 
 # Ten nodes with two zones of 8 CPUs, ten with four.
-NODES = ("--machine", SMALL, "--nodes", "10", "--kubelet", SINGLE, "--machine", LARGE, "--nodes", "10")
-NODES += ("--kubelet", RESTRICTED, "--heartbeat", "0")
+SMALL_NODES = ("--machine", SMALL, "--nodes", "10", "--kubelet", SINGLE)
+LARGE_NODES = ("--machine", LARGE, "--nodes", "10", "--kubelet", RESTRICTED)
+NODES = (*SMALL_NODES, *LARGE_NODES, "--heartbeat", "0")
 MOST_WAITING = 240.0
 MACHINE = ("--machine", "pack:2 core:8 mem:32Gi", "--heartbeat", "0")  # zone 0 has 7 CPUs for pods, zone 1 has 8
 STOCK = "default-scheduler"
