@@ -6,12 +6,16 @@ a user wrote, so its pods name no PodGroup and the pod grouper makes the gang.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import play_controller
@@ -198,3 +202,33 @@ def test_a_pod_group_counts_as_it_is_and_says_in_what_it_is_unlike_its_template(
         in told
     )
     assert "schedulingPolicy: is gang with minCount 2" in told
+
+
+def test_bytes_that_are_not_utf_8_in_managed_fields_stop_no_other(control_plane: ControlPlane, namespace: str) -> None:
+    """The API server serves them as they were written; the gang itself is read, and so is every other object."""
+    create_all(control_plane.kubeconfig, [node_body("n0", GPUS)])
+    asyncio.run(create_hostile_objects(control_plane, namespace))
+    with running_scheduler(control_plane):
+        create_all(control_plane.kubeconfig, [pod_body("good", namespace, {"cpu": 1})])
+        wait_until(lambda: bool(pods_in(control_plane, namespace)[0]["spec"].get("nodeName")), "the pod has a node")
+
+
+async def create_hostile_objects(plane: ControlPlane, namespace: str) -> None:
+    """A Workload and a PodGroup whose lists no strict JSON parser reads."""
+    served = needed_scheduling_api().api_version
+    manager = (
+        b'{"manager":"tenant","operation":"Update","apiVersion":"%s","time":"2026-01-01T00:00:00Z",'
+        b'"fieldsType":"FieldsV1","fieldsV1":{"f:\xff":{}}}' % served.encode()
+    )
+    policy: Json = {"schedulingPolicy": {"basic": {}}}
+    specs = {"workloads": {"podGroupTemplates": [{"name": "workers", **policy}]}, "podgroups": policy}
+    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+        for plural, spec in specs.items():
+            kind = "Workload" if plural == "workloads" else "PodGroup"
+            written = {"apiVersion": served, "kind": kind, "metadata": {"name": "hostile"}, "spec": spec}
+            body = msgspec.json.encode(written).replace(b'"metadata":{', b'"metadata":{"managedFields":[%s],' % manager)
+            path = f"/apis/{served}/namespaces/{namespace}/{plural}"
+            await client.request("POST", path, body=body)
+            listed = await client.request("GET", path)
+            with pytest.raises(UnicodeDecodeError):
+                listed.decode()

@@ -15,7 +15,7 @@ from bayplan.services.edges.metrics import SchedulerMetrics, leader_gauge, new_r
 from bayplan.services.extender.metrics import ExtenderMetrics
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
 
-OUTBOXES = ("events", "conditions", "gang_statuses")
+OUTBOXES = ("events", "conditions", "gang_statuses", "nominations")
 """As services/scheduler/run.py exposes them."""
 
 HEAD = """# Metrics
@@ -42,6 +42,7 @@ def registries() -> dict[str, CollectorRegistry]:
     scheduler = SchedulerMetrics()
     scheduler.expose_requests({})
     scheduler.expose_costs({})
+    scheduler.expose_in_vain(lambda: 0)
     outbox: Any = SimpleNamespace(sent=0, dropped=0, failed=0)
     for name in OUTBOXES:
         scheduler.expose_outbox(name, outbox)

@@ -50,6 +50,8 @@ class Dialect(Generic[W]):
     was_complete: Callable[[W], bool] = lambda _: False
     # How many members must keep running; None if the gang can only be evicted as a whole.
     least_running: Callable[[W], int | None] = lambda _: None
+    # False if no member may be evicted for more important pods.
+    may_be_evicted: Callable[[W], bool] = lambda _: True
     # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
     status_of: Callable[[Progress], Document] = lambda _: {}
     conditions: tuple[str, ...] = ()

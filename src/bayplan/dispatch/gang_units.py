@@ -93,18 +93,22 @@ class GangUnits:
             self._progress.forget(name)
             self._first_queued.pop(name, None)
             self._rest_until.pop(name, None)
-            queue.remove(GANG + name)
+            self._unqueue(name)
             self._to_count[name] = None
         elif not waiting and self._is_of_another_scheduler(name, running):
-            queue.remove(GANG + name)
+            self._unqueue(name)
         elif not waiting and self._progress.is_recorded(name, roster.group_uid(name)):
-            queue.remove(GANG + name)
+            self._unqueue(name)
             self._to_count[name] = None
         else:
             priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
             created = self._first_queued.setdefault(name, since)
             tenant = namespace_of((*waiting, *running)[0])
             queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
+
+    def _unqueue(self, name: str) -> None:
+        self._core.queue.remove(GANG + name)
+        self._core.preempting.unit_gone(GANG + name)
 
     def _is_due(self, name: str, now: float) -> bool:
         """True if a touched gang can be queued now; starts the next pause of a large one."""

@@ -234,7 +234,9 @@ def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, probl
 def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[InvalidValue]:
     """What templates ask for and do not get."""
     for number, each in enumerate(written.spec.pod_group_templates or ()):
-        for field, value, why in without_effect(each):
+        mode = each.disruption_mode if isinstance(each.disruption_mode, str) else "all"
+        of_mode = ("disruptionMode", mode, "has no effect: members beyond the minimum can be evicted alone")
+        for field, value, why in (*without_effect(each), *((of_mode,) if each.evicts == "all" else ())):
             yield InvalidValue(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
     for remark in written.unread or ():
         field, _, why = remark.partition(": ")

@@ -110,9 +110,9 @@ def test_its_condition_is_named_as_in_its_version(version: str, condition: str) 
     "mode, least",
     [
         (None, 2),
-        ("Pod", 0),
+        ("Pod", 2),
         ("PodGroup", None),
-        ({"single": {}}, 0),
+        ({"single": {}}, 2),
         ({"all": {}}, None),
     ],
 )
@@ -129,8 +129,6 @@ def test_a_raised_minimum_counts_for_pods_that_are_still_to_come() -> None:
 @pytest.mark.parametrize(
     "field, remarks",
     [
-        ({"disruptionMode": {"all": {}}}, ('disruptionMode: "all" has no effect: bayplan does not preempt',)),
-        ({"disruptionMode": "PodGroup"}, ('disruptionMode: "PodGroup" has no effect: bayplan does not preempt',)),
         (
             {"priorityClassName": "urgent", "priority": 1000},
             ('priorityClassName: "urgent" has no effect on the group: the highest priority of its pods counts',),
@@ -142,7 +140,7 @@ def test_a_raised_minimum_counts_for_pods_that_are_still_to_come() -> None:
         ({"disruptionMode": "Pod", "priority": 0, "priorityClassName": "", "resourceClaims": []}, ()),
         ({"disruptionMode": {"single": {}}, "priority": 0, "preemptionPolicy": "PreemptLowerPriority"}, ()),
     ],
-    ids=["disruption mode", "of 1.36", "priority", "claims", "what the API server fills in in 1.36", "in 1.37"],
+    ids=["priority", "claims", "what the API server fills in in 1.36", "in 1.37"],
 )
 def test_what_has_no_effect_is_remarked(field: dict[str, Any], remarks: tuple[str, ...]) -> None:
     written = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": GANG_OF_TWO, **field}}

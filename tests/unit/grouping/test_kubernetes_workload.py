@@ -299,7 +299,10 @@ def test_annotations_without_a_workload_to_merge_them_with_hold_the_pods() -> No
 def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> None:
     outcome = grouped(pod(), [job()], workload(template(gang_of(4), disruptionMode="PodGroup")))
     assert problems(outcome) == [
-        'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: bayplan does not preempt'
+        (
+            'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: members beyond the minimum can be'
+            " evicted alone"
+        )
     ]
     assert [problem.reason for problem in outcome.problems] == ["NotSupported"]
     assert spec_of(outcome) == {"size": 4}

@@ -70,12 +70,12 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
 
 
 def least_running(written: PodGroup) -> int | None:
-    """The number of members that must keep running: none if any can be evicted alone, all (None) if they leave together.
+    """The number of members that must keep running; None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`).
 
-    Without a `disruptionMode`, the minimum.
+    The API server fills in `single` (`Pod`), so it asks for nothing: a gang is never left below its minimum.
     """
-    if written.spec.evicts:
-        return 0 if written.spec.evicts == "single" else None
+    if written.spec.evicts == "all":
+        return None
     return least_of(written.spec, ObjectPath.of(written).child("spec"))
 
 
@@ -105,9 +105,6 @@ def parent_of(metadata: Metadata, name: str | None) -> str:
 
 def without_effect(asked: AskedOfAnyGroup) -> Iterator[tuple[str, object, str]]:
     """Field, value and reason of each request without effect. API server defaults request nothing."""
-    if asked.evicts == "all":
-        mode = asked.disruption_mode if isinstance(asked.disruption_mode, str) else "all"
-        yield "disruptionMode", mode, "has no effect: bayplan does not preempt"
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"

@@ -33,7 +33,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 UNKNOWN = "unknown field"
 SILENT = ""
 TOGETHER = "has no effect: bayplan starts all tasks together"
-NO_PREEMPTION = "has no effect: bayplan does not preempt pods"
 
 Known = Mapping[str, str]
 
@@ -88,6 +87,7 @@ _NOT_LOOKED_INTO = (PodSpec,)
 
 # Sentences about one object.
 MOST_TOLD = 32
+CANNOT_LIST = "fields that have no effect cannot be listed, because the object has numbers or bytes that cannot be read"
 
 G = TypeVar("G")
 
@@ -96,7 +96,12 @@ def remarked(decoded: G, document: bytes | Raw) -> G:
     """The same object, with a sentence for every field of its document that has no effect; other kinds come back as they are."""
     if not isinstance(decoded, GroupObject):
         return decoded
-    found = tuple(islice(unread(msgspec.json.decode(document), type(decoded)), MOST_TOLD))
+    try:
+        read = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # In a field that is not read, such as managedFields: a number out of range, or bytes that are not UTF-8.
+        return msgspec.structs.replace(decoded, unread=(CANNOT_LIST,))
+    found = tuple(islice(unread(read, type(decoded)), MOST_TOLD))
     return msgspec.structs.replace(decoded, unread=found) if found else decoded
 
 

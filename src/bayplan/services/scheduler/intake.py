@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from bayplan.cluster.pods.pod_class import is_large
 from bayplan.cluster.reports.intake import ReportIntake
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
@@ -30,6 +33,7 @@ from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     STORAGE,
@@ -45,6 +49,8 @@ from bayplan.kube.wire.meta_v1 import WireObject
 
 logger = logging.getLogger(__name__)
 
+# Bytes of JSON; reports of large machines have 30 kB.
+LARGE_OBJECT = 64 << 10
 News = Listed[Any] | Changes[Any] | Absent
 
 # As in kube-scheduler: a pod that ended arrives as a deletion.
@@ -103,12 +109,14 @@ class WatchIntake:
         for _ in self.take_in_steps(resource, news, lambda: now):
             pass
 
-    def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
-        """Apply news object by object. Other work may run before each object; pods are yielded before they apply."""
+    def take_in_steps(
+        self, resource: Resource[Any], news: News, clock: Callable[[], float]
+    ) -> Iterator[WireObject | None]:
+        """Apply news object by object. Other work may run before each object; it is yielded before it applies."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
-                yield _pod_in(change.object)
+                yield change.object
                 if change.kind == "DELETED":
                     self._drop(entry, _key(change.object.metadata), clock())
                 else:
@@ -131,7 +139,7 @@ class WatchIntake:
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
-            yield _pod_in(item)
+            yield item
             self._put(entry, item, clock())
         yield None
         self._note_broken(entry, broken, clock())
@@ -197,8 +205,11 @@ def _succeeds(drop: Callable[[], object], about: str) -> bool:
     return True
 
 
-def _pod_in(thing: WireObject) -> Pod | None:
-    return thing if isinstance(thing, Pod) else None
+def takes_long(coming: object) -> bool:
+    """True if an object is so large that applying it would hold up the event loop: a report of thousands of devices."""
+    if isinstance(coming, Pod):
+        return is_large(coming)
+    return isinstance(coming, msgspec.Struct) and len(msgspec.json.encode(coming)) > LARGE_OBJECT
 
 
 def _key(named: Metadata | Broken) -> str:
@@ -231,6 +242,7 @@ def entries_of(
         Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
         *_level_entries(dispatcher),
+        _budget_entry(dispatcher),
         Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
     )
 
@@ -290,6 +302,18 @@ def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue:
         unreadable,
         foreign=resource is not POD_GROUPS,
         served=lambda here: dispatcher.roster.set_served(dialect, served=here),
+    )
+
+
+def _budget_entry(dispatcher: Dispatcher) -> Entry:
+    """PodDisruptionBudgets. Where RBAC forbids them nothing is lost: the API server holds them at every eviction."""
+    budgets = dispatcher.preempting.budgets
+    return Entry(
+        POD_DISRUPTION_BUDGETS,
+        _timeless(dispatcher.set_budget),
+        _timeless(dispatcher.remove_budget),
+        lambda key, _, __: budgets.set_unreadable(key),
+        foreign=True,
     )
 
 

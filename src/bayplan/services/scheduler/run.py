@@ -38,6 +38,7 @@ from bayplan.services.scheduler.cluster_metrics import refresh_cluster_metrics, 
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
 from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 
 logger = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
+        nominees = await stack.enter_async_context(NominationWriter(client))
         clock, intake = steady_clock(), Intake(dispatcher)
         announcer = Announcer(
             dispatcher,
@@ -121,6 +123,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             dispatcher,
             intake,
             announcer,
+            nominees,
             metrics=metrics,
             clock=clock,
             side_thread=SideThread(),
@@ -130,6 +133,8 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         metrics.expose_outbox("events", events.outbox)
         metrics.expose_outbox("conditions", conditions.outbox)
         metrics.expose_outbox("gang_statuses", gangs.outbox)
+        metrics.expose_outbox("nominations", nominees.outbox)
+        metrics.expose_in_vain(lambda: dispatcher.preempting.in_vain)
         metrics.expose_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
         metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
