@@ -13,6 +13,7 @@ from benchmarks import (
     client,
     commands,
     engine,
+    extender,
     gangs,
     placement,
     planted_gangs,
@@ -42,6 +43,7 @@ GROUPS = {
     "agent": agent.run,
     "client": client.run,
     "scheduler": scheduler.run,
+    "extender": extender.run,
     "commands": commands.run,
 }
 
