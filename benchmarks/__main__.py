@@ -13,8 +13,10 @@ from benchmarks import (
     client,
     commands,
     engine,
+    extender,
     gangs,
     placement,
+    planted_gangs,
     preemption,
     queue,
     relations,
@@ -33,6 +35,7 @@ GROUPS = {
     "replay": replay.run,
     "slots": slots.run,
     "gangs": gangs.run,
+    "planted-gangs": planted_gangs.run,
     "preemption": preemption.run,
     "queue": queue.run,
     "virtual-kubelet": virtual_kubelet.run,
@@ -40,6 +43,7 @@ GROUPS = {
     "agent": agent.run,
     "client": client.run,
     "scheduler": scheduler.run,
+    "extender": extender.run,
     "commands": commands.run,
 }
 

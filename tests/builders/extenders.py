@@ -15,13 +15,13 @@ from bayplan.cluster.state import pod_key
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.services.extender.metrics import ExtenderMetrics
 from bayplan.services.extender.server import serve_extender
 from bayplan.services.extender.service import ExtenderService, ExtenderSettings
 from bayplan.services.extender.tls import Token
 from bayplan.services.scheduler.intake import WatchIntake
-from tests.builders.services import listed
+from tests.builders.services import api_error, listed
 from tests.helpers import Json, node, summed
 
 MOST_BYTES = 1 << 19
@@ -41,6 +41,8 @@ class BindingClient:
         self.binds.append((f"{namespace}/{name}", node, annotations))
 
     async def get(self, _resource: object, name: str, _namespace: str) -> Pod:
+        if name not in self._pods:
+            raise api_error(404)
         return self._pods[name]
 
 
@@ -73,17 +75,20 @@ def extender_service(
     client: BindingClient | None = None,
     settings: ExtenderSettings | None = None,
     is_listed: bool = True,
+    profile: Profile | None = None,
 ) -> tuple[ExtenderService, ExtenderMetrics, BindingClient]:
     """An extender that knows these objects."""
     client, metrics = client or BindingClient(), ExtenderMetrics()
     service = ExtenderService(
         cast("KubeClient", client),
-        {"default-scheduler": default_profile()},
+        {"default-scheduler": profile or default_profile()},
         settings or ExtenderSettings(wait_for_bind=0.0),
         metrics=metrics,
         clock=lambda: 1000.0,
     )
-    given = [*nodes, *(node(each.metadata.name, summed(each)) for each in reports)]
+    given = list(nodes)
+    known = {each.metadata.name for each in given}
+    given += [node(each.metadata.name, summed(each)) for each in reports if each.metadata.name not in known]
     by_kind: dict[str, list[Any]] = {"Node": given, "NodeResourceTopology": list(reports), "Pod": list(pods)}
     if is_listed:
         intake: WatchIntake = service.watcher.intake

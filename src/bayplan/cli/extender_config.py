@@ -47,7 +47,7 @@ LARGEST_WEIGHT = 1000
     "--node-cache-capable/--no-node-cache-capable",
     default=True,
     show_default=True,
-    help="Send node names, or whole node objects, which is about ten times slower.",
+    help="Send node names, or whole node objects, which costs several times as much.",
 )
 @click.option(
     "--ignorable/--no-ignorable",

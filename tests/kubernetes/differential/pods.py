@@ -178,7 +178,7 @@ def _spread(random: Random, spec: Json) -> None:
 
 
 def _pod_level(random: Random, spec: Json) -> None:
-    amounts = {"cpu": 5, "memory": "5Gi"}
+    amounts = {"cpu": 7, "memory": "6Gi"}  # at least what the containers of any pod request together
     spec["resources"] = {"requests": amounts, "limits": amounts}
 
 

@@ -9,13 +9,15 @@ import msgspec
 import pytest
 
 from bayplan.dialects.own.members import Incomplete
+from bayplan.dispatch.actions import Complete
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, SchedulingGroup
 from bayplan.kube.wire.scheduling_v1alpha3 import CompositePodGroup
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from tests.builders import units
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
 NETWORK = Topologies({"network": (BLOCK, RACK, "kubernetes.io/hostname")})
@@ -36,7 +38,7 @@ def written(name: str, policy: dict[str, Any], parent: str | None, level: str) -
     spec: dict[str, Any] = {"schedulingPolicy": policy, "parentCompositePodGroupName": parent}
     if level:
         spec["schedulingConstraints"] = {"topology": [{"key": level}]}
-    return {"metadata": {"name": name, "namespace": "ml"}, "spec": spec}
+    return {"metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"}, "spec": spec}
 
 
 def pod(name: str, group: str, node: str = "") -> Pod:
@@ -162,3 +164,31 @@ def test_replacements_join_a_gang_that_has_begun() -> None:
     found = whole(roster)
     assert outline(found.whole) == {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-1"]}}}
     assert found.whole.groups[0].least == 1
+
+
+def in_group(name: str, group: str) -> Pod:
+    """A waiting pod that takes a whole node."""
+    made = units.pod(name, 8)
+    named = msgspec.convert({"podGroupName": group}, SchedulingGroup)
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, scheduling_group=named))
+
+
+def test_both_groups_are_bound_at_once_each_in_its_rack() -> None:
+    racks = {"n0": "r0", "n1": "r1", "n2": "r1", "n3": "r2", "n4": "r2"}
+    scheduler = units.dispatcher(*racks, racks=racks)
+    scheduler.set_group(composite("train", 2), 0)
+    for name in ("a", "b"):
+        scheduler.set_group(pod_group(name, 2, level=RACK), 0)
+    waiting = [in_group(f"{name}-{index}", name) for name in ("a", "b") for index in range(2)]
+    for each in waiting[:3]:
+        scheduler.set_pod(each, 0)
+    assert "PodGroup b have arrived" in units.reason(scheduler.decide(0))
+    scheduler.set_pod(waiting[3], 1)
+    action = scheduler.decide(20)
+    placed = units.places(action)
+    of_group = {name: {racks[node] for key, node in placed.items() if key.startswith(f"ml/{name}-")} for name in "ab"}
+    assert sorted(map(sorted, of_group.values())) == [["r1"], ["r2"]]
+    for each in waiting:
+        scheduler.set_pod(units.on_node(each, placed[f"ml/{each.metadata.name}"]), 21)
+    scheduler.bound(action, 21)  # type: ignore[arg-type]
+    assert scheduler.decide(22) == Complete(TRAIN)

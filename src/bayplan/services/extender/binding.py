@@ -10,6 +10,8 @@ import asyncio
 import logging
 import time
 
+import msgspec
+
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Assignment
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
@@ -109,7 +111,7 @@ class ExtenderBinder:
         name = f"{asked.pod_namespace}/{asked.pod_name}"
         try:
             pod = await self._client.get(PODS, asked.pod_name, asked.pod_namespace)
-        except (ApiError, Unreachable) as error:
+        except (ApiError, Unreachable, msgspec.ValidationError) as error:
             return f"cannot read pod {name}: {error}"
         if pod.metadata.uid != asked.pod_uid:
             return f"pod {name} has another uid by now"

@@ -11,12 +11,13 @@ from msgspec import Raw
 from numpy.typing import NDArray
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.extender_v1 import ExtenderArgs, ExtenderFilterResult, NamedNode, NodeList
-from bayplan.services.extender.requests import BadRequest, bad_request
+from bayplan.kube.wire.extender_v1 import ABSENT, ExtenderArgs, ExtenderFilterResult, NamedNode, NodeList
+from bayplan.services.extender.requests import BadRequest, decoded
 
 Positions = NDArray[np.intp]
 UNKNOWN = -1
 
+_names = msgspec.json.Decoder(list[str])
 _named_node = msgspec.json.Decoder(NamedNode)
 
 
@@ -31,18 +32,13 @@ class Candidates:
     @classmethod
     def of(cls, state: ClusterState, arguments: ExtenderArgs) -> Candidates:
         """The nodes of a request; raises `BadRequest` if it has none or a malformed one."""
-        if arguments.node_names is not None:
-            return cls(state, arguments.node_names)
+        if arguments.node_names != ABSENT:
+            return cls(state, decoded(_names, arguments.node_names, "NodeNames"))
         if arguments.nodes is None:
             raise BadRequest("NodeNames: is missing, and so is Nodes")
         objects = arguments.nodes.items or []
-        names: list[str] = []
-        for at, each in enumerate(objects):
-            try:
-                names.append(_named_node.decode(each).metadata.name)
-            except msgspec.ValidationError as error:
-                raise bad_request(error, f"Nodes.items[{at}]") from None
-        return cls(state, names, objects)
+        heads = (decoded(_named_node, each, f"Nodes.items[{at}]") for at, each in enumerate(objects))
+        return cls(state, [head.metadata.name for head in heads], objects)
 
     @property
     def known(self) -> Positions:
@@ -63,3 +59,23 @@ class Candidates:
         return ExtenderFilterResult(
             nodes=NodeList(objects), failed_nodes=failed, failed_and_unresolvable_nodes=unresolvable
         )
+
+
+class RecentCandidates:
+    """The candidates of the last request with names: `prioritize` repeats those that `filter` got if all of them passed."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._names = b""
+        self._version = -1
+        self._candidates: Candidates | None = None
+
+    def of(self, arguments: ExtenderArgs) -> Candidates:
+        """The nodes of a request; raises `BadRequest` as `Candidates.of` does."""
+        if arguments.node_names == ABSENT:
+            return Candidates.of(self._state, arguments)
+        names, version = bytes(arguments.node_names), self._state.node_log.end
+        if self._candidates is None or version != self._version or names != self._names:
+            self._candidates = Candidates.of(self._state, arguments)
+            self._names, self._version = names, version
+        return self._candidates

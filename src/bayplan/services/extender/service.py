@@ -32,7 +32,7 @@ from bayplan.kube.wire.extender_v1 import (
 from bayplan.scheduling.profile import Profile
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.extender.binding import ExtenderBinder
-from bayplan.services.extender.candidates import Candidates
+from bayplan.services.extender.candidates import Candidates, RecentCandidates
 from bayplan.services.extender.cluster import ExtenderCluster
 from bayplan.services.extender.filtering import filter_nodes
 from bayplan.services.extender.in_flight import PodsInFlight
@@ -83,6 +83,7 @@ class ExtenderService:
         self._side_thread = side_thread or SideThread(threaded=False)
         self._metrics = metrics
         self._reasons = Reasons(self.cluster.state)
+        self._recent = RecentCandidates(self.cluster.state)
         self.watcher = ClusterWatcher(
             client,
             WatchIntake(self.cluster.entries()),
@@ -123,10 +124,11 @@ class ExtenderService:
         pod = pod_in(arguments.pod)
         await self._in_flight.wait_for_others(pod.metadata.uid)
         try:
-            result = await self._answer(arguments, partial(filter_nodes, self.cluster, self._reasons, pod))
+            candidates = await self._candidates(arguments)
+            result = await self._run(arguments, partial(filter_nodes, self.cluster, self._reasons, pod, candidates))
         except InvalidObject as error:
             return _encoder.encode(ExtenderFilterResult(error=visible(str(error))))
-        self._count(result, arguments)
+        self._count(result, len(candidates.names))
         if result.node_names or (result.nodes and result.nodes.items):
             self.cluster.remember(pod)
             self._expect_bind(pod)
@@ -136,9 +138,10 @@ class ExtenderService:
         """Scores of the nodes."""
         arguments = decoded(_arguments, body)
         pod = pod_in(arguments.pod)
-        score = partial(prioritize, self.cluster, pod, spread=self.settings.spread_scores)
         try:
-            result: list[HostPriority] = await self._answer(arguments, score)
+            candidates = await self._candidates(arguments)
+            score = partial(prioritize, self.cluster, pod, candidates, spread=self.settings.spread_scores)
+            result: list[HostPriority] = await self._run(arguments, score)
         except InvalidObject as error:
             raise BadRequest(str(error)) from None
         self._expect_bind(pod)
@@ -163,12 +166,13 @@ class ExtenderService:
         error = await self.binder.bind(asked, self.settings.timeout)
         return _encoder.encode(ExtenderBindingResult(visible(error)))
 
-    async def _answer(self, arguments: ExtenderArgs, answer: Callable[[Candidates], Result]) -> Result:
+    async def _candidates(self, arguments: ExtenderArgs) -> Candidates:
         await self._side_thread.idle()
-        candidates = Candidates.of(self.cluster.state, arguments)
-        if len(memoryview(arguments.pod)) > LARGE:
-            return await self._side_thread.run(lambda: answer(candidates))
-        return answer(candidates)
+        return self._recent.of(arguments)
+
+    async def _run(self, arguments: ExtenderArgs, answer: Callable[[], Result]) -> Result:
+        """Answer in place, or in the side thread if the pod is very large."""
+        return await self._side_thread.run(answer) if len(memoryview(arguments.pod)) > LARGE else answer()
 
     def _expect_bind(self, pod: Pod) -> None:
         """The next pod waits for this one, unless this one takes no zones."""
@@ -176,14 +180,13 @@ class ExtenderService:
         if topology is not None and topology.applies(self.cluster.state.classes.of(pod)):
             self._in_flight.passed(pod.metadata.uid)
 
-    def _count(self, result: ExtenderFilterResult, arguments: ExtenderArgs) -> None:
-        objects = arguments.nodes.items if arguments.nodes is not None else None
-        asked = objects if arguments.node_names is None else arguments.node_names
+    def _count(self, result: ExtenderFilterResult, asked: int) -> None:
         nodes = result.node_names if result.nodes is None else result.nodes.items
-        failed, unresolvable = len(result.failed_nodes), len(result.failed_and_unresolvable_nodes)
-        passed = len(nodes or ())
+        passed, failed, unresolvable = (
+            len(each or ()) for each in (nodes, result.failed_nodes, result.failed_and_unresolvable_nodes)
+        )
         counts = self._metrics.nodes
         counts.labels("passed").inc(passed)
         counts.labels("failed").inc(failed)
         counts.labels("unresolvable").inc(unresolvable)
-        counts.labels("unverified").inc(max(len(asked or ()) - passed - failed - unresolvable, 0))
+        counts.labels("unverified").inc(max(asked - passed - failed - unresolvable, 0))
