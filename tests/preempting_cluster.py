@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 import msgspec
@@ -72,17 +73,20 @@ class PreemptingCluster:
     def run(self) -> Counts:
         """Let everything happen."""
         for number in range(self.arrivals):
-            self.clock.at(number * self.random.uniform(0.5, 3.0), lambda number=number: self._arrive(number))
+            self.clock.at(number * self.random.uniform(0.5, 3.0), partial(self._arrive, number))
         end = self.arrivals * 3.0 + 120.0
-        while self.clock.next_moment is not None and self.clock.now < end:
+        while self._next_moment() is not None and self.clock.now < end:
             self.clock.advance()()
             self._decide()
             due = self.dispatcher.next_time()
-            if due is not None and (self.clock.next_moment is None or due < self.clock.next_moment) and due < end:
+            if due is not None and due < min(self._next_moment() or end, end):
                 self.clock.at(due + 1e-6, lambda: None)
         self.counts.in_vain = self.dispatcher.preempting.in_vain
         self.counts.unserved = len(self.owed)
         return self.counts
+
+    def _next_moment(self) -> float | None:
+        return self.clock.next_moment
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
