@@ -9,6 +9,7 @@ PYTEST := $(BIN)/python -m pytest --quiet
 PARALLEL := --numprocesses auto
 LOCK_VENV := .venv-lock
 RELEASE_VENV := .venv-release
+DOCS_VENV := .venv-docs
 LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
 
@@ -19,7 +20,7 @@ banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
-	controller-tests controllers peers record control-plane object-fields reference figures proof coverage release bench format lock clean
+	controller-tests controllers peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,7 +72,8 @@ properties: setup ## laws that hold for any input
 	@$(PYTEST) $(PARALLEL) tests/properties
 
 # Two workers on any machine: each has a control plane of its own. Where none can be had the tests are skipped.
-kubernetes: setup ## tests against a real API server
+kubernetes control-plane: export BAYPLAN_KUBERNETES_VERSION = $(VERSION)
+kubernetes: setup ## tests against a real API server; VERSION=1.37.1 or 1.34.4 for another one than usual
 	$(call banner,kubernetes tests)
 	@$(BIN)/python -m tests.kubernetes.control_plane --optional
 	@$(PYTEST) --numprocesses 2 tests/kubernetes --ignore tests/kubernetes/controllers
@@ -100,6 +102,11 @@ object-fields: setup ## write the table of fields that strict reading checks pod
 reference: setup ## write the pages of docs/ that come from the code: metrics, labels, events, commands
 	@$(BIN)/python -m tests.reference
 
+docs: ## build the documentation site, strictly, into build/site
+	@test -x $(DOCS_VENV)/bin/mkdocs || { $(PYTHON) -m venv $(DOCS_VENV) && \
+		$(DOCS_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes --requirement requirements/docs.txt; }
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures
 
@@ -117,6 +124,16 @@ release: setup ## build wheel and sdist, check them, and run the demo from the w
 	@$(RELEASE_VENV)/bin/twine check --strict dist/*
 	@$(BIN)/python -m tests.release dist
 
+# ENGINE, IMAGE and PLATFORM may be given: make image IMAGE=registry.example.com/bayplan:0.1.0 PLATFORM=linux/arm64
+ENGINE ?= $(firstword $(foreach engine,podman buildah docker,$(if $(shell command -v $(engine)),$(engine))))
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/bayplan/__init__.py)
+IMAGE ?= bayplan:$(VERSION)
+
+image: ## build the container image with podman, buildah or docker
+	@test -n "$(ENGINE)" || { echo "make image needs podman, buildah or docker" >&2; exit 1; }
+	$(ENGINE) build --file deploy/image/Containerfile --tag $(IMAGE) $(if $(PLATFORM),--platform $(PLATFORM)) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null || echo unknown) .
+
 # FUZZ="--seed 7 --only world" draws the same again. A short run is among the property tests.
 fuzz: setup ## spoil examples and push them through everything: no traceback, no step over its budget, books that add up
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
@@ -133,8 +150,10 @@ lock: ## pin requirements/*.txt again (LOCK_FLAGS=--upgrade for newer versions)
 		$(LOCK_VENV)/bin/python -m pip --disable-pip-version-check --quiet install uv; }
 	@$(LOCK) pyproject.toml --output-file requirements/runtime.txt
 	@$(LOCK) pyproject.toml --extra dev --constraints requirements/runtime.txt --output-file requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra agent --extra exact --constraints requirements/dev.txt --output-file requirements/image.txt
+	@$(LOCK) pyproject.toml --extra docs --constraints requirements/dev.txt --output-file requirements/docs.txt
 	@$(LOCK) pyproject.toml --extra release --constraints requirements/runtime.txt --output-file requirements/release.txt
 
 clean: ## remove everything that was made here
-	@rm -rf $(VENV) $(LOCK_VENV) $(RELEASE_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(LOCK_VENV) $(RELEASE_VENV) $(DOCS_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ from benchmarks import (
     client,
     commands,
     engine,
+    extender,
     gangs,
     placement,
     preemption,
@@ -40,6 +41,7 @@ GROUPS = {
     "agent": agent.run,
     "client": client.run,
     "scheduler": scheduler.run,
+    "extender": extender.run,
     "commands": commands.run,
 }
 

@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.dispatch.actions import Bind, Unschedulable
+from bayplan.dispatch.actions import Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.preemption import plan_gang_preemption
@@ -144,7 +144,7 @@ def _reclaim() -> None:
         if isinstance(action, Bind):
             bound += len(action.assignments)
             dispatcher.bound(action, now)
-        elif isinstance(action, Unschedulable) and action.evict and action.preemption is not None:
+        elif isinstance(action, Unschedulable) and action.stage is Stage.CARRY_OUT:
             for victim in getattr(action.preemption, "victims", ()):
                 dispatcher.remove_pod(victim.key, now)
         elif action is None:

@@ -24,6 +24,7 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.helpers import Json, simple_pod
 
@@ -116,7 +117,10 @@ def scheduler_service(
 ) -> SchedulerService:
     """A scheduler without a pod grouper, health endpoints and leader election."""
     announcer = Announcer(dispatcher, events, conditions, gangs)
-    return SchedulerService(client, dispatcher, Intake(dispatcher), announcer, metrics=SchedulerMetrics(), **options)
+    nominees = NominationWriter(client)
+    return SchedulerService(
+        client, dispatcher, Intake(dispatcher), announcer, nominees, metrics=SchedulerMetrics(), **options
+    )
 
 
 def watched_node(name: str, *, cpus: str = "8", version: str = "1") -> Node:

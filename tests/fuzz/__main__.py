@@ -17,6 +17,7 @@ import traceback
 from pathlib import Path
 from random import Random, SystemRandom
 
+from tests.fuzz.extender_side import one_extender
 from tests.fuzz.failures import BUDGET, Findings, Tracebacks
 from tests.fuzz.files import one_command, one_configuration, one_scenario
 from tests.fuzz.node_side import one_node
@@ -25,9 +26,9 @@ from tests.fuzz.worlds import World, honest_world
 # A dispatcher lives through so many clusters: what one of them leaves behind, the next would meet.
 CLUSTERS_OF_A_WORLD = 10
 SECONDS_BETWEEN_NEWS = 30.0
-TARGETS = ("world", "honest", "command", "configuration", "scenario", "node")
+TARGETS = ("world", "honest", "command", "configuration", "scenario", "node", "extender")
 # What is slow has a turn more seldom.
-TURNS = (*("world", "honest", "world", "command") * 6, "configuration", "scenario", "node")
+TURNS = (*("world", "honest", "world", "command") * 6, "configuration", "scenario", "node", "extender")
 
 
 def round_of(target: str, random: Random, findings: Findings, folder: Path) -> None:
@@ -47,6 +48,8 @@ def round_of(target: str, random: Random, findings: Findings, folder: Path) -> N
             one_scenario(random, findings, folder)
         case "node":
             one_node(random, findings)
+        case "extender":
+            one_extender(random, findings)
 
 
 def fuzz(

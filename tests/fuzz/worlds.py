@@ -48,6 +48,11 @@ MOST_ROWS = 100
 # Seconds after which everything that waits has been told why.
 LATER = 1000.0
 CLUSTER_WIDE = ("Node", "Namespace", "NodeResourceTopology", "Numatopology", "Topology", "HyperNode")
+FIELDS = {
+    "@deep@": b'{"f:a":' * 2000 + b"{}" + b"}" * 2000,
+    "@not UTF-8@": b'{"f:\xff":{}}',
+    "@number@": b'{".":1e999999}',
+}
 ARGUMENTS: tuple[dict[str, Any], ...] = (
     {},
     {"filterMode": "Upstream"},
@@ -111,12 +116,14 @@ class World:
         for key in ("name",) if document["kind"] in CLUSTER_WIDE else ("namespace", "name"):
             if not isinstance(metadata.get(key), str) or not metadata[key]:
                 metadata[key] = "default"
+        if random.random() < 0.02:
+            metadata["managedFields"] = [{"fieldsV1": random.choice(tuple(FIELDS))}]
         if spoiled.get("kind") == "Pod" and isinstance(spoiled.get("spec"), dict) and random.random() < 0.8:
             spoiled["spec"]["schedulerName"] = "bayplan"
         return spoiled
 
     def _list(self, resource: Resource[Any], items: list[Json]) -> None:
-        page = json.dumps({"metadata": {"resourceVersion": str(self._version)}, "items": items}).encode()
+        page = _as_served({"metadata": {"resourceVersion": str(self._version)}, "items": items})
         with self._findings.step(f"list {resource.kind}"):
             read, broken, head = decoder_of(resource).page(page)
             self.intake.take(resource, Listed(read, head.resource_version, broken), self._now)
@@ -128,7 +135,7 @@ class World:
             if not known:
                 continue
             lines = [
-                json.dumps(
+                _as_served(
                     {
                         "type": random.choice(("ADDED", "MODIFIED", "MODIFIED", "DELETED")),
                         "object": self._one(random, each),
@@ -137,7 +144,7 @@ class World:
                 for each in random.choices(known, k=random.randint(1, 6))
             ]
             with self._findings.step(f"watch {entry.resource.kind}"):
-                said = decoder_of(entry.resource).lines("\n".join(lines).encode() + b"\n")
+                said = decoder_of(entry.resource).lines(b"\n".join(lines) + b"\n")
                 self._now += 1.0
                 self.intake.take(entry.resource, _changes(said), self._now)
 
@@ -234,6 +241,14 @@ class World:
         still = {name: found[:3] for name, found in left.items() if found}
         if still:
             raise Disagreement(f"still there after everything was deleted: {still}")
+
+
+def _as_served(document: Json) -> bytes:
+    """The JSON of an API server, which keeps in managed fields what a tenant wrote."""
+    text = json.dumps(document).encode()
+    for name, fields in FIELDS.items():
+        text = text.replace(f'"{name}"'.encode(), fields)
+    return text
 
 
 def _changes(said: WatchLines[Any]) -> Changes[Any]:

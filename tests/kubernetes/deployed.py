@@ -81,6 +81,9 @@ def _lay_over(plane: ControlPlane, folder: Path) -> None:
         if file != "../base":
             plane.apply(folder / file)
     for patch in kustomization["patches"]:
+        if "path" in patch:
+            plane.apply(folder / patch["path"])
+            continue
         path = PATHS[patch["target"]["kind"]].format(patch["target"]["name"])
         plane.api.patch(path, yaml.safe_load(patch["patch"]), kind="json-patch")
 

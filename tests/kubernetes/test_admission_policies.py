@@ -52,7 +52,7 @@ class Scene:
             self.uids[name] = plane.apply(pod, namespace=namespace)[0]["metadata"]["uid"]
         plane.apply(claim("data", namespace=namespace) | {"spec": CLAIM})
         for name, kept in (("free", ""), ("taken", "uid-other")):
-            body = volume(f"{name}-{namespace}")
+            body = volume(f"{name}-{namespace}", on="n1")
             if kept:
                 body["spec"]["claimRef"] = {"namespace": namespace, "name": "other", "uid": kept}
             plane.apply(body)
@@ -149,7 +149,7 @@ SCHEDULER_NEEDS: dict[str, Write] = {
     "write a gang's status": lambda it: it.api.patch(f"{it.groups}/users/status", {"status": {"phase": "Waiting"}}),
 }  # fmt: skip
 SCHEDULER_MUST_NOT: dict[str, Write] = {
-    "resize a claim": lambda it: it.claim({"spec": {"resources": {"requests": {"storage": "9Gi"}}}}),
+    "label a claim": lambda it: it.claim({"metadata": {"labels": {"a": "b"}}}),
     "bind a claim itself": lambda it: it.claim({"spec": {"volumeName": "other"}}),
     "annotate a claim otherwise": lambda it: it.claim({"metadata": {"annotations": {"example.com/a": "b"}}}),
     "take a volume from its claim": lambda it: it.volume("taken", {"metadata": BY_CONTROLLER, "spec": TAKEN}),

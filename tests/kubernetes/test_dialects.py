@@ -13,10 +13,10 @@ import yaml
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.scheduling_api import GROUP, needed_scheduling_api, plane_with_gangs
 from tests.kubernetes.workloads import BLOCK, CRDS, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
 
 EXAMPLES = ROOT / "examples" / "dialects"
-GATES = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 GROUPS = {
     "scheduling.volcano.sh": "v1beta1",
     "scheduling.x-k8s.io": "v1alpha1",
@@ -57,9 +57,8 @@ STATUS = {
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """One that serves Kubernetes' PodGroups."""
-    served = "scheduling.k8s.io/v1alpha2=true"
-    with ControlPlane(apiserver_arguments=(f"--feature-gates={GATES}", f"--runtime-config={served}")) as plane:
+    """One that serves Kubernetes' PodGroups, if its version has them."""
+    for plane in plane_with_gangs():
         for crd in CRDS:
             plane.apply(crd)
         for group, version in GROUPS.items():
@@ -114,10 +113,11 @@ def nodes(control_plane: ControlPlane, namespace: str) -> list[Json]:
 
 
 def apply(plane: ControlPlane, file: str, namespace: str) -> None:
-    """The objects of an example, in the namespace of the test."""
+    """The objects of an example, in the namespace of the test and in the version that is served."""
+    served = needed_scheduling_api() if file.startswith("kubernetes") else None
     for document in yaml.safe_load_all((EXAMPLES / file).read_text()):
         document["metadata"]["namespace"] = namespace
-        plane.apply(document)
+        plane.apply(served.in_this_version(document) if served else document)
 
 
 def members(plane: ControlPlane, namespace: str) -> list[Json]:
@@ -132,6 +132,8 @@ def values(plane: ControlPlane, namespace: str, nodes: list[Json], label: str) -
 
 
 def group(plane: ControlPlane, api_version: str, namespace: str) -> Json:
+    if api_version == GROUP:
+        api_version = needed_scheduling_api().api_version
     found: Json = plane.get(f"/apis/{api_version}/namespaces/{namespace}/podgroups/train")
     return found
 
@@ -166,7 +168,7 @@ def test_every_example_becomes_one_gang(
         ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Scheduled"}),
         ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {"schedulingConditions": []}),
         ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Running"}),
-        ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),
+        ("kubernetes-podgroup.yaml", GROUP, {}),
     ],
 )
 def test_a_gang_is_told_how_far_it_has_come(
@@ -193,6 +195,8 @@ def test_a_gang_is_told_how_far_it_has_come(
         wait_until(lambda: told.items() <= status().items(), f"the status says {told}")
         if file.startswith(("kubernetes", "kai")):
             wait_until(lambda: [each["status"] for each in status()["conditions"]] == ["True"], "the condition holds")
+        if api_version == GROUP:
+            assert [each["type"] for each in status()["conditions"]] == [needed_scheduling_api().condition]
 
 
 @pytest.mark.usefixtures("nodes")
@@ -203,7 +207,7 @@ def test_a_gang_is_told_how_far_it_has_come(
         ("coscheduling-podgroup.yaml", "scheduling.x-k8s.io/v1alpha1", {"phase": "Scheduled", "running": 3}),
         ("kai-podgroup.yaml", "scheduling.run.ai/v2alpha2", {}),
         ("volcano-podgroup.yaml", "scheduling.volcano.sh/v1beta1", {"phase": "Unknown", "running": 3}),
-        ("kubernetes-podgroup.yaml", "scheduling.k8s.io/v1alpha2", {}),
+        ("kubernetes-podgroup.yaml", GROUP, {}),
     ],
 )
 def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(

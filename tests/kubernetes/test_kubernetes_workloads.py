@@ -6,16 +6,21 @@ a user wrote, so its pods name no PodGroup and the pod grouper makes the gang.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from bayplan.kube.client.access import find_access
+from bayplan.kube.client.client import KubeClient
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.scheduling_api import needed_scheduling_api, plane_with_gangs
 from tests.kubernetes.workloads import (
     BLOCK,
     CRDS,
@@ -31,16 +36,14 @@ from tests.kubernetes.workloads import (
 )
 
 EXAMPLE = ROOT / "examples" / "workloads" / "job-with-workload.yaml"
-SERVED = "scheduling.k8s.io/v1alpha2"
-GATES = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
 GPUS: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """One that serves Workloads."""
-    gates = ",".join(f"{gate}=true" for gate in GATES)
-    with ControlPlane(apiserver_arguments=(f"--feature-gates={gates}", f"--runtime-config={SERVED}=true")) as plane:
+    needed_scheduling_api()
+    for plane in plane_with_gangs():
         for crd in CRDS:
             plane.apply(crd)
         yield plane
@@ -69,7 +72,7 @@ def documents(namespace: str, **template: Any) -> tuple[Json, Json]:
     for each in (workload, job):
         each["metadata"]["namespace"] = namespace
     workload["spec"]["podGroupTemplates"][0] |= template
-    return workload, job
+    return needed_scheduling_api().in_this_version(workload), job
 
 
 def create_job(plane: ControlPlane, job: Json) -> None:
@@ -140,8 +143,9 @@ def test_what_is_wrong_and_what_has_no_effect_is_an_event_on_the_workload(
     control_plane: ControlPlane, namespace: str
 ) -> None:
     wrong, job = documents(namespace, schedulingPolicy={"gang": {"minCount": 9}})
-    right, _ = documents(namespace, disruptionMode="PodGroup")
-    at = f"/apis/{SERVED}/namespaces/{namespace}/workloads/rehearsal"
+    served = needed_scheduling_api()
+    right, _ = documents(namespace, disruptionMode=served.disrupted_together())
+    at = f"/apis/{served.api_version}/namespaces/{namespace}/workloads/rehearsal"
     told = (
         f"Workload {namespace}/rehearsal: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
         f" of Job {namespace}/rehearsal; there are 4"
@@ -153,14 +157,14 @@ def test_what_is_wrong_and_what_has_no_effect_is_an_event_on_the_workload(
         wait_until(
             lambda: notes(control_plane, namespace, "Workload", "InvalidGroup") == [told], "the Workload has an event"
         )
-        # It is immutable: a user deletes it and creates another one.
+        # A template's policy cannot be replaced: a user deletes the Workload and creates another one.
         control_plane.delete(at)
         control_plane.apply(right)
         wait_until_placed(control_plane, namespace)
         assert group_made(control_plane, namespace)["spec"]["size"] == 4
         wait_until(
             lambda: any(
-                'disruptionMode: "PodGroup" has no effect' in note
+                "disruptionMode: " in note and "has no effect" in note
                 for note in notes(control_plane, namespace, "Workload", "NotSupported")
             ),
             "what has no effect is told",
@@ -173,12 +177,12 @@ def test_a_pod_group_counts_as_it_is_and_says_in_what_it_is_unlike_its_template(
 ) -> None:
     """Kubernetes' Job controller copies the policy of a template, and not its constraints."""
     workload, _ = documents(namespace)
-    reference = {"workload": {"workloadName": "rehearsal", "podGroupTemplateName": "workers"}}
+    served = needed_scheduling_api()
     group = {
-        "apiVersion": SERVED,
+        "apiVersion": served.api_version,
         "kind": "PodGroup",
         "metadata": {"name": "train", "namespace": namespace},
-        "spec": {"podGroupTemplateRef": reference, "schedulingPolicy": {"gang": {"minCount": 2}}},
+        "spec": {**served.reference("rehearsal", "workers"), "schedulingPolicy": {"gang": {"minCount": 2}}},
     }
     pods = [
         pod_body(f"w-{index}", namespace, {"cpu": 1}, schedulingGroup={"podGroupName": "train"}) for index in range(2)
@@ -198,3 +202,33 @@ def test_a_pod_group_counts_as_it_is_and_says_in_what_it_is_unlike_its_template(
         in told
     )
     assert "schedulingPolicy: is gang with minCount 2" in told
+
+
+def test_bytes_that_are_not_utf_8_in_managed_fields_stop_no_other(control_plane: ControlPlane, namespace: str) -> None:
+    """The API server serves them as they were written; the gang itself is read, and so is every other object."""
+    create_all(control_plane.kubeconfig, [node_body("n0", GPUS)])
+    asyncio.run(create_hostile_objects(control_plane, namespace))
+    with running_scheduler(control_plane):
+        create_all(control_plane.kubeconfig, [pod_body("good", namespace, {"cpu": 1})])
+        wait_until(lambda: bool(pods_in(control_plane, namespace)[0]["spec"].get("nodeName")), "the pod has a node")
+
+
+async def create_hostile_objects(plane: ControlPlane, namespace: str) -> None:
+    """A Workload and a PodGroup whose lists no strict JSON parser reads."""
+    served = needed_scheduling_api().api_version
+    manager = (
+        b'{"manager":"tenant","operation":"Update","apiVersion":"%s","time":"2026-01-01T00:00:00Z",'
+        b'"fieldsType":"FieldsV1","fieldsV1":{"f:\xff":{}}}' % served.encode()
+    )
+    policy: Json = {"schedulingPolicy": {"basic": {}}}
+    specs = {"workloads": {"podGroupTemplates": [{"name": "workers", **policy}]}, "podgroups": policy}
+    async with KubeClient(find_access(str(plane.kubeconfig))) as client:
+        for plural, spec in specs.items():
+            kind = "Workload" if plural == "workloads" else "PodGroup"
+            written = {"apiVersion": served, "kind": kind, "metadata": {"name": "hostile"}, "spec": spec}
+            body = msgspec.json.encode(written).replace(b'"metadata":{', b'"metadata":{"managedFields":[%s],' % manager)
+            path = f"/apis/{served}/namespaces/{namespace}/{plural}"
+            await client.request("POST", path, body=body)
+            listed = await client.request("GET", path)
+            with pytest.raises(UnicodeDecodeError):
+                listed.decode()

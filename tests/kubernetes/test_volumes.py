@@ -142,6 +142,26 @@ def test_a_provisioner_that_never_answers_holds_up_only_its_pod(
             wait_for_node(stored, namespace, "web")
 
 
+def test_storage_objects_that_make_no_sense(stored: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    add_volume(stored, volume("unreachable", on="no-such-node"))
+    add_claims(stored, namespace, "nowhere")
+    for name, cls in (("classless", ""), ("lost-class", "gone")):
+        add_claims(stored, namespace, name, cls=cls)
+    expected = {
+        "nowhere": "didn't find available persistent volumes to bind",
+        "classless": "pod has unbound immediate PersistentVolumeClaims",
+        "lost-class": 'storageclass.storage.k8s.io "gone" not found',
+    }
+    with running_scheduler(stored, configured(tmp_path)), volume_controller(stored, namespace):
+        create_all(stored.kubeconfig, [pod(name, namespace, name) for name in expected])
+        for name, words in expected.items():
+            wait_until_told(stored, namespace, name, words)
+        stored.apply(storage_class("gone", CSI))
+        wait_for_node(stored, namespace, "lost-class")
+        assert [node_of(stored, namespace, name) for name in ("nowhere", "classless")] == ["", ""]
+    stored.api.delete("/apis/storage.k8s.io/v1/storageclasses/gone")
+
+
 def test_two_pods_that_want_the_last_volume(stored: ControlPlane, namespace: str, tmp_path: Path) -> None:
     add_volume(stored, volume("only", on="n1"))
     add_claims(stored, namespace, "a", "b")

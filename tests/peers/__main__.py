@@ -1,6 +1,6 @@
 """Ask a peer and bayplan the same questions, drawn from a seed.
 
-    python -m tests.peers build [PEER ...]                                # what `make peers` does
+    python -m tests.peers build [PEER ...] [--version V]                  # what `make peers` does
     python -m tests.peers record                                          # what `make record` does
     python -m tests.peers kubelet --version 1.37.1 --seed 7 --cases 20000 # every family of a peer, one line each
     python -m tests.peers kueue --family assignment --seed 7 --first 812 --cases 1
@@ -53,7 +53,8 @@ def main() -> int:
                 say(f"{path.relative_to(Path.cwd())} {path.stat().st_size // 1024} KiB")
             return 0
         if given.peer == "build":
-            build_missing(peer for peer in all_peers() if not given.names or peer.name in given.names)
+            named = (peer for peer in all_peers() if not given.names or peer.name in given.names)
+            build_missing(peer for peer in named if given.version in (None, peer.version))
             return 0
         peer = find_peer(given.peer, given.version)
         seed = SystemRandom().randrange(2**32) if given.seed is None else given.seed

@@ -7,7 +7,15 @@ import pytest
 from tests.fuzz.__main__ import TARGETS, fuzz
 
 # How many objects of each target a run of the tests can afford.
-OBJECTS = {"world": 4_000, "honest": 240, "command": 200, "configuration": 15, "scenario": 10, "node": 6}
+OBJECTS = {
+    "world": 4_000,
+    "honest": 240,
+    "command": 200,
+    "configuration": 15,
+    "scenario": 10,
+    "node": 6,
+    "extender": 800,
+}
 # The same every time: what another seed finds must not fail an unrelated change. The long run draws its own.
 SEED = 20_260_101
 

@@ -12,9 +12,10 @@ from prometheus_client.metrics import MetricWrapperBase
 from bayplan.services.agent.metrics import AgentMetrics, CollectorMetrics
 from bayplan.services.agent.troubles import Troubles
 from bayplan.services.edges.metrics import SchedulerMetrics, leader_gauge, new_registry
+from bayplan.services.extender.metrics import ExtenderMetrics
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
 
-OUTBOXES = ("events", "conditions", "gang_statuses")
+OUTBOXES = ("events", "conditions", "gang_statuses", "nominations")
 """As services/scheduler/run.py exposes them."""
 
 HEAD = """# Metrics
@@ -29,6 +30,7 @@ also those of Python's garbage collector (`python_gc_*`).
 """
 PROGRAMS = {
     "bayplan scheduler": "With the built-in pod grouper, the metrics of `bayplan pod-grouper` are here, too.",
+    "bayplan extender": "",
     "bayplan pod-grouper": "",
     "bayplan agent": "",
     "bayplan agent-gc": "",
@@ -40,6 +42,7 @@ def registries() -> dict[str, CollectorRegistry]:
     scheduler = SchedulerMetrics()
     scheduler.expose_requests({})
     scheduler.expose_costs({})
+    scheduler.expose_in_vain(lambda: 0)
     outbox: Any = SimpleNamespace(sent=0, dropped=0, failed=0)
     for name in OUTBOXES:
         scheduler.expose_outbox(name, outbox)
@@ -48,7 +51,13 @@ def registries() -> dict[str, CollectorRegistry]:
     GrouperMetrics(grouper)
     agent = AgentMetrics(Troubles())
     agent._live.written_at = 0.0
-    found = (scheduler.registry, grouper, agent.registry, CollectorMetrics(Troubles()).registry)
+    found = (
+        scheduler.registry,
+        ExtenderMetrics().registry,
+        grouper,
+        agent.registry,
+        CollectorMetrics(Troubles()).registry,
+    )
     return dict(zip(PROGRAMS, found, strict=True))
 
 

@@ -42,6 +42,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
 )
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.kube.wire.volcano_annotations import DECISION
+from bayplan.scheduling.profile import PreemptionMode
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
@@ -49,7 +50,8 @@ from bayplan.services.scheduler.intake import Intake
 from tests.helpers import Json
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-FILES = sorted(DEPLOY.rglob("*.yaml"))
+# Templates of the chart are not YAML; tests/kubernetes/test_chart.py renders them.
+FILES = sorted(file for file in DEPLOY.rglob("*.yaml") if "chart" not in file.parts)
 ROLES = ("Role", "ClusterRole")
 
 
@@ -132,7 +134,7 @@ def test_writing_is_binding_explaining_and_nothing_else() -> None:
         ("", "persistentvolumeclaims", "patch"),
         ("events.k8s.io", "events", "create"),
         ("events.k8s.io", "events", "patch"),
-        *((group_of(each), "podgroups/status", "patch") for each in KNOWN_POD_GROUPS.values()),
+        *((group_of(each), f"{each.plural}/status", "patch") for each in KNOWN_POD_GROUPS.values()),
     }
     assert rights("bayplan-scheduler-release") == {("", "pods", "delete"), ("batch", "jobs", "get")}
     assert {right for right in rights("bayplan-pod-grouper") if right[2] not in reading} == {
@@ -192,6 +194,22 @@ class TestKaiGrouping:
 
         (added,) = self.patches()["bayplan-pod-grouper-deployment"]
         assert added["value"].partition("=")[0] in {name for parameter in pod_grouper.params for name in parameter.opts}
+
+
+class TestPreemption:
+    def test_the_one_right_is_to_evict(self) -> None:
+        assert rights("bayplan-scheduler-preemption", folder="preemption") == {("", "pods/eviction", "create")}
+        binding = the("ClusterRoleBinding", "bayplan-scheduler-preemption", folder="preemption")
+        assert binding["subjects"] == the("ClusterRoleBinding", "bayplan-scheduler")["subjects"]
+
+    def test_the_configuration_is_that_of_the_base_with_preemption(self) -> None:
+        base, changed = (
+            yaml.safe_load(the("ConfigMap", "bayplan-scheduler", folder=folder)["data"]["config.yaml"])
+            for folder in ("base", "preemption")
+        )
+        assert configuration_of(changed).profiles["bayplan"].preemption is PreemptionMode.ON
+        del changed["profiles"][0]["preemption"]
+        assert changed == base
 
 
 def test_every_binding_binds_a_role_that_exists_to_the_account_it_is_named_after() -> None:

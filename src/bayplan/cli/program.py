@@ -45,6 +45,8 @@ COMMANDS = {
     "doctor": "What is wrong with this installation, and how to repair it?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",
+    "extender": "Add NUMA awareness to an unmodified kube-scheduler, over HTTP.",
+    "extender-config": "Print the configuration that makes kube-scheduler call the extender.",
     "pod-grouper": "Make gangs of the workloads that users have.",
     "agent": "Report this node's NUMA zones, what is in them and what is free.",
     "agent-gc": "Remove the reports of nodes that are gone, mark those that are stale.",

@@ -159,16 +159,9 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     """The file's configuration, or the default one; the flag has the last word about leader election."""
     from dataclasses import replace
 
-    from bayplan.cli.shared.configuration_file import read_configuration
-    from bayplan.config.configuration import ConfigurationError, configuration_of
-    from bayplan.plugins.node_resource_topology_args import ArgumentError
+    from bayplan.cli.shared.configuration_file import configuration_in
 
-    written = None if file is None else read_configuration(file)
-    try:
-        configuration = configuration_of({} if written is None else written.document)
-    except (ConfigurationError, ArgumentError) as error:
-        raise ConfigurationError(str(error) if written is None else written.located(str(error))) from None
-    warn([f"{written.source}: {remark}" for remark in configuration.remarks] if written is not None else [])
+    configuration = configuration_in(file)
     if leader_elect is None:
         return configuration
     services = configuration.services

@@ -24,8 +24,8 @@ def zones_freed_by(state: ClusterState, key: str) -> Charges:
     if report is None or not report.usable:
         return ()
     if placed.promised:
-        # Where another client's pod is that no report lists yet is unknown: it counts in every zone.
-        return placed.charges if placed.by_amounts or not placed.confirmed else ()
+        # No report lists it yet, or none does any more because its kubelet has ended it: the report is what remains without it.
+        return placed.charges
     if report.pods is not None:
         return held_of(state.columns, report, report.pods.get(key, {}))
     pod = state.bound.get(key)

@@ -59,13 +59,8 @@ NEVER_ON = {
     "EBSLimits",
     "GCEPDLimits",
     "ImageLocality",
-    "NodeResourcesBalancedAllocation",
-    "NodeVolumeLimits",
     "PrioritySort",
     "SchedulingGates",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
 }
 
 
@@ -219,7 +214,7 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
     added = tuple(dict.fromkeys(name for name in _named(written) if is_added(name)))
     filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, added)
     scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, (*WEIGHTS_ON_REQUEST, *added))
-    plugins: dict[str, FilterPlugin] = {}
+    plugins: dict[str, FilterPlugin | ScorePlugin] = {}
     for name in {**filters, **scores}:
         try:
             plugins[name] = build_plugin(name, arguments.get(name), on_request=_is_named(written, name))
@@ -246,7 +241,7 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         for scored in scores_of(_scoring(plugins[name]), weight or usual[name])
     )
     _refuse_multiplied_weights(scoring, where)
-    chosen = tuple(plugins[name] for name in filters)
+    chosen = tuple(plugin for plugin in map(plugins.__getitem__, filters) if isinstance(plugin, FilterPlugin))
     return Profile(written.scheduler_name, chosen, scoring, _preemption(written, where))
 
 
@@ -288,8 +283,8 @@ def _is_named(written: ProfileConfig, name: str) -> bool:
     return name in _named(written)
 
 
-def _scoring(plugin: FilterPlugin) -> ScorePlugin:
-    """The plugin as a score; None if it only filters."""
+def _scoring(plugin: FilterPlugin | ScorePlugin) -> ScorePlugin:
+    """The plugin as a score."""
     assert isinstance(plugin, ScorePlugin)
     return plugin
 

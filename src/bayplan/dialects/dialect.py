@@ -7,8 +7,8 @@ dialects; `dispatch/roster.py` calls them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from bayplan.dialects.own.members import Incomplete
@@ -28,6 +28,14 @@ W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
+class Inside:
+    """What is inside a group object: its groups, in the order of their names, and pods; both by the key of the object that has them."""
+
+    groups: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect(Generic[W]):
     """One way of writing gangs; `written_as` is the wire struct of its group object, None if it has none."""
 
@@ -42,11 +50,17 @@ class Dialect(Generic[W]):
     was_complete: Callable[[W], bool] = lambda _: False
     # How many members must keep running; None if the gang can only be evicted as a whole.
     least_running: Callable[[W], int | None] = lambda _: None
+    # False if no member may be evicted for more important pods.
+    may_be_evicted: Callable[[W], bool] = lambda _: True
     # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
     status_of: Callable[[Progress], Document] = lambda _: {}
     conditions: tuple[str, ...] = ()
     # The API resource of the group object.
     resource: Resource[Any] | None = None
+    # The key of the group object that this one is a part of; empty if there is none.
+    parent: Callable[[W], str] = lambda _: ""
+    # The gang of an object that other group objects are a part of.
+    gang_of_groups: Callable[[W, Inside, Topologies], Gang | Incomplete] | None = None
 
     def key(self, name: str) -> str:
         """A gang's key in the roster, from `namespace/name`, unique across dialects."""

@@ -44,12 +44,13 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The phase of a gang, its member counts, and a message."""
+    """The phase of a gang, its member counts, and a message; `api_version` is that of the object if its words depend on it."""
 
     phase: Phase
     message: str
     counts: MemberCounts = NO_MEMBERS
     invalid: bool = False
+    api_version: str = ""
 
     @property
     def reason(self) -> str:

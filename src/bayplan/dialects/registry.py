@@ -13,6 +13,7 @@ from typing import Any
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.kai import pod_group as kai
+from bayplan.dialects.kubernetes import composite_pod_group as composite
 from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import complaint_about, judged
@@ -25,19 +26,22 @@ from bayplan.extensions import DIALECTS, load, registered
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import ObjectPath
+from bayplan.kube.resources import Resource
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, VersionedGroupObject
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
 _KNOWN: tuple[Dialect[Any], ...] = (
     own.DIALECT,
     upstream.DIALECT,
+    composite.DIALECT,
     kai.DIALECT,
     volcano.DIALECT,
     coscheduling.DIALECT,
@@ -57,7 +61,8 @@ AnyPodGroup = (
     | podgroup_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1alpha2.PodGroup
+    | scheduling_v1beta1.PodGroup
+    | scheduling_v1alpha3.CompositePodGroup
 )
 
 
@@ -79,6 +84,14 @@ def dialect_written_as(struct: type[Any]) -> Dialect[Any]:
 def dialect_of(written: AnyPodGroup) -> Dialect[Any]:
     """The dialect that a group object is written in."""
     return _by_struct()[type(written)]
+
+
+def resource_of(written: AnyPodGroup) -> Resource[Any]:
+    """Where a group object is kept, in the version that it was read in."""
+    resource = dialect_of(written).resource
+    assert resource is not None  # gangs of pods alone have no object
+    version = written.api_version if isinstance(written, VersionedGroupObject) else ""
+    return resource.at(version) if version not in ("", resource.api_version) else resource
 
 
 def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
@@ -132,6 +145,11 @@ def gang_named(pod: Pod) -> str:
 def key_of(written: AnyPodGroup) -> str:
     """The key of the gang that a group object describes."""
     return dialect_of(written).key(full_name(written.metadata))
+
+
+def parent_of(written: AnyPodGroup) -> str:
+    """The key of the group object that this one is a part of; empty if there is none."""
+    return dialect_of(written).parent(written)
 
 
 def shown(key: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from msgspec import Struct
 
 from bayplan.gangs.model import GangDecision, Seat
@@ -15,6 +17,14 @@ GANG = "gang "
 
 
 AnyPreemption = Preemption | GangPreemption | NoPreemption
+
+
+class Stage(Enum):
+    """What becomes of a preemption plan: it is only shown, its victims are to be evicted now, or they are leaving."""
+
+    PLANNED = "planned"
+    CARRY_OUT = "carry out"
+    UNDER_WAY = "under way"
 
 
 class Assignment(Struct, frozen=True):
@@ -42,8 +52,7 @@ class Unschedulable(Struct, frozen=True):
     """A unit has no place now. `reason` says why, or `decision` or `gang` hold the data.
 
     `beyond_need` means that the gang has all pods that it needs, and these would join it. `traceback` is set if a bug
-    prevented the decision. `preemption` tells which evictions would make room, or why none does; `evict` its victims,
-    unless this is a dry run or they are leaving already.
+    prevented the decision. `preemption` tells which evictions would make room, or why none does.
     """
 
     unit: str
@@ -55,7 +64,7 @@ class Unschedulable(Struct, frozen=True):
     beyond_need: bool = False
     traceback: str = ""
     preemption: AnyPreemption | None = None
-    evict: bool = False
+    stage: Stage = Stage.PLANNED
 
     @property
     def undecided(self) -> bool:

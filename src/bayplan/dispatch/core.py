@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from bayplan.cluster.reports.intake import LEDGER, ReportIntake, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dispatch.preemption import Preempting
+from bayplan.dispatch.actions import Stage
+from bayplan.dispatch.nominations import Nomination
+from bayplan.dispatch.preemption import Outcome, Preempting
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.waking import ForItself, Waits, Waking
@@ -52,12 +54,19 @@ class Core:
         )
         self.waking.parked(waits_for)
 
-    def take_nominated_room(self, priority: int, now: float) -> bool:
-        """Give back the room of nominated units that are less important than a unit without a place; True if there are any."""
-        units = self.preempting.withdraw_less_important(priority)
-        for unit in units:
-            self.queue.wake(ForItself(unit), now)
-        return bool(units)
+    def park_preemptor(self, unit: str, outcome: Outcome, waits_for: Waits, now: float) -> None:
+        """Park a unit after an attempt to preempt: a nominated one wakes as soon as its victims are gone."""
+        nominated = outcome.stage is not Stage.PLANNED or outcome.again_at == now
+        self.park(unit, ForItself(unit) if nominated else waits_for, now, again_at=outcome.again_at, eager=nominated)
+
+    def settle_set_aside(self, aside: Collection[Nomination], now: float, *, room_taken: bool) -> None:
+        """After the decision about a more important unit, keep the room of nominated units, or let them plan again."""
+        for each in aside:
+            if room_taken:
+                self.preempting.nominations.withdraw(each)
+                self.queue.wake(ForItself(each.unit), now)
+            else:
+                self.preempting.nominations.keep(each)
 
     def forget_assumed(self, pod: Pod) -> None:
         """Give back what was assumed for a pod, unless a watch event has confirmed it."""

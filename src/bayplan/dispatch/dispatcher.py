@@ -182,9 +182,9 @@ class Dispatcher:
         """A PodGroup was deleted, or is `unreadable` for this reason."""
         self.gangs.remove_group(name, now, unreadable)
 
-    def set_budget(self, written: PodDisruptionBudget) -> str:
-        """Take in a PodDisruptionBudget; returns what is wrong with it, or an empty text."""
-        return self.preempting.budgets.set(written)
+    def set_budget(self, written: PodDisruptionBudget) -> None:
+        """Take in a PodDisruptionBudget. Raises `InvalidObject` if its selector is invalid."""
+        self.preempting.budgets.set(written)
 
     def remove_budget(self, key: str) -> None:
         """A PodDisruptionBudget was deleted."""
@@ -204,7 +204,7 @@ class Dispatcher:
     def decide(self, now: float, at_limit: Collection[str] = ()) -> Action | None:
         """Decide about the next unit; None if no unit is due. Namespaces that are `at_limit` are skipped."""
         self.gangs.queue_touched(now)
-        for nominated in self._core.preempting.changed():
+        for nominated in self._core.preempting.nominations.changed():
             self.queue.wake(ForItself(nominated), now)
         completion = self.gangs.next_completion(now)
         if completion is not None:
@@ -273,10 +273,10 @@ class Dispatcher:
             # If the pod was deleted during its bind, the queue drops it when its turn comes.
             self.queue.retry(action.unit, now)
 
-    def not_evicted(self, unit: str, refused: Collection[str], now: float) -> None:
-        """The API server refused to evict some victims of a unit: plan again without them."""
-        self.preempting.not_evicted(unit, refused, now)
-        self.queue.wake(ForItself(unit), now)
+    def not_evicted(self, refused: Collection[str], now: float) -> None:
+        """The API server refused to evict some pods: units that counted on them plan again."""
+        for unit in self.preempting.not_evicted(refused, now):
+            self.queue.wake(ForItself(unit), now)
 
 
 def _give_up(core: Core, unit: str, pods: Collection[Pod], error: Exception, now: float) -> Unschedulable:

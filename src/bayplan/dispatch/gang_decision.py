@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import has_begun
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
-from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
 from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
@@ -99,10 +101,13 @@ class GangDecider:
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
         decision = schedule_gang(scheduler, gang, waited or 0.0)
-        if not decision.placed and not decision.waits and core.take_nominated_room(_priority(gang), now):
+        tries_more = not decision.placed and not decision.waits
+        aside = core.preempting.nominations.set_aside(_priority(gang)) if tries_more else []
+        if aside:
             decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
+            core.settle_set_aside(aside, now, room_taken=True)
             for each in taken:
                 core.reports.reserved(each.node or "", pods[each.pod])
             seats = zip(taken, decision.seats, strict=True)
@@ -111,14 +116,15 @@ class GangDecider:
         infeasible = decision.status is Status.INFEASIBLE and not decision.problem and not beyond_need
         may_preempt = infeasible or core.preempting.was_nominated(unit)
         outcome = core.preempting.for_gang(unit, scheduler, gang, now) if may_preempt else None
-        plan, evict = (None, False) if outcome is None else (outcome.plan, outcome.evict)
-        refusal = Unschedulable(
-            unit, waiting, reason, gang=decision, beyond_need=beyond_need, preemption=plan, evict=evict
-        )
+        core.settle_set_aside(aside, now, room_taken=outcome is not None and outcome.stage is Stage.CARRY_OUT)
+        refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         again_at = now + decision.patience_left if decision.waits else None
         waits_for: Waits = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
-        if outcome is not None and outcome.again_at is not None:
-            waits_for, again_at = ForItself(unit), outcome.again_at
+        if outcome is not None:
+            refusal = structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
+            again_at = outcome.again_at
+            if outcome.stage is not Stage.PLANNED or again_at == now:
+                waits_for = ForItself(unit)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)
 
@@ -147,7 +153,7 @@ class GangDecider:
             took=took,
             again_at=min(times, default=None),
             # Late members of a started gang have no backoff: others must not take their room.
-            eager=bool(running) or self.core.preempting.nominated(unit) is not None,
+            eager=bool(running) or self.core.preempting.nominations.get(unit) is not None,
             hit_limit=refusal.gang is not None and refusal.gang.status is Status.LIMIT_REACHED,
         )
         return refusal

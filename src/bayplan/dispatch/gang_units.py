@@ -56,18 +56,21 @@ class GangUnits:
 
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup was created or changed."""
-        known = self._core.roster.groups.get(key_of(written))
-        name = self._core.roster.set_group(written)
-        if dialect_of(written).was_complete(written):
-            self._progress.recorded(name, written.metadata.uid, own.complete_since(written))
+        key = key_of(written)
+        known = self._core.roster.groups.get(key)
+        affected = self._core.roster.set_group(written)
+        if key in affected and dialect_of(written).was_complete(written):
+            self._progress.recorded(key, written.metadata.uid, own.complete_since(written))
         if known is None or not _asks_for_the_same(known, written):
-            self.touch(name, now)
+            for name in affected:
+                self.touch(name, now)
 
     def remove_group(self, name: str, now: float, unreadable: str = "") -> None:
         """A PodGroup was deleted, or is `unreadable` for this reason."""
-        self._core.roster.remove_group(name, unreadable)
+        affected = self._core.roster.remove_group(name, unreadable)
         self._progress.group_removed(name)
-        self.touch(name, now)
+        for each in affected:
+            self.touch(each, now)
 
     # -- into the queue -------------------------------------------------------------------------------------------
 
@@ -90,18 +93,22 @@ class GangUnits:
             self._progress.forget(name)
             self._first_queued.pop(name, None)
             self._rest_until.pop(name, None)
-            queue.remove(GANG + name)
+            self._unqueue(name)
             self._to_count[name] = None
         elif not waiting and self._is_of_another_scheduler(name, running):
-            queue.remove(GANG + name)
+            self._unqueue(name)
         elif not waiting and self._progress.is_recorded(name, roster.group_uid(name)):
-            queue.remove(GANG + name)
+            self._unqueue(name)
             self._to_count[name] = None
         else:
             priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
             created = self._first_queued.setdefault(name, since)
             tenant = namespace_of((*waiting, *running)[0])
             queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
+
+    def _unqueue(self, name: str) -> None:
+        self._core.queue.remove(GANG + name)
+        self._core.preempting.unit_gone(GANG + name)
 
     def _is_due(self, name: str, now: float) -> bool:
         """True if a touched gang can be queued now; starts the next pause of a large one."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
+from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
@@ -16,7 +17,7 @@ from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import dialect_of_gang, gang_named
-from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
+from bayplan.dispatch.actions import Action, Assignment, Bind, Stage, Unschedulable
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
 from bayplan.kube.errors import InvalidObject
@@ -47,6 +48,12 @@ class PodUnits:
         """Take in a pod without a node, a member of `gang` if that is not empty; True if it needs a new decision."""
         known = self.waiting.get(key)
         self.waiting[key] = pod
+        if (
+            pod.status is not None
+            and pod.status.nominated_node_name
+            and self._core.preempting.nominations.get(key) is None
+        ):
+            self._core.preempting.nominated_by_another(key, now)
         for claim, _ in claims_of(pod):
             self._by_claim.setdefault(claim, {})[key] = None
         is_assumed = key in self._core.state.pods
@@ -130,7 +137,8 @@ class PodUnits:
             decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
             if not decision.placed and core.state.volumes.forget_avoided(pod):
                 decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
-            if not decision.placed and core.take_nominated_room(priority_of(pod), now):
+            aside = [] if decision.placed else core.preempting.nominations.set_aside(priority_of(pod))
+            if aside:
                 decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
         except InvalidObject as error:
             core.park(key, ForItself(key), now)
@@ -140,13 +148,15 @@ class PodUnits:
                 core.reports.refused(core.state.names[row])
         if not decision.placed:
             outcome = None if decision.held_back else core.preempting.for_pod(pod, profile, now)
-            if outcome is None or outcome.again_at is None:
+            core.settle_set_aside(aside, now, room_taken=outcome is not None and outcome.stage is Stage.CARRY_OUT)
+            refusal = Unschedulable(key, (pod,), decision.held_back, decision)
+            if outcome is None:
                 core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
-            else:
-                core.park(key, ForItself(key), now, again_at=outcome.again_at, eager=True)
-            plan, evict = (None, False) if outcome is None else (outcome.plan, outcome.evict)
-            return Unschedulable(key, (pod,), decision.held_back, decision, preemption=plan, evict=evict)
+                return refusal
+            core.park_preemptor(key, outcome, _waits_for(core, pod, profile), now)
+            return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
         assume(core.state, decision, pod)
+        core.settle_set_aside(aside, now, room_taken=True)
         core.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))
 

@@ -1,9 +1,8 @@
-"""Preemption in the dispatcher: plans for units without a place, and the room that is kept until their victims are gone.
+"""Preemption in the dispatcher: plans for units without a place, and which pods may be evicted for them.
 
-A unit whose plan is carried out is *nominated*: its pods are assumed on their nodes at once, beside the victims, so that no other unit takes
-the room that these leave. When the last victim is gone, the room is given back and the unit is decided as any other. A unit that is more
-important than a nominated one takes its room. After a restart, nominations are found again: pods that are being deleted count as gone in
-every plan, so the same unit is nominated again without another eviction.
+A unit whose plan is carried out is *nominated* (`nominations.py`): its room is kept until its victims are gone, then the unit is decided as
+any other. After a restart, nominations are found again: pods that are being deleted count as gone in every plan, so the same unit is
+nominated again without another eviction. A unit that another leader nominated evicts nothing until reports can show the room.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dialects.preemptible import is_preemptible
 from bayplan.dialects.registry import dialect_of_gang
-from bayplan.dispatch.actions import AnyPreemption
+from bayplan.dispatch.actions import AnyPreemption, Stage
+from bayplan.dispatch.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
@@ -27,15 +27,13 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang, priority_of
+from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang, is_terminating, priority_of
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption, plan_preemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
 
-# After the last victim is gone, the room is kept for so many seconds until a report shows it.
-ROOM_IS_KEPT = 30.0
 # A nominated unit is looked at this often even if nothing seems to happen.
 LOOKS_EVERY = 5.0
 # A pod that has been terminating for so many seconds beyond its deadline (a finalizer keeps it) does not count as leaving any more.
@@ -46,60 +44,38 @@ LEFT_ALONE = 60.0
 PODS_COUNTED_AT_ONCE = 2_000
 
 
-@dataclass
-class Nomination:
-    """Room that is kept for a unit until its victims are gone."""
-
-    unit: str
-    priority: int
-    seats: tuple[tuple[Pod, Decision], ...]
-    plan: Preemption | GangPreemption
-    leaving: set[str]
-    """The victims, and other pods that were leaving the nodes already, as long as they are there."""
-    until: float | None = None
-    """When the room is given up, once all are gone."""
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt: a plan or why there is none, whether to evict its victims, and when to look again."""
+    """What came of an attempt: a plan or why there is none, what becomes of it, and when to look again."""
 
     plan: AnyPreemption
-    evict: bool = False
+    stage: Stage = Stage.PLANNED
     again_at: float | None = None
 
 
 class Preempting:
-    """Nominated units and disruption budgets of one dispatcher."""
+    """Preemption for the units of one dispatcher."""
 
     def __init__(self, state: ClusterState, roster: GangRoster, answers: ClassAnswers) -> None:
         self.budgets = DisruptionBudgets()
+        self.nominations = Nominations(state)
         self.in_vain = 0
         """Victims that were evicted for units that found no place afterwards."""
         self._state = state
         self._roster = roster
         self._answers = answers
-        self._freeable = Freeable(state)
-        self._nominations: dict[str, Nomination] = {}
+        self._freeable = Freeable(state, lambda key, pod: is_terminating(pod) or key in self.nominations.leaving)
         self._resumed: Nomination | None = None
         self._left_alone: dict[str, float] = {}
+        # Pods that another leader nominated, and until when their room might not be visible yet.
+        self._nominated_before: dict[str, float] = {}
         self._now = 0.0
-        self._rows_seen = -1
 
     # -- a decision -----------------------------------------------------------------------------------------------
 
     def resume(self, unit: str) -> None:
         """Give back the room of a unit that is about to be decided."""
-        self._resumed = self._nominations.pop(unit, None)
-        if self._resumed is not None:
-            self._give_back(self._resumed)
-
-    def withdraw_less_important(self, priority: int) -> list[str]:
-        """Give back the room of units that are less important than one without a place, and return them."""
-        units = [each.unit for each in self._nominations.values() if each.priority < priority]
-        for unit in units:
-            self._give_back(self._nominations.pop(unit))
-        return units
+        self._resumed = self.nominations.give_back(unit)
 
     def for_pod(self, pod: Pod, profile: Profile, now: float) -> Outcome | None:
         """What can be done for a pod without a place; None if its profile does not preempt."""
@@ -108,9 +84,8 @@ class Preempting:
             return plan_preemption(self._state, pod, profile, self._answers, self._freeable, self._rules())
 
         def seats(found: Preemption | GangPreemption) -> list[Decision] | None:
-            with without(self._state, self._gone(found)):
-                # One node is asked, not the cached answers of all: those do not know of the dry run.
-                decision = schedule_one(self._state, pod, profile, ClassAnswers(self._state), explain=False)
+            with without(self._state, self._gone(found), logged=True):
+                decision = schedule_one(self._state, pod, profile, self._answers, explain=False)
             return [decision] if decision.placed else None
 
         names = frozenset(self._state.classes.of(pod).request.total)
@@ -150,84 +125,78 @@ class Preempting:
         self._now = now
         resumed, self._resumed = self._resumed, None
         by_key = {pod_key(pod): pod for pod in pods}
-        if resumed is not None and resumed.unit == unit and {each.pod for _, each in resumed.seats} <= by_key.keys():
-            if resumed.leaving or resumed.until is None or now < resumed.until:
-                self._keep(resumed)
-                return Outcome(resumed.plan, again_at=now + LOOKS_EVERY)
-            self.in_vain += len(resumed.plan.victims)
+        if resumed is not None:
+            if {each.pod for _, each in resumed.seats} <= by_key.keys() and self._still_holds(resumed):
+                self.nominations.keep(resumed)
+                return Outcome(resumed.plan, Stage.UNDER_WAY, now + LOOKS_EVERY)
+            self.nominations.withdraw(resumed)
         if not self._freeable.refresh(names | {PODS}, PODS_COUNTED_AT_ONCE):
             return Outcome(NoPreemption("pods are being counted"), again_at=now)
         found = plan()
         if isinstance(found, NoPreemption) or profile.preemption is PreemptionMode.DRY_RUN:
-            return Outcome(found)
+            return Outcome(found, again_at=min(self._left_alone.values(), default=None))
+        if found.cost[0]:
+            # The API server refuses evictions that violate a budget.
+            return Outcome(found, again_at=now + LEFT_ALONE)
+        before = max(self._nominated_before.get(key, 0.0) for key in by_key)
+        if found.victims and before > now:
+            return Outcome(NoPreemption("its nominated node has yet to report the room"), again_at=before)
         decisions = seats(found)
         if decisions is None:
             return Outcome(NoPreemption("the plan could not be confirmed"))
         seated = tuple((by_key[each.pod], each) for each in decisions)
         leaving = {each.key for each in found.victims} | set(found.leaving)
-        self._keep(Nomination(unit, priority, seated, found, leaving))
-        return Outcome(found, evict=bool(found.victims), again_at=now + LOOKS_EVERY)
+        self.nominations.keep(Nomination(unit, priority, seated, found, leaving))
+        return Outcome(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
+
+    def _still_holds(self, nomination: Nomination) -> bool:
+        """True while victims leave, and until reports had time to show the room; False if one of them is stuck."""
+        if nomination.leaving:
+            there = [pod for key in nomination.leaving if (pod := self._state.bound.get(key)) is not None]
+            return not any(self._is_stuck(pod) for pod in there)
+        if nomination.until is None or self._now < nomination.until:
+            return True
+        self.in_vain += len(nomination.plan.victims)
+        return False
 
     # -- what happens meanwhile -----------------------------------------------------------------------------------
 
     def pod_gone(self, key: str, now: float) -> list[str]:
         """A pod is gone; return the nominated units that have no victim left."""
         self._left_alone.pop(key, None)
-        ready = []
-        for nomination in list(self._nominations.values()):
-            if key in nomination.leaving:
-                nomination.leaving.discard(key)
-                # Taken again: now there is more in the zones than when it was nominated.
-                self._give_back(nomination)
-                self._keep(nomination)
-                if not nomination.leaving:
-                    nomination.until = now + ROOM_IS_KEPT
-                    ready.append(nomination.unit)
-        return ready
+        self._nominated_before.pop(key, None)
+        return self.nominations.pod_gone(key, now)
 
-    def changed(self) -> list[str]:
-        """Nominated units without victims on whose nodes something changed, such as a new report."""
-        log = self._state.usage_log
-        if not self._nominations or self._rows_seen == log.end:
-            return []
-        rows = log.since(self._rows_seen)
-        self._rows_seen = log.end
-        touched = None if rows is None else set(rows.tolist())
-        return [
-            each.unit
-            for each in self._nominations.values()
-            if not each.leaving and (touched is None or any(decision.row in touched for _, decision in each.seats))
-        ]
+    def nominated_by_another(self, key: str, now: float) -> None:
+        """Another leader nominated a waiting pod: its victims may be gone although no report shows it yet."""
+        self._nominated_before.setdefault(key, now + ROOM_IS_KEPT)
 
     def unit_gone(self, unit: str) -> None:
-        """A unit is gone and no longer needs its room."""
-        nomination = self._nominations.pop(unit, None)
-        if nomination is not None:
-            self._give_back(nomination)
+        """A unit is gone, or needs no room any more."""
+        self.nominations.give_back(unit)
+        self._nominated_before.pop(unit, None)
 
-    def not_evicted(self, unit: str, refused: Collection[str], now: float) -> None:
-        """The API server refused to evict some pods: they are left alone for a while, and the room is given up."""
-        for key in refused:
-            self._left_alone[key] = now + LEFT_ALONE
-        if refused:
-            self.unit_gone(unit)
+    def not_evicted(self, refused: Collection[str], now: float) -> list[str]:
+        """The API server refused to evict some pods: they are left alone for a while. Returns units that counted on them."""
+        self._left_alone |= dict.fromkeys(refused, now + LEFT_ALONE)
+        return self.nominations.withdraw_counting_on(refused)
 
     def was_nominated(self, unit: str) -> bool:
         """True of the unit that is being decided if it had a nomination."""
         return self._resumed is not None and self._resumed.unit == unit
 
-    def nominated(self, unit: str) -> Nomination | None:
-        """The room that is kept for a unit, if any."""
-        return self._nominations.get(unit)
-
     # -- rules ----------------------------------------------------------------------------------------------------
 
     def _rules(self) -> EvictionRules:
         self._left_alone = {key: until for key, until in self._left_alone.items() if until > self._now}
-        return EvictionRules(self.budgets, self._gang_of, self._must_stay, self._is_stuck)
+        return EvictionRules(self.budgets, self._gang_of, self._must_stay, self._is_stuck, self.nominations.leaving)
 
     def _must_stay(self, pod: Pod) -> bool:
-        return pod_key(pod) in self._left_alone or not is_preemptible(pod)
+        key = pod_key(pod)
+        gang = self._roster.gang_of(key)
+        written = self._roster.groups.get(gang) if gang else None
+        protected = written is not None and not dialect_of_gang(gang).may_be_evicted(written)
+        return protected or key in self._left_alone or not is_preemptible(pod)
 
     def _is_stuck(self, pod: Pod) -> bool:
         deadline = moment_of(pod.metadata.deletion_timestamp or "")
@@ -246,21 +215,7 @@ class Preempting:
         surplus = 0 if least is None else max(len(running) - least, 0)
         return RunningGang(name, tuple(running), surplus)
 
-    # -- room -----------------------------------------------------------------------------------------------------
-
     def _gone(self, plan: Preemption | GangPreemption) -> list[str]:
         """The pods whose end a plan counts on."""
         keys = dict.fromkeys([*(each.key for each in plan.victims), *plan.leaving])
         return [key for key in keys if key in self._state.pods]
-
-    def _keep(self, nomination: Nomination) -> None:
-        if any(decision.pod in self._state.pods for _, decision in nomination.seats):
-            return
-        for pod, decision in nomination.seats:
-            assume(self._state, decision, pod)
-        self._nominations[nomination.unit] = nomination
-        self._rows_seen = self._state.usage_log.end
-
-    def _give_back(self, nomination: Nomination) -> None:
-        for _, decision in nomination.seats:
-            self._state.forget(decision.pod)

@@ -24,7 +24,7 @@ from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
     podgroup_v1alpha1,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
 )
@@ -66,7 +66,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     # Kueue's and KAI's are alike, so either name will do.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
-    scheduling_v1alpha2.Workload: (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD),
+    scheduling_v1beta1.Workload: (scheduling_v1beta1.API_VERSION, scheduling_v1beta1.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{struct: (resource.api_version, resource.kind) for struct, resource in KNOWN_POD_GROUPS.items()},
     **{each.type: (each.api_version, each.kind) for each in STORAGE},
@@ -82,7 +82,7 @@ _Thing = (
     | podgroup_v1alpha1.PodGroup
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
-    | scheduling_v1alpha2.Workload
+    | scheduling_v1beta1.Workload
     | StorageObject
 )
 
@@ -172,7 +172,7 @@ def _object(thing: _Thing) -> Document:
     document = without_nulls(msgspec.to_builtins(reduced))
     for name in OF_ONE_CLUSTER:
         document["metadata"].pop(name, None)
-    return {"apiVersion": api_version, "kind": kind, **document}
+    return {**document, "apiVersion": document.get("apiVersion") or api_version, "kind": kind}
 
 
 def _is_kept(annotation: str) -> bool:

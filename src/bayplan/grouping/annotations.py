@@ -5,6 +5,8 @@
     kai.scheduler/topology-preferred-placement: example.com/rack
     kai.scheduler/segment-size: "4"                                 on a pod template, for its pods
     kai.scheduler/segment-topology-required-placement: example.com/rack
+    kai.scheduler/batch-min-member: "2"                             on a Job: the minimum that starts together
+    kai.scheduler/skip-podgrouper: "true"                           its pods are left alone (`group.py`)
 
     kueue.x-k8s.io/podset-required-topology: example.com/block      on a pod template
     kueue.x-k8s.io/podset-slice-required-topology: example.com/rack
@@ -70,7 +72,8 @@ SEGMENTS = "segments"
 SEGMENT_SIZES = "segments.size"
 
 OWN_KEYS = (GANG, OWN_TOPOLOGY, *PLACEMENT_FIELDS)
-KEYS = frozenset((*OWN_KEYS, *kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known))
+KAI_KEYS = (*kai.TOPOLOGY_KEYS, kai.BATCH_MIN_MEMBER)
+KEYS = frozenset((*OWN_KEYS, *KAI_KEYS, *kueue.TOPOLOGY_KEYS.known))
 # The PodGroup field of each annotation. Of two about segments the later wins: required beats preferred.
 _FIELDS = {
     TOPOLOGY: "topology",
@@ -87,7 +90,9 @@ _FIELDS = {
 }
 
 _FAMILIES = (
-    KeyFamily("kai.scheduler/", kai.TOPOLOGY_KEYS, re.compile("topo|segment|placement")),
+    KeyFamily(
+        "kai.scheduler/", (*KAI_KEYS, kai.SKIP_POD_GROUPER), re.compile("topo|segment|placement|min-member|podgrouper")
+    ),
     kueue.TOPOLOGY_KEYS,
     OWN_FAMILY,
     # Exclusive placement; `workloads/` turns it into affinity, as the webhooks do.
@@ -154,6 +159,7 @@ class Wishes:
     patience: PatienceSpec | None = None
     placement: str = ""
     domain_placement: str = ""
+    minimum: int | None = None
     sources: Sources = field(default_factory=dict, compare=False)
 
     def over(self, below: Wishes) -> Wishes:
@@ -170,6 +176,7 @@ class Wishes:
             self.patience or below.patience,
             self.placement or below.placement,
             self.domain_placement or below.domain_placement,
+            below.minimum if self.minimum is None else self.minimum,
             {**below.sources, **self.sources},
         )
 
@@ -207,6 +214,7 @@ class WishReader:
             patience=place.read(PATIENCE, patience_in, None),
             placement=place.read(PLACEMENT, placement_in, ""),
             domain_placement=place.read(DOMAIN_PLACEMENT, placement_in, ""),
+            minimum=place.minimum(),
         )
         in_kueues_words = place.kueue()
         place.check_agreement(kai, in_kueues_words)
@@ -287,6 +295,16 @@ class _Place:
             self.wrong(GANG, "must be true or false")
             return None
         return text == "true"
+
+    def minimum(self) -> int | None:
+        text = self.annotations.get(kai.BATCH_MIN_MEMBER)
+        if text is None:
+            return None
+        number = whole_number(text)
+        if number is None or number < 1:
+            self.wrong(kai.BATCH_MIN_MEMBER, "must be a whole number, 1 or more")
+            return None
+        return number
 
     def trees(self) -> list[_Tree]:
         """The named Topologies, each with its key."""

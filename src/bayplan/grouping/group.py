@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from bayplan.dialects.dialect import OWN
+from bayplan.dialects.kai.pod_group import SKIP_POD_GROUPER
 from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import GROUP, POD_GROUP
@@ -31,7 +32,7 @@ from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
-from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group
+from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -113,6 +114,8 @@ def group_for(
     answers = {} if answers is None else answers
     workloads = workloads or KubernetesWorkloads()
     member = raw_pod(pod)
+    if any(annotations_of(each).get(SKIP_POD_GROUPER) == "true" for each in (member, *owners)):
+        return Grouping()
     try:
         if settings.mode != OWN:
             grouping: Grouping = compat(GROUPING, settings.mode)(member, owners, settings.kai, answers)
@@ -226,6 +229,7 @@ def _gang(
 ) -> Grouping:
     """The gang of a workload, if it is one."""
     workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
+    workload, asked = with_minimum(workload, asked)
     level = level_of_groups(workload)
     if level:
         if asked.within and not same_level(asked.within, level):

@@ -28,8 +28,8 @@ from bayplan.grouping.raw import RawObject, Reference
 from bayplan.grouping.workload import UNKNOWN, RoleSpec, Workload
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import same_level
-from bayplan.kube.wire.scheduling_v1alpha2 import API_VERSION, WORKLOAD
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload as KubernetesWorkload
+from bayplan.kube.wire.scheduling_v1beta1 import API_VERSION, WORKLOAD
+from bayplan.kube.wire.scheduling_v1beta1 import Workload as KubernetesWorkload
 
 TEMPLATES = "spec.podGroupTemplates"
 
@@ -121,7 +121,8 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
 
 def _reference(written: KubernetesWorkload) -> Reference:
     metadata = written.metadata
-    return Reference(API_VERSION, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
+    api_version = written.api_version or API_VERSION
+    return Reference(api_version, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
 
 
 def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
@@ -233,7 +234,9 @@ def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, probl
 def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[InvalidValue]:
     """What templates ask for and do not get."""
     for number, each in enumerate(written.spec.pod_group_templates or ()):
-        for field, value, why in without_effect(each):
+        mode = each.disruption_mode if isinstance(each.disruption_mode, str) else "all"
+        of_mode = ("disruptionMode", mode, "has no effect: members beyond the minimum can be evicted alone")
+        for field, value, why in (*without_effect(each), *((of_mode,) if each.evicts == "all" else ())):
             yield InvalidValue(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
     for remark in written.unread or ():
         field, _, why = remark.partition(": ")

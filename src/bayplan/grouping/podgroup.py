@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as replaced
 
+from bayplan.dialects.kai.pod_group import BATCH_MIN_MEMBER
 from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
 from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
@@ -103,6 +104,23 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: RoleSpec, pod: 
     return reader.read(
         workload.about, part.annotations, f"{part.where}.metadata", first(part.role.segment, part.source)
     )
+
+
+def with_minimum(workload: Workload, asked: WorkloadRequest) -> tuple[Workload, WorkloadRequest]:
+    """The workload with the minimum that KAI's annotation asks for; it is for Jobs, and elsewhere without effect."""
+    least = asked.whole.minimum
+    if least is None:
+        return workload, asked
+    field = f'metadata.annotations["{BATCH_MIN_MEMBER}"]'
+    if workload.about.kind != "Job" or not workload.is_flat:
+        allowed = f"has no effect on a {workload.about.kind}: it is the minimum of a Job"
+        problem = InvalidValue(workload.about, field, least, allowed, holds=False, reason=NOT_SUPPORTED)
+        return workload, replace(asked, problems=(*asked.problems, problem))
+    (part,) = workload.parts
+    if least > part.size:
+        allowed = f"is more than the pods of {workload.about}; there are {part.size}"
+        return workload, replace(asked, problems=(*asked.problems, InvalidValue(workload.about, field, least, allowed)))
+    return replace(workload, parts=(replace(part, least=min(least, part.coming)),)), asked
 
 
 def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue]:

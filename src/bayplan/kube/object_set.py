@@ -23,7 +23,8 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
@@ -49,14 +50,15 @@ OtherPodGroup = (
     podgroup_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1alpha2.PodGroup
+    | scheduling_v1beta1.PodGroup
+    | scheduling_v1alpha3.CompositePodGroup
 )
 # The PodGroups of other systems, by `apiVersion`.
 OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
     **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
     volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
     coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
-    scheduling_v1alpha2.API_VERSION: scheduling_v1alpha2.PodGroup,
+    **dict.fromkeys(scheduling_v1beta1.API_VERSIONS, scheduling_v1beta1.PodGroup),
 }
 
 # Kinds that are in every dump and describe no gang.
@@ -69,14 +71,18 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
     (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
-    (scheduling_v1alpha2.API_VERSION, scheduling_v1alpha2.WORKLOAD): (
-        scheduling_v1alpha2.Workload,
-        "kubernetes_workloads",
-    ),
+    **{
+        (version, scheduling_v1beta1.WORKLOAD): (scheduling_v1beta1.Workload, "kubernetes_workloads")
+        for version in scheduling_v1beta1.API_VERSIONS
+    },
     **{
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
         for version in topology_levels.API_VERSIONS
     },
+    (scheduling_v1alpha3.API_VERSION, scheduling_v1alpha3.KIND): (
+        scheduling_v1alpha3.CompositePodGroup,
+        "other_gangs",
+    ),
     **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
     **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
@@ -129,7 +135,7 @@ class ObjectSet:
     gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
-    kubernetes_workloads: list[scheduling_v1alpha2.Workload] = field(default_factory=list)
+    kubernetes_workloads: list[scheduling_v1beta1.Workload] = field(default_factory=list)
     storage: list[StorageObject] = field(default_factory=list)
     """Claims, volumes, classes and what CSI drivers say."""
     others: list[OtherObject] = field(default_factory=list)

@@ -21,7 +21,9 @@ from bayplan.kube.wire import (
     numatopology_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    policy_v1,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     storage_v1,
     topology_v1alpha2,
     volcano_batch_v1alpha1,
@@ -91,6 +93,9 @@ NODES = Resource("v1", "nodes", "Node", Node, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", "Namespace", Namespace, namespaced=False)
 LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v1.Lease)
 EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
+POD_DISRUPTION_BUDGETS = Resource(
+    policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
+)
 POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
@@ -101,9 +106,25 @@ VOLCANO_POD_GROUPS = Resource(
 COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
-KUBERNETES_POD_GROUPS = Resource(scheduling_v1alpha2.API_VERSION, "podgroups", "PodGroup", scheduling_v1alpha2.PodGroup)
+KUBERNETES_POD_GROUPS = Resource(
+    scheduling_v1beta1.API_VERSION,
+    "podgroups",
+    scheduling_v1beta1.KIND,
+    scheduling_v1beta1.PodGroup,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+)
+KUBERNETES_COMPOSITE_POD_GROUPS = Resource(
+    scheduling_v1alpha3.API_VERSION,
+    "compositepodgroups",
+    scheduling_v1alpha3.KIND,
+    scheduling_v1alpha3.CompositePodGroup,
+)
 KUBERNETES_WORKLOADS = Resource(
-    scheduling_v1alpha2.API_VERSION, "workloads", scheduling_v1alpha2.WORKLOAD, scheduling_v1alpha2.Workload
+    scheduling_v1beta1.API_VERSION,
+    "workloads",
+    scheduling_v1beta1.WORKLOAD,
+    scheduling_v1beta1.Workload,
+    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
 )
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
@@ -117,6 +138,7 @@ KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
         VOLCANO_POD_GROUPS,
         COSCHEDULING_POD_GROUPS,
         KUBERNETES_POD_GROUPS,
+        KUBERNETES_COMPOSITE_POD_GROUPS,
     )
 }
 

@@ -16,7 +16,8 @@ from bayplan.cluster.pods.pod_class import PodClass, kept_with_class
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
-from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
+from bayplan.plugins.resource_scores import Strategy
 
 SCORED = FIRST_RESOURCES[:2]
 # With fewer names, skipping those that no node has costs more than it saves.
@@ -25,9 +26,15 @@ MANY_RESOURCES = 16
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit(FilterPlugin, ScorePlugin):
-    """Filter and LeastAllocated (or MostAllocated) score on node totals."""
+    """Filter and score on node totals. Without a `strategy`, the score is LeastAllocated or MostAllocated of cpu and memory.
+
+    Extended resources that are `ignored`, by name or by group, are not checked.
+    """
 
     most_allocated: bool = False
+    strategy: Strategy | None = None
+    ignored: frozenset[str] = frozenset()
+    ignored_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
     reads_usage: bool = True
 
@@ -36,7 +43,9 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return True
 
     def applies_score(self, pod: PodClass) -> bool:
-        """True for pods that request cpu or memory."""
+        """True for pods that request a scored resource."""
+        if self.strategy is not None:
+            return bool(self.strategy.counts(pod))
         return any(pod.request.total.get(resource) for resource in SCORED)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
@@ -49,6 +58,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             needed = int(unavailable[0]) + 1 if len(unavailable) else len(indexes)
             indexes, amounts = indexes[:needed], amounts[:needed]
         short = _free(state, indexes, rows) < amounts
+        if self.ignored or self.ignored_groups:
+            short[[self._ignores(name) for name in names[: len(short)]]] = False
         if not np.logical_or.reduce(short, axis=None):
             return None
         return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
@@ -57,9 +68,13 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         """Check one node."""
         columns = state.columns
         for position, (name, amount) in enumerate(asked_of_node(pod), start=1):
-            if columns.free[columns.index_of(name), row] < amount:
+            if columns.free[columns.index_of(name), row] < amount and not self._ignores(name):
                 return position
         return 0
+
+    def _ignores(self, name: str) -> bool:
+        """True for an extended resource that the arguments ignore."""
+        return name in self.ignored or ("/" in name and name.partition("/")[0] in self.ignored_groups)
 
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message, such as `Insufficient cpu`."""
@@ -68,6 +83,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """Return the mean percentage of cpu and memory that would stay free (or be used)."""
+        if self.strategy is not None:
+            return self.strategy.scores(state, pod, rows)
         # CPU and memory are the first two resources, so this is a view.
         allocatable = state.columns.allocatable[:2, rows]
         share = state.columns.free[:2, rows] - _scored_amounts(pod)
@@ -84,6 +101,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """Score one node."""
+        if self.strategy is not None:
+            return of_one_node(self.scores, state, pod, row)
         total = 0
         for index, name in enumerate(SCORED):
             allocatable = int(state.columns.allocatable[index, row])

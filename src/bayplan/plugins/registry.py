@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bayplan.extensions import PLUGINS, load, registered
-from bayplan.plugins.base import FilterPlugin
+from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
-from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
-from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.plugins.stock_args import BALANCED, balanced_allocation, node_affinity, reject_extra, resources_fit
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import PolicyGate, numa_aware
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
@@ -26,9 +25,9 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeUnschedulable": lambda arguments: _without_arguments(NodeUnschedulable(), arguments),
     "NodeName": lambda arguments: _without_arguments(NodeName(), arguments),
     "TaintToleration": lambda arguments: _without_arguments(TaintToleration(), arguments),
-    "NodeAffinity": lambda arguments: _without_arguments(NodeAffinity(), arguments),
+    "NodeAffinity": lambda arguments: node_affinity(arguments or {}),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
-    "NodeResourcesFit": lambda arguments: _resources_fit(arguments or {}),
+    "NodeResourcesFit": lambda arguments: resources_fit(arguments or {}),
     "VolumeRestrictions": lambda arguments: _without_arguments(VolumeRestrictions(), arguments),
     "NodeVolumeLimits": lambda arguments: _without_arguments(NodeVolumeLimits(), arguments),
     "VolumeBinding": lambda arguments: _volume_binding(arguments or {}),
@@ -41,8 +40,9 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     NUMA_AWARE: lambda arguments: _without_arguments(PolicyGate(), arguments),
     NUMA_ZONE_LIMIT: lambda arguments: _without_arguments(NumaZoneLimit(), arguments),
 }
-# Replaces the default plugin where a configuration names it.
-ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
+# Used where a configuration names it, in place of the default plugin of that name if there is one.
+ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin | ScorePlugin]] = {
+    BALANCED: lambda arguments: balanced_allocation(arguments or {}),
     NUMA_AWARE: lambda arguments: numa_aware(read_numa_aware_arguments(arguments)),
 }
 FILTER_ORDER = tuple(FACTORIES)
@@ -56,7 +56,7 @@ DEFAULT_WEIGHTS = {
     "InterPodAffinity": 2,
 }
 SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
-WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1}
+WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1, BALANCED: 1}
 
 
 def is_added(name: str) -> bool:
@@ -64,46 +64,24 @@ def is_added(name: str) -> bool:
     return name not in FACTORIES and name in registered(PLUGINS)
 
 
-def build_plugin(name: str, arguments: dict[str, Any] | None, *, on_request: bool = False) -> FilterPlugin:
+def build_plugin(
+    name: str, arguments: dict[str, Any] | None, *, on_request: bool = False
+) -> FilterPlugin | ScorePlugin:
     """Build a plugin; raises `ArgumentError` naming the invalid field."""
     if is_added(name):
         plugin: FilterPlugin = load(PLUGINS, name)(arguments)
         return plugin
-    return (ON_REQUEST.get(name, FACTORIES[name]) if on_request else FACTORIES[name])(arguments)
+    return ON_REQUEST[name](arguments) if on_request and name in ON_REQUEST else FACTORIES[name](arguments)
 
 
 def _without_arguments(plugin: FilterPlugin, arguments: dict[str, Any] | None) -> FilterPlugin:
-    _reject_extra(arguments or {}, plugin.name)
+    reject_extra(arguments or {}, plugin.name)
     return plugin
-
-
-def _reject_extra(arguments: dict[str, Any], name: str, *allowed: str) -> None:
-    extra = sorted(set(arguments) - {"apiVersion", "kind", *allowed})
-    if extra:
-        raise ArgumentError(f"{extra[0]}: {name} takes no such argument")
-
-
-def _resources_fit(arguments: dict[str, Any]) -> NodeResourcesFit:
-    """Read kube-scheduler's `scoringStrategy.type`: LeastAllocated or MostAllocated on cpu and memory."""
-    given = dict(arguments)
-    strategy = given.pop("scoringStrategy", None) or {}
-    extra = sorted(set(given) - {"apiVersion", "kind"})
-    if extra:
-        raise ArgumentError(f"{extra[0]}: NodeResourcesFit takes only scoringStrategy.type here")
-    if isinstance(strategy, dict) and set(strategy) - {"type"}:
-        other = min(str(field) for field in set(strategy) - {"type"})
-        raise ArgumentError(
-            f"scoringStrategy.{other}: NodeResourcesFit scores cpu and memory alike; only type can be set"
-        )
-    kind = strategy.get("type", "LeastAllocated") if isinstance(strategy, dict) else strategy
-    if kind not in ("LeastAllocated", "MostAllocated"):
-        raise ArgumentError(f'scoringStrategy.type: Invalid value: "{kind}": must be LeastAllocated or MostAllocated')
-    return NodeResourcesFit(most_allocated=kind == "MostAllocated")
 
 
 def _volume_binding(arguments: dict[str, Any]) -> VolumeBinding:
     """Read kube-scheduler's `VolumeBindingArgs`; `shape` scores only where an alpha feature gate is on."""
-    _reject_extra(arguments, "VolumeBinding", "bindTimeoutSeconds")
+    reject_extra(arguments, "VolumeBinding", "bindTimeoutSeconds")
     seconds = arguments.get("bindTimeoutSeconds", 600)
     if type(seconds) is not int or seconds < 1:
         raise ArgumentError(f"bindTimeoutSeconds: Invalid value: {seconds!r}: must be a whole number of 1 or more")
@@ -112,7 +90,7 @@ def _volume_binding(arguments: dict[str, Any]) -> VolumeBinding:
 
 def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
     """Read kube-scheduler's `InterPodAffinityArgs`."""
-    _reject_extra(arguments, "InterPodAffinity", "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
+    reject_extra(arguments, "InterPodAffinity", "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
     weight = arguments.get("hardPodAffinityWeight", 1)
     if type(weight) is not int or not 0 <= weight <= 100:
         raise ArgumentError(f"hardPodAffinityWeight: Invalid value: {weight!r}: must be a whole number from 0 to 100")
@@ -124,7 +102,7 @@ def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
 
 def _topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
     """Read kube-scheduler's `PodTopologySpreadArgs`, without default constraints."""
-    _reject_extra(arguments, "PodTopologySpread", "defaultConstraints", "defaultingType")
+    reject_extra(arguments, "PodTopologySpread", "defaultConstraints", "defaultingType")
     kind = arguments.get("defaultingType", "System")
     if kind not in ("System", "List"):
         raise ArgumentError(f'defaultingType: Invalid value: "{kind}": must be System or List')

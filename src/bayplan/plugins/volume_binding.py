@@ -49,6 +49,18 @@ class VolumeBinding(FilterPlugin):
                 codes[~state.terms.matching(selector_from(each.affinity), rows)] = NOT_REACHED
         return codes
 
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """Check one node, without choosing volumes for the others."""
+        one = slice(row, row + 1)
+        for each in pod.volumes.bound:
+            if each.affinity and not state.terms.matching(selector_from(each.affinity), one)[0]:
+                return NOT_REACHED
+        searching = [claim for claim in pod.volumes.unbound if not claim.selected]
+        chosen = state.volumes.static.choices_on(row, searching)
+        if not any(claim.selected or claim.avoided for claim in pod.volumes.unbound) and NO_VOLUME not in chosen:
+            return 0
+        return int(_unbound_refusals(state, pod.volumes.unbound)[row])
+
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message."""
         return CAUSES[code]

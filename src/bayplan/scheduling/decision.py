@@ -29,7 +29,8 @@ class CauseCount(Struct, frozen=True):
 class NearestMiss(Struct, frozen=True):
     """A node that almost fits: the resource it lacks most, in which zone, and the amounts.
 
-    `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty.
+    `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty. `container` is empty if
+    the pod as a whole is refused.
     """
 
     node: str
@@ -38,6 +39,7 @@ class NearestMiss(Struct, frozen=True):
     have: int
     want: int
     reason: str = ""
+    container: str = ""
 
     @property
     def missing_share(self) -> float:

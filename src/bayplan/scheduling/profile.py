@@ -134,7 +134,8 @@ class ClassProfile:
 
 def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profile:
     """Return the profile used without a configuration: all plugins with their default weights."""
-    plugins = {name: build_plugin(name, None) for name in FILTER_ORDER}
+    built = ((name, build_plugin(name, None)) for name in FILTER_ORDER)
+    plugins = {name: plugin for name, plugin in built if isinstance(plugin, FilterPlugin)}
     if topology is not None:
         plugins[topology.name] = topology
     scoring = tuple(

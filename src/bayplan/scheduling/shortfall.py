@@ -204,11 +204,15 @@ def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admi
     """Return what a replay says is missing, or its reason if an amount is not the obstacle."""
     name, missing = state.names[row], admission.shortfall
     if missing is not None and missing.have < missing.want:
-        return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want)
+        return NearestMiss(
+            name, missing.resource, missing.zone, missing.have, missing.want, container=admission.container
+        )
     reason = OUR_OWN.get(admission.reason) or refusal_words(pod, admission)
     if missing is None:
-        return NearestMiss(name, "", None, 0, 0, reason)
-    return NearestMiss(name, missing.resource, missing.zone, missing.have, missing.want, reason)
+        return NearestMiss(name, "", None, 0, 0, reason, admission.container)
+    return NearestMiss(
+        name, missing.resource, missing.zone, missing.have, missing.want, reason, container=admission.container
+    )
 
 
 class NodeVerdict(Struct, frozen=True):

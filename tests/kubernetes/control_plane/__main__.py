@@ -2,7 +2,8 @@
 
 `build` is what `make control-plane` does: it makes what is missing and says where it lies. `--optional` counts it as
 success where the programs cannot be had (no Go, no network); the tests that need them are skipped then. `run` starts a
-control plane, with `--scheduler` the stock kube-scheduler too, prints its kubeconfig and waits for Ctrl-C.
+control plane, with `--scheduler` the stock kube-scheduler too, prints its kubeconfig and waits for Ctrl-C. The version
+of Kubernetes comes from `BAYPLAN_KUBERNETES_VERSION`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import suppress
 from tests.kubernetes.control_plane.build import build_missing
 from tests.kubernetes.control_plane.go_build import BuildFailed
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
+from tests.kubernetes.control_plane.programs import NoControlPlane, UnknownVersion, find_programs
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def main() -> int:
     except NoControlPlane as problem:
         sys.stderr.write(f"control plane: {problem}\n")
         return 0 if arguments.optional else 1
-    except BuildFailed as problem:
+    except (BuildFailed, UnknownVersion) as problem:
         sys.stderr.write(f"control plane: {problem}\n")
         return 1
     if arguments.command == "run":

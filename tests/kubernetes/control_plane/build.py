@@ -16,10 +16,10 @@ from pathlib import Path
 from tests.kubernetes.control_plane.go_build import BuildFailed, only_builder, run_go, say
 from tests.kubernetes.control_plane.go_toolchain import find_go
 from tests.kubernetes.control_plane.programs import (
-    GO_MODULE,
     PACKAGES,
     NoControlPlane,
     cache_folder,
+    go_module,
     kubernetes_version,
     missing_programs,
 )
@@ -66,7 +66,7 @@ def _compile(go: Path, program: str, result: Path) -> None:
 
 
 def _run(go: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_go(go, GO_MODULE, *arguments)
+    return run_go(go, go_module(), *arguments)
 
 
 def linker_flags() -> str:

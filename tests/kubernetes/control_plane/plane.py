@@ -175,6 +175,7 @@ class ControlPlane:
         profiles: Sequence[Json] | None = None,
         percentage: int | None = None,
         qps: int = 5000,
+        extenders: Sequence[Json] = (),
     ) -> StockScheduler:
         """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`."""
         configuration = stock_scheduler.configure(
@@ -183,6 +184,7 @@ class ControlPlane:
             profiles=profiles,
             percentage=percentage,
             qps=qps,
+            extenders=extenders,
         )
         scheduler = StockScheduler(
             self._programs.kube_scheduler,

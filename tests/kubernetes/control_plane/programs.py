@@ -1,8 +1,9 @@
 """Where etcd, kube-apiserver and kube-scheduler lie on this machine.
 
 In: the environment. `KUBEBUILDER_ASSETS` (the convention of envtest) names a folder of ready programs; what it lacks is
-looked for in the user's cache folder, where `make control-plane` leaves what it builds. Versions stand in go.mod, and
-nowhere else. Out: three paths. Next: `build.py` makes what is missing, `plane.py` starts them.
+looked for in the user's cache folder, where `make control-plane` leaves what it builds. `BAYPLAN_KUBERNETES_VERSION`
+names one of the folders in `versions/`, whose go.mod has the versions of all programs. Out: three paths. Next:
+`build.py` makes what is missing, `plane.py` starts them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-GO_MODULE = Path(__file__).parent
+DEFAULT_VERSION = "1.36.4"
+VERSION_VARIABLE = "BAYPLAN_KUBERNETES_VERSION"
+GO_MODULES = {folder.name: folder for folder in sorted((Path(__file__).parent / "versions").iterdir())}
+"""Each version that can be built, and the folder of its go.mod."""
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -24,6 +28,10 @@ PACKAGES = {
 
 class NoControlPlane(Exception):
     """The programs are not here and cannot be had. The message is one line for whoever runs the tests."""
+
+
+class UnknownVersion(Exception):
+    """There is no such version to build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,14 @@ def find_programs() -> Programs:
     if shutil.which("openssl") is None:
         raise NoControlPlane("no openssl on PATH: install it with the packages of your system")
     return Programs(_find("etcd"), _find("kube-apiserver"), _find("kube-scheduler"))
+
+
+def go_module() -> Path:
+    """The folder with go.mod of the version that the environment names."""
+    named = os.environ.get(VERSION_VARIABLE) or DEFAULT_VERSION
+    if named not in GO_MODULES:
+        raise UnknownVersion(f"{VERSION_VARIABLE}: no Kubernetes {named!r}; there are {', '.join(GO_MODULES)}")
+    return GO_MODULES[named]
 
 
 def missing_programs() -> list[str]:
@@ -91,6 +107,6 @@ def needed_go_version() -> str:
 
 
 def _from_go_mod(pattern: str) -> str:
-    found = re.search(pattern, (GO_MODULE / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    found = re.search(pattern, (go_module() / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
     assert found, f"go.mod has no line like {pattern}"
     return found[1]

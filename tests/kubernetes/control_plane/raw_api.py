@@ -102,7 +102,7 @@ class RawApi:
             written = None if body is None else json.dumps(body).encode()
             connection.request(method, path, written, {**self._headers, **headers})
             response = connection.getresponse()
-            answer = response.read().decode()
+            answer = response.read().decode(errors="replace")  # tests write what is not UTF-8
         finally:
             connection.close()
         if response.status >= http.HTTPStatus.BAD_REQUEST:

@@ -50,7 +50,13 @@ class StockScheduler(Process):
 
 
 def configure(
-    kubeconfig: Path, *, scheduler_name: str, profiles: Sequence[Json] | None, percentage: int | None, qps: int
+    kubeconfig: Path,
+    *,
+    scheduler_name: str,
+    profiles: Sequence[Json] | None,
+    percentage: int | None,
+    qps: int,
+    extenders: Sequence[Json] = (),
 ) -> Json:
     """Its configuration: one default profile called `scheduler_name`, unless `profiles` are given.
 
@@ -68,5 +74,6 @@ def configure(
         },
         "leaderElection": {"leaderElect": False},
         "profiles": list(profiles) if profiles is not None else [{"schedulerName": scheduler_name}],
+        **({"extenders": list(extenders)} if extenders else {}),
         **({} if percentage is None else {"percentageOfNodesToScore": percentage}),
     }

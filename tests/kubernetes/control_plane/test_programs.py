@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,12 @@ import pytest
 from tests.kubernetes.control_plane import build, go_toolchain
 from tests.kubernetes.control_plane.go_build import BuildFailed
 from tests.kubernetes.control_plane.programs import (
+    DEFAULT_VERSION,
+    GO_MODULES,
     PACKAGES,
+    VERSION_VARIABLE,
     NoControlPlane,
+    UnknownVersion,
     cache_folder,
     etcd_version,
     find_programs,
@@ -29,6 +34,7 @@ REPOSITORY = Path(__file__).parents[3]
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv(VERSION_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -84,6 +90,25 @@ class TestFinding:
         put(cache_folder(), *PACKAGES)
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(NoControlPlane, match="no openssl on PATH"):
+            find_programs()
+
+
+class TestVersions:
+    @pytest.mark.parametrize("version", GO_MODULES)
+    def test_each_version_has_a_go_mod_of_its_own(self, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(VERSION_VARIABLE, version)
+        assert kubernetes_version() == f"v{version}"
+        assert cache_folder().name == f"kubernetes-v{version}-etcd-{etcd_version()}"
+        staging = re.findall(r"=> k8s\.io/\S+ (v\S+)", (GO_MODULES[version] / "go.mod").read_text(encoding="utf-8"))
+        assert set(staging) == {f"v0.{version.removeprefix('1.')}"}
+
+    def test_an_empty_name_is_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(VERSION_VARIABLE, "")
+        assert kubernetes_version() == f"v{DEFAULT_VERSION}"
+
+    def test_an_unknown_version_is_refused_with_those_that_there_are(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(VERSION_VARIABLE, "1.37.9")
+        with pytest.raises(UnknownVersion, match=r"no Kubernetes '1\.37\.9'; there are 1\.34\.4, 1\.36\.4, 1\.37\.1"):
             find_programs()
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kubernetes.control_plane.programs import GO_MODULE, user_cache
+from tests.kubernetes.control_plane.programs import go_module, user_cache
 
 GO = Path(__file__).parent / "go"
 SIGS, TRAINING_OPERATOR, KUBERAY = GO / "sigs", GO / "training-operator", GO / "kuberay"
@@ -73,9 +73,9 @@ class Controller:
 
 
 MANAGER = Controller(
-    "kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes", GO_MODULE
+    "kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes", go_module()
 )
-KUBECTL = Controller("kubectl", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes", GO_MODULE)
+KUBECTL = Controller("kubectl", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes", go_module())
 JOB_SET = Controller(
     "jobset",
     "sigs.k8s.io/jobset",

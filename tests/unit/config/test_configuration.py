@@ -175,7 +175,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [{"name": "Trimaran"}],
             (
                 "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware"
             ),
         ),
@@ -184,7 +184,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [],
             (
                 "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware; did you mean NodeAffinity?"
             ),
         ),
@@ -203,7 +203,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Tetris"}}}],
             (
                 'profiles[0].pluginConfig[0].args.scoringStrategy.type: Invalid value: "Tetris": '
-                "must be LeastAllocated or MostAllocated"
+                "must be LeastAllocated, MostAllocated, RequestedToCapacityRatio"
             ),
         ),
         (

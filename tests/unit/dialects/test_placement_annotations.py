@@ -17,7 +17,7 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Pod
@@ -33,7 +33,7 @@ EVERY_WORD = {
 KINDS: dict[str, tuple[type[AnyPodGroup], dict[str, Any]]] = {
     "coscheduling": (coscheduling_v1alpha1.PodGroup, {"minMember": 4}),
     "kai": (podgroup_v2alpha2.PodGroup, {"minMember": 4}),
-    "kubernetes": (scheduling_v1alpha2.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}),
+    "kubernetes": (scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}),
     "volcano": (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}),
 }
 

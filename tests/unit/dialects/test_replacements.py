@@ -12,7 +12,7 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
 from tests.unit.dialects.readings import gang, member, outline, waits
@@ -30,7 +30,7 @@ def written(struct: type[Any], spec: dict[str, Any], status: dict[str, Any] | No
 
 OF_FOUR = [
     (podgroup_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
-    (scheduling_v1alpha2.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
+    (scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
     (podgroup_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
     (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}, {"phase": "Running"}),
     (coscheduling_v1alpha1.PodGroup, {"minMember": 4}, {"phase": "Scheduled"}),

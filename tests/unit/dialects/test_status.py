@@ -64,7 +64,12 @@ def test_counts_are_those_of_the_moment(resource: Resource[Any], counts: dict[st
     "resource, waits, stands, lacks",
     [
         (POD_GROUPS, ["Scheduled=False"], ["Scheduled=True", "Started=True"], ["Scheduled=False", "Started=True"]),
-        (KUBERNETES_POD_GROUPS, ["PodGroupScheduled=False"], ["PodGroupScheduled=True"], ["PodGroupScheduled=True"]),
+        (
+            KUBERNETES_POD_GROUPS,
+            ["PodGroupInitiallyScheduled=False"],
+            ["PodGroupInitiallyScheduled=True"],
+            ["PodGroupInitiallyScheduled=True"],
+        ),
         (VOLCANO_POD_GROUPS, ["Unschedulable=True"], ["Scheduled=True"], ["Unschedulable=True"]),
         (
             KAI_POD_GROUPS,

@@ -9,8 +9,9 @@ import pytest
 
 from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import DIALECT
+from bayplan.dialects.progress import Phase, Progress
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup
+from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
 from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, member, outline, waits, wrong
 
 GANG_OF_TWO = {"gang": {"minCount": 2}}
@@ -84,16 +85,50 @@ def test_wrong_fields_are_named(policy: dict[str, Any], keys: tuple[str, ...], t
     assert wrong(DIALECT, pod_group(policy, *keys), members(2)) == f"PodGroup ml/pg: spec.{told}"
 
 
+@pytest.mark.parametrize("condition", ["PodGroupScheduled", "PodGroupInitiallyScheduled"])
 @pytest.mark.parametrize("status", ["True", "False"])
-def test_its_condition_tells_whether_it_has_been_complete(status: str) -> None:
-    written = {"status": {"conditions": [{"type": "PodGroupScheduled", "status": status}]}}
+def test_its_condition_tells_whether_it_has_been_complete(status: str, condition: str) -> None:
+    written = {"status": {"conditions": [{"type": condition, "status": status}]}}
     assert DIALECT.was_complete(msgspec.convert(written, PodGroup)) is (status == "True")
+
+
+@pytest.mark.parametrize(
+    "version, condition",
+    [
+        ("v1alpha2", "PodGroupScheduled"),
+        ("v1alpha3", "PodGroupInitiallyScheduled"),
+        ("v1beta1", "PodGroupInitiallyScheduled"),
+    ],
+)
+def test_its_condition_is_named_as_in_its_version(version: str, condition: str) -> None:
+    progress = Progress(Phase.COMPLETE, "2 pods have nodes", api_version=f"scheduling.k8s.io/{version}")
+    (written,) = DIALECT.status_of(progress)["conditions"]
+    assert (written["type"], written["status"]) == (condition, "True")
+
+
+@pytest.mark.parametrize(
+    "mode, least",
+    [
+        (None, 2),
+        ("Pod", 2),
+        ("PodGroup", None),
+        ({"single": {}}, 2),
+        ({"all": {}}, None),
+    ],
+)
+def test_the_disruption_mode_says_how_many_members_keep_running(mode: object, least: int | None) -> None:
+    written = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": GANG_OF_TWO, "disruptionMode": mode}}
+    assert DIALECT.least_running(msgspec.convert(written, PodGroup)) == least
+
+
+def test_a_raised_minimum_counts_for_pods_that_are_still_to_come() -> None:
+    running = [member("r-0", node="n1"), member("r-1", node="n1")]
+    assert gang(DIALECT, pod_group({"gang": {"minCount": 3}}), [*running, *members(2)]).whole.least == 1
 
 
 @pytest.mark.parametrize(
     "field, remarks",
     [
-        ({"disruptionMode": "PodGroup"}, ('disruptionMode: "PodGroup" has no effect: bayplan does not preempt',)),
         (
             {"priorityClassName": "urgent", "priority": 1000},
             ('priorityClassName: "urgent" has no effect on the group: the highest priority of its pods counts',),
@@ -103,8 +138,9 @@ def test_its_condition_tells_whether_it_has_been_complete(status: str) -> None:
             ('resourceClaims: "gpus, nics" are not allocated by bayplan: pods that use them wait',),
         ),
         ({"disruptionMode": "Pod", "priority": 0, "priorityClassName": "", "resourceClaims": []}, ()),
+        ({"disruptionMode": {"single": {}}, "priority": 0, "preemptionPolicy": "PreemptLowerPriority"}, ()),
     ],
-    ids=["disruption mode", "priority", "claims", "what the API server fills in"],
+    ids=["priority", "claims", "what the API server fills in in 1.36", "in 1.37"],
 )
 def test_what_has_no_effect_is_remarked(field: dict[str, Any], remarks: tuple[str, ...]) -> None:
     written = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": GANG_OF_TWO, **field}}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.kubernetes.workloads import COUNTS, KubernetesWorkloads
-from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup, Workload
+from bayplan.kube.wire.scheduling_v1beta1 import PodGroup, Workload
 from tests.unit.dialects.readings import BLOCK, RACK
 
 GANG_OF_FOUR = {"gang": {"minCount": 4}}
@@ -107,6 +107,26 @@ def test_a_pod_group_is_compared_with_its_template(
     named: str, template: str, spec: dict[str, Any], told: tuple[str, ...]
 ) -> None:
     assert known(workload()).unlike_template(created_from(named, template, spec)) == told
+
+
+@pytest.mark.parametrize(
+    "reference, told",
+    [
+        ({"workloadName": "plan", "templateName": "worker"}, ()),
+        (
+            {"workloadName": "plan", "templateName": "wrker"},
+            (f'workloadRef.templateName: "wrker" is no template of Workload plan; there are worker; {COUNTS}',),
+        ),
+        (
+            {"workloadName": "lost", "templateName": "worker"},
+            (f'workloadRef.workloadName: "lost" does not exist, or bayplan is not allowed to read it; {COUNTS}',),
+        ),
+    ],
+)
+def test_newer_versions_name_the_template_in_workload_ref(reference: dict[str, str], told: tuple[str, ...]) -> None:
+    metadata, spec = {"name": "train", "namespace": "ml"}, asked(GANG_OF_FOUR, RACK)
+    written = msgspec.convert({"metadata": metadata, "spec": {"workloadRef": reference, **spec}}, PodGroup)
+    assert known(workload()).unlike_template(written) == told
 
 
 def test_a_pod_group_of_no_template_is_like_any() -> None:

@@ -13,7 +13,7 @@ from bayplan.dialects.progress import MemberCounts
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.group import awaits_look
-from bayplan.kube.wire import scheduling_v1alpha2 as kubernetes
+from bayplan.kube.wire import scheduling_v1beta1 as kubernetes
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,

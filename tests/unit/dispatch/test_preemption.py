@@ -7,11 +7,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from bayplan.dispatch.actions import Action, Bind, Unschedulable
+from bayplan.dispatch.actions import Action, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.preemption import LEFT_ALONE, ROOM_IS_KEPT
+from bayplan.dispatch.nominations import ROOM_IS_KEPT
+from bayplan.dispatch.preemption import LEFT_ALONE, LOOKS_EVERY, STUCK_AFTER
 from bayplan.gangs.preemption import GangPreemption
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod, PodStatus
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode, default_profile
@@ -37,7 +39,7 @@ def runs(scheduler: Dispatcher, name: str, node: str, cpus: int, priority: int =
 def victims(action: Action | None) -> list[str]:
     assert isinstance(action, Unschedulable), action
     assert isinstance(action.preemption, Preemption | GangPreemption), action.preemption
-    return [each.key for each in action.preemption.victims] if action.evict else []
+    return [each.key for each in action.preemption.victims] if action.stage is Stage.CARRY_OUT else []
 
 
 def why_not(action: Action | None) -> str:
@@ -108,7 +110,7 @@ def test_the_mode_decides_whether_a_plan_is_made_and_carried_out(mode: Preemptio
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
     action = scheduler.decide(1.0)
     assert isinstance(action, Unschedulable)
-    assert (None if action.preemption is None else action.evict) is evicts
+    assert (None if action.preemption is None else action.stage is Stage.CARRY_OUT) is evicts
 
 
 def test_pods_of_the_same_priority_stay() -> None:
@@ -135,10 +137,24 @@ def test_a_refused_eviction_gives_the_room_up_and_the_pod_is_left_alone_for_a_wh
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
     action = scheduler.decide(1.0)
     assert victims(action) == ["ml/web"]
-    scheduler.not_evicted("ml/db", ["ml/web"], 2.0)
+    scheduler.not_evicted(["ml/web"], 2.0)
     assert "No preemption victims" in why_not(scheduler.decide(2.0))
-    scheduler.wake(3.0 + LEFT_ALONE)
-    assert scheduler.decide(3.0) is None
+    assert scheduler.decide(2.0 + LEFT_ALONE / 2) is None
+    assert victims(scheduler.decide(3.0 + LEFT_ALONE)) == ["ml/web"]
+
+
+def test_units_that_count_on_a_refused_eviction_plan_again() -> None:
+    scheduler = preempting("n1", "n2")
+    runs(scheduler, "web", "n1", 8)
+    runs(scheduler, "log", "n2", 8, priority=5)
+    for name in ("db", "cache"):
+        scheduler.set_pod(pod(name, 4, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    assert victims(scheduler.decide(1.0)) == []
+    scheduler.not_evicted(["ml/web"], 2.0)
+    assert victims(scheduler.decide(2.0)) == ["ml/log"]
+    assert victims(scheduler.decide(2.0)) == []
+    assert {each.metadata.name for each in scheduler.preempting.nominations.take_outdated()} == {"db", "cache"}
 
 
 def test_room_that_no_report_confirms_is_given_up_and_counted_as_in_vain() -> None:
@@ -157,15 +173,10 @@ def test_budgets_decide_between_equal_pods() -> None:
     scheduler = preempting("n1", "n2")
     for name, node in (("a", "n1"), ("b", "n2")):
         runs(scheduler, name, node, 8)
-    written = {
-        "metadata": {"name": "keep-a", "namespace": "ml"},
-        "spec": {"selector": {"matchLabels": {"app": "a"}}},
-        "status": {"disruptionsAllowed": 0},
-    }
     labelled = scheduler.state.bound["ml/a"]
     metadata = msgspec.structs.replace(labelled.metadata, labels={"app": "a"})
     scheduler.set_pod(msgspec.structs.replace(labelled, metadata=metadata), 0.5)
-    assert scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget)) == ""
+    scheduler.set_budget(budget("keep-a", 0, app="a"))
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
     assert victims(scheduler.decide(1.0)) == ["ml/b"]
 
@@ -174,11 +185,103 @@ def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> 
     scheduler = preempting("n1")
     expressions = [{"key": "app", "operator": "Is", "values": ["a"]}]
     written = {"metadata": {"name": "odd", "namespace": "ml"}, "spec": {"selector": {"matchExpressions": expressions}}}
-    said = scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget))
-    assert said == (
+    with pytest.raises(InvalidObject) as said:
+        scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget))
+    assert str(said.value) == (
         'PodDisruptionBudget ml/odd: spec.selector: operator "Is" of key "app" is unknown: expected one of In, NotIn, Exists,'
         " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
     )
+
+
+def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
+    written = {
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    return msgspec.convert(written, PodDisruptionBudget)
+
+
+def test_a_plan_that_violates_a_budget_is_shown_and_not_carried_out_until_the_budget_allows_it() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_budget(budget("all", 0))
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert isinstance(action.preemption, Preemption)
+    assert (action.preemption.cost[0], action.stage) == (1, Stage.PLANNED)
+    assert scheduler.preempting.nominations.get("ml/db") is None
+    scheduler.set_budget(budget("all", 1))
+    assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
+
+
+def test_the_second_preemptor_of_a_node_counts_victims_of_the_first_as_leaving() -> None:
+    scheduler = preempting("n1", "n2")
+    runs(scheduler, "web", "n1", 8)
+    runs(scheduler, "log", "n2", 8)
+    for name in ("db", "cache"):
+        scheduler.set_pod(pod(name, 4, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    assert victims(scheduler.decide(1.0)) == []
+    scheduler.remove_pod("ml/web", 2.0)
+    assert {*places(scheduler.decide(2.0)).values(), *places(scheduler.decide(2.0)).values()} == {"n1"}
+
+
+def test_a_victim_that_does_not_terminate_is_given_up_and_another_one_evicted() -> None:
+    scheduler = preempting("n1", "n2")
+    web = runs(scheduler, "web", "n1", 8)
+    runs(scheduler, "log", "n2", 8, priority=5)
+    began = 1_767_225_600.0  # the deletionTimestamp of `being_deleted`
+    scheduler.set_pod(pod("db", 8, priority=10), began)
+    assert victims(scheduler.decide(began)) == ["ml/web"]
+    scheduler.set_pod(being_deleted(web), began)
+    waits = scheduler.decide(began + STUCK_AFTER)
+    assert isinstance(waits, Unschedulable)
+    assert waits.stage is Stage.UNDER_WAY
+    assert victims(scheduler.decide(began + STUCK_AFTER + 2 * LOOKS_EVERY)) == ["ml/log"]
+
+
+def test_a_hopeless_pod_leaves_the_room_of_less_important_ones_alone() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.set_pod(pod("huge", 64, priority=20), 2.0)
+    assert "No preemption victims" in why_not(scheduler.decide(2.0))
+    assert scheduler.preempting.nominations.get("ml/db") is not None
+    assert scheduler.preempting.nominations.take_outdated() == []
+
+
+def test_the_room_of_a_deleted_gang_is_free_at_once() -> None:
+    scheduler = preempting("n1", racks={"n1": "r1"})
+    runs(scheduler, "web", "n1", 8)
+    gang_waits(scheduler, 1, 8, 10)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.remove_pod("ml/g-0", 2.0)
+    assert scheduler.decide(2.0) is None
+    scheduler.remove_pod("ml/web", 3.0)
+    scheduler.set_pod(pod("late", 8), 3.0)
+    assert places(scheduler.decide(3.0)) == {"ml/late": "n1"}
+
+
+def test_after_a_restart_a_nominated_pod_evicts_nothing_before_reports_can_show_its_room() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    nominated = msgspec.structs.replace(pod("db", 8, priority=10), status=PodStatus(nominated_node_name="n1"))
+    scheduler.set_pod(nominated, 1.0)
+    assert why_not(scheduler.decide(1.0)) == "preemption: its nominated node has yet to report the room"
+    assert victims(scheduler.decide(2.0 + ROOM_IS_KEPT)) == ["ml/web"]
+
+
+def test_after_a_restart_leaving_victims_are_waited_for_and_no_other_pod_is_evicted() -> None:
+    scheduler = preempting("n1", "n2")
+    scheduler.set_pod(being_deleted(runs(scheduler, "web", "n1", 8)), 0.0)
+    runs(scheduler, "log", "n2", 8)
+    nominated = msgspec.structs.replace(pod("db", 8, priority=10), status=PodStatus(nominated_node_name="n1"))
+    scheduler.set_pod(nominated, 1.0)
+    assert victims(scheduler.decide(1.0)) == []
+    assert scheduler.preempting.nominations.get("ml/db") is not None
 
 
 def gang_waits(scheduler: Dispatcher, size: int, cpus: int, priority: int, required: str | None = None) -> None:

@@ -48,10 +48,23 @@ def test_pods_and_their_pod_group_arrive_in_any_order() -> None:
     waits = roster.gang(key)
     assert isinstance(waits, Incomplete)
     assert waits.reason == "waits for PodGroup ml/train (kubernetes), which does not exist"
-    assert roster.set_group(group(KUBERNETES_POD_GROUPS, schedulingPolicy={"gang": {"minCount": 1}})) == key
+    assert roster.set_group(group(KUBERNETES_POD_GROUPS, schedulingPolicy={"gang": {"minCount": 1}})) == {key}
     assert isinstance(roster.gang(key), Gang)
     roster.remove_group(key)
     assert isinstance(roster.gang(key), Incomplete)
+
+
+def test_a_kind_that_is_not_served_is_part_of_the_reason() -> None:
+    roster = GangRoster()
+    key = roster.set_member(pod("a", spec={"schedulingGroup": {"podGroupName": "train"}}))
+    roster.set_served("kubernetes", served=False)
+    waits = roster.gang(key)
+    assert isinstance(waits, Incomplete)
+    assert waits.reason.endswith("does not exist; the API server does not serve podgroups.scheduling.k8s.io")
+    roster.set_served("kubernetes", served=True)
+    waits = roster.gang(key)
+    assert isinstance(waits, Incomplete)
+    assert waits.reason.endswith("does not exist")
 
 
 def test_groups_of_one_name_in_two_dialects_are_two_gangs() -> None:
@@ -85,19 +98,20 @@ def test_a_pod_can_change_its_gang() -> None:
 
 def test_every_group_object_has_a_key_that_can_be_shown() -> None:
     roster = GangRoster()
-    keys = [roster.set_group(group(resource)) for resource in KNOWN_POD_GROUPS.values()]
+    keys = [key for resource in KNOWN_POD_GROUPS.values() for key in roster.set_group(group(resource))]
     assert [shown(key) for key in keys] == [
         "ml/train",
         "ml/train (kai)",
         "ml/train (volcano)",
         "ml/train (coscheduling)",
         "ml/train (kubernetes)",
+        "ml/train (kubernetes-composite)",
     ]
 
 
 def test_an_incomplete_gang_names_its_pod_of_another_scheduler() -> None:
     roster = GangRoster()
-    key = roster.set_group(group(POD_GROUPS, size=2))
+    (key,) = roster.set_group(group(POD_GROUPS, size=2))
     roster.set_member(pod("a", **NAMING[""]))
     stranger = pod("b", spec={"schedulerName": "nobody"}, **NAMING[""])
     assert roster.set_stranger(stranger) == key

@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.grouping import Grouping
-from bayplan.kube.wire import scheduling_v1alpha2
+from bayplan.kube.wire import scheduling_v1beta1
 from tests.unit.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,
@@ -64,7 +64,7 @@ def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
     """What becomes of a pod with these owners in a cluster with these Workloads."""
     workloads = KubernetesWorkloads()
     for each in written:
-        workloads.put(msgspec.convert(each, scheduling_v1alpha2.Workload))
+        workloads.put(msgspec.convert(each, scheduling_v1beta1.Workload))
     return grouped_by_owners(member, *owners, workloads=workloads)
 
 
@@ -299,7 +299,10 @@ def test_annotations_without_a_workload_to_merge_them_with_hold_the_pods() -> No
 def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> None:
     outcome = grouped(pod(), [job()], workload(template(gang_of(4), disruptionMode="PodGroup")))
     assert problems(outcome) == [
-        'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: bayplan does not preempt'
+        (
+            'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: members beyond the minimum can be'
+            " evicted alone"
+        )
     ]
     assert [problem.reason for problem in outcome.problems] == ["NotSupported"]
     assert spec_of(outcome) == {"size": 4}

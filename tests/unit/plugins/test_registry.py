@@ -6,9 +6,12 @@ import pytest
 
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
+from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.registry import build_plugin
+from bayplan.plugins.resource_scores import Strategy
 from tests.helpers import Json
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
@@ -23,6 +26,29 @@ HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
             {**HEADER, "hardPodAffinityWeight": 40, "ignorePreferredTermsOfExistingPods": True},
             InterPodAffinity(40, ignore_preferred_terms_of_existing_pods=True),
         ),
+        ("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}}, NodeResourcesFit(most_allocated=True)),
+        (
+            "NodeResourcesFit",
+            {
+                "scoringStrategy": {
+                    "type": "RequestedToCapacityRatio",
+                    "resources": [{"name": "example.com/gpu", "weight": 5}, {"name": "cpu"}],
+                    "requestedToCapacityRatio": {
+                        "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+                    },
+                },
+                "ignoredResources": ["example.com/fpga"],
+                "ignoredResourceGroups": ["example.org"],
+            },
+            NodeResourcesFit(
+                strategy=Strategy(
+                    "RequestedToCapacityRatio", (("example.com/gpu", 5), ("cpu", 1)), ((0, 0), (100, 10))
+                ),
+                ignored=frozenset({"example.com/fpga"}),
+                ignored_groups=frozenset({"example.org"}),
+            ),
+        ),
+        ("NodeAffinity", {"addedAffinity": {}}, NodeAffinity()),
         ("PodTopologySpread", None, PodTopologySpread()),
         ("PodTopologySpread", {**HEADER, "defaultingType": "List", "defaultConstraints": []}, PodTopologySpread()),
         ("PodTopologySpread", {"defaultingType": "System"}, PodTopologySpread()),
@@ -36,6 +62,34 @@ def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, 
     "name, arguments, message",
     [
         ("InterPodAffinity", {"weight": 1}, "weight: InterPodAffinity takes no such argument"),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "scoringStrategy.requestedToCapacityRatio.shape: at least one point must be specified",
+        ),
+        (
+            "NodeResourcesFit",
+            {
+                "scoringStrategy": {
+                    "type": "RequestedToCapacityRatio",
+                    "requestedToCapacityRatio": {
+                        "shape": [{"utilization": 50, "score": 0}, {"utilization": 50, "score": 11}]
+                    },
+                }
+            },
+            "scoringStrategy.requestedToCapacityRatio.shape[1].score: Invalid value: 11: must be 0 to 10",
+        ),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
+            "scoringStrategy.resources[0].weight: Invalid value: 101: must be 1 to 100",
+        ),
+        ("NodeAffinity", {"addedAffinity": [1]}, "addedAffinity: Expected `object`, got `array`"),
+        (
+            "VolumeBinding",
+            {"bindTimeoutSeconds": 0},
+            "bindTimeoutSeconds: Invalid value: 0: must be a whole number of 1 or more",
+        ),
         (
             "InterPodAffinity",
             {"hardPodAffinityWeight": 101},

@@ -8,6 +8,8 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import VolumePlan
+from bayplan.plugins.volume_binding import VolumeBinding, VolumeZone
+from bayplan.plugins.volume_limits import NodeVolumeLimits, VolumeRestrictions
 from tests.builders.storage import (
     HOSTNAME,
     NOW,
@@ -132,7 +134,12 @@ BOUND = claim(volume="pv")
     ],
 )
 def test_nodes_that_a_pod_with_a_claim_can_use(objects: list[Json], nodes: set[str]) -> None:
-    assert open_to(storage(*objects), waiting("data")) == nodes
+    state = storage(*objects)
+    assert open_to(state, waiting("data")) == nodes
+    asked = state.classes.of(waiting("data"))
+    for plugin in (VolumeBinding(), VolumeZone(), VolumeRestrictions(), NodeVolumeLimits()):
+        one_by_one = [plugin.refusal(state, asked, row) for row in range(3)]
+        assert one_by_one == plugin.refusals(state, asked, slice(0, 3)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -308,6 +315,36 @@ class TestLimits:
         state = self.state(migrated=migrated, driver="ebs.csi.aws.com", source=ebs)
         place(state, waiting("a", "b", name="one"))
         assert decide(state, waiting("c", name="two")).placed is placed
+
+
+class TestCapacity:
+    """A driver with 20 GiB in zone a, for claims of 10 GiB."""
+
+    def state(self) -> ClusterState:
+        return storage(
+            claim(),
+            storage_class(provisioner=CSI),
+            csi_driver(CSI),
+            capacity("pool", "local", "20Gi", **{"topology.kubernetes.io__zone": "a"}),
+        )
+
+    def test_follows_what_the_driver_reports(self) -> None:
+        state = self.state()
+        state.volumes.set(struct(capacity("pool", "local", "5Gi", **{"topology.kubernetes.io__zone": "a"})))
+        refused = decide(state, waiting("data"))
+        assert refused.shortfall is not None
+        assert {cause.cause for cause in refused.shortfall.causes} == {"node(s) did not have enough free storage"}
+        state.volumes.set(struct(capacity("other", "local", "50Gi", **{"topology.kubernetes.io__zone": "b"})))
+        assert decide(state, waiting("data")).node == "n3"
+        state.volumes.remove(type(struct(capacity("other", "local", "1Gi"))), "default/other")
+        assert not decide(state, waiting("data")).placed
+
+    def test_follows_the_labels_of_nodes(self) -> None:
+        state = self.state()
+        assert open_to(state, waiting("data")) == {"n1", "n2"}
+        state.set_node(node("n3", {"cpu": 8, "memory": "8Gi"}, labels={HOSTNAME: "n3", ZONE: "a"}))
+        state.set_node(node("n4", {"cpu": 8, "memory": "8Gi"}, labels={HOSTNAME: "n4", ZONE: "a"}))
+        assert open_to(state, waiting("data")) == {"n1", "n2", "n3", "n4"}
 
 
 def test_pods_whose_claims_ask_for_the_same_share_a_class() -> None:

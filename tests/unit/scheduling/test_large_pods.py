@@ -106,6 +106,22 @@ LARGE: dict[str, tuple[dict[str, Any], type[Action]]] = {
     ),
     "3,000 wishes": ({"affinity": wishes(3_000)}, Bind),
     "3,000 spread constraints": ({"topologySpreadConstraints": spread(3_000)}, Unschedulable),
+    "8,000 disks": (
+        {"volumes": [{"name": f"v{each}", "gcePersistentDisk": {"pdName": f"d{each}"}} for each in range(8_000)]},
+        Unschedulable,
+    ),
+    "8,000 claims": (
+        {
+            "volumes": [
+                {"name": f"v{each}", "persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(8_000)
+            ]
+        },
+        Unschedulable,
+    ),
+    "8,000 volumes that every node has": (
+        {"volumes": [{"name": f"v{each}", "emptyDir": {}} for each in range(8_000)]},
+        Bind,
+    ),
     "a node selector of 10,000 labels": ({"nodeSelector": {f"k{each}": "v" for each in range(10_000)}}, Unschedulable),
 }
 
@@ -151,6 +167,17 @@ def test_a_pod_with_too_many_terms_about_others_is_told_so_and_counts_as_silent_
     assert "tenant/large" in dispatcher.state.pods
     assert any("says nothing about others" in problem.text for problem in dispatcher.state.remarks)
     dispatcher.remove_pod("tenant/large", 0.0)
+
+
+@pytest.mark.parametrize("number, told", [(256, ""), (257, "257 claims and disks are too many")])
+def test_claims_and_disks_are_counted_and_other_volumes_are_not(dispatcher: Dispatcher, number: int, told: str) -> None:
+    disks = [{"name": f"v{each}", "gcePersistentDisk": {"pdName": f"d{each}"}} for each in range(number)]
+    others = [{"name": f"o{each}", "emptyDir": {}} for each in range(300)]
+    dispatcher.set_pod(pod_with(volumes=[*disks, *others]), 0.0)
+    todo = dispatcher.decide(0.0)
+    dispatcher.remove_pod("tenant/large", 0.0)
+    assert isinstance(todo, Unschedulable if told else Bind)
+    assert told in getattr(todo, "reason", "")
 
 
 def test_an_ordinary_pod_is_not_large() -> None:

@@ -41,7 +41,8 @@ def nearest(state: ClusterState, waiting: Pod) -> list[NearestMiss]:
 
 
 def test_the_zone_that_came_closest() -> None:
-    assert nearest(cluster(machine("n1", 4, 7)), simple_pod(EIGHT)) == [NearestMiss("n1", "cpu", 1, 7000, 8000)]
+    missed = NearestMiss("n1", "cpu", 1, 7000, 8000, container="main")
+    assert nearest(cluster(machine("n1", 4, 7)), simple_pod(EIGHT)) == [missed]
 
 
 def test_zones_are_named_by_their_id() -> None:
@@ -98,7 +99,8 @@ def test_at_pod_scope_the_sum_is_what_is_missing() -> None:
 
 def test_at_container_scope_what_earlier_containers_took_is_missing() -> None:
     waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
-    assert nearest(cluster(machine("n1", 8, 4)), waiting) == [NearestMiss("n1", "cpu", 1, 4000, 6000)]
+    missed = NearestMiss("n1", "cpu", 1, 4000, 6000, container="b")
+    assert nearest(cluster(machine("n1", 8, 4)), waiting) == [missed]
 
 
 def test_containers_that_fit_alone_but_not_together_are_measured_by_their_sum() -> None:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from bayplan.cli.shared.output import warn
+
+if TYPE_CHECKING:
+    from bayplan.config.configuration import Configuration
 
 KIND = "KubeSchedulerConfiguration"
 
@@ -53,6 +58,20 @@ def read_configuration(file: Path) -> ConfigurationFile:
         )
     held = ", ".join(_in_words(each) for each in documents) or "nothing"
     raise InvalidObject(at, f"holds no {KIND}, by itself or in a ConfigMap; it holds {held}")
+
+
+def configuration_in(file: Path | None) -> Configuration:
+    """The configuration of a file, or the default one, with its remarks as warnings; raises `ConfigurationError`."""
+    from bayplan.config.configuration import ConfigurationError, configuration_of
+    from bayplan.plugins.node_resource_topology_args import ArgumentError
+
+    written = None if file is None else read_configuration(file)
+    try:
+        configuration = configuration_of({} if written is None else written.document)
+    except (ConfigurationError, ArgumentError) as error:
+        raise ConfigurationError(str(error) if written is None else written.located(str(error))) from None
+    warn([f"{written.source}: {remark}" for remark in configuration.remarks] if written is not None else [])
+    return configuration
 
 
 def _items(document: object) -> Iterator[object]:

@@ -22,6 +22,8 @@ SCHEDULER_PORT = 10361
 AGENT_PORT = 10362
 AGENT_GC_PORT = 10363
 POD_GROUPER_PORT = 10364
+EXTENDER_PORT = 10365
+EXTENDER_HEALTH_PORT = 10366
 
 
 def output_option(*formats: str) -> Callable[[_Function], _Function]:
@@ -72,8 +74,15 @@ def file_size_option(function: _Function) -> _Function:
 def _limit_files(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
     if value is None:
         return
-    from bayplan.kube import quantity
     from bayplan.kube.documents import LARGEST_FILE
+
+    token = LARGEST_FILE.set(size_in_bytes(ctx, _param, value))
+    ctx.call_on_close(lambda: LARGEST_FILE.reset(token))
+
+
+def size_in_bytes(ctx: click.Context, _param: click.Parameter, value: str) -> int:
+    """A callback for options with a size such as 2Gi."""
+    from bayplan.kube import quantity
 
     try:
         size = quantity.parse(value).value()
@@ -81,8 +90,7 @@ def _limit_files(ctx: click.Context, _param: click.Parameter, value: str | None)
         size = 0
     if size < 1:
         raise click.BadParameter(f'"{value}" is no size; expected a number of bytes such as 2Gi', ctx)
-    token = LARGEST_FILE.set(size)
-    ctx.call_on_close(lambda: LARGEST_FILE.reset(token))
+    return size
 
 
 def log_format_option(function: _Function) -> _Function:

@@ -31,6 +31,7 @@ from bayplan.dialects.registry import (
     gang_of_members,
     key_of,
     lost_words,
+    parent_of,
     shown,
 )
 from bayplan.dialects.volcano.job import in_group as in_volcano_group
@@ -84,7 +85,11 @@ def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
 
 def warn_of_demands(objects: ObjectSet, written: PodGroup) -> None:
     """Name what a PodGroup asks for and bayplan does not do."""
-    _warn_of(objects, written, [f"spec.{remark}" for remark in dialect_of(written).remarks(written)])
+    remarks = dialect_of(written).remarks(written)
+    if parent_of(written):
+        field = "parentCompositePodGroupName"
+        remarks = (*remarks, f"{field}: this looks at the group alone; the scheduler places it with its parent")
+    _warn_of(objects, written, [f"spec.{remark}" for remark in remarks])
 
 
 def _warn_of(objects: ObjectSet, written: PodGroup | Job, remarks: Sequence[str]) -> None:

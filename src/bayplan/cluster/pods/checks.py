@@ -22,6 +22,7 @@ from bayplan.kube.wire.core_v1 import (
     ResourceRequirements,
     SelectorRequirement,
     TopologySpreadConstraint,
+    Volume,
 )
 
 LARGEST_PORT = 65_535
@@ -29,6 +30,8 @@ LARGEST_PORT = 65_535
 MOST_TERMS = 1000
 # Containers and init containers of a pod that is to be placed.
 MOST_CONTAINERS = 256
+# Claims and disks of such a pod; no driver attaches as many to a node.
+MOST_VOLUMES = 256
 # The API has 32 bits for it.
 LARGEST_COUNT = 2**31 - 1
 LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -55,6 +58,17 @@ def check_number_of_containers(pod: Pod) -> None:
     if number > MOST_CONTAINERS:
         at = ObjectPath.of(pod).child("spec").child("containers")
         raise InvalidObject(at, f"{number} containers are too many: pods of at most {MOST_CONTAINERS} are placed")
+
+
+def check_number_of_volumes(pod: Pod) -> None:
+    """Claims and disks decide on which nodes a pod can be; volumes that every node has do not count."""
+    volumes = pod.spec.volumes or ()
+    if len(volumes) <= MOST_VOLUMES:
+        return
+    number = sum(volume != Volume(name=volume.name) for volume in volumes)
+    if number > MOST_VOLUMES:
+        at = ObjectPath.of(pod).child("spec").child("volumes")
+        raise InvalidObject(at, f"{number} claims and disks are too many: pods of at most {MOST_VOLUMES} are placed")
 
 
 def check_affinity(pod: Pod) -> None:

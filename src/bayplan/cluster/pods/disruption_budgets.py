@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bayplan.cluster.pods.label_selectors import EVERYTHING, AnchoredIndex, Selector, selector_of
 from bayplan.cluster.pods.terms import labels_of, namespace_of
-from bayplan.kube.errors import ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import LabelSelector, Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 
@@ -33,26 +33,30 @@ class DisruptionBudgets:
         self._budgets: dict[str, _Budget] = {}
         self._by_namespace: dict[str, AnchoredIndex[_Budget]] = {}
 
-    def set(self, written: PodDisruptionBudget) -> str:
-        """Take over a budget; the answer says what is wrong with its selector, which then covers every pod of its namespace."""
+    def set(self, written: PodDisruptionBudget) -> None:
+        """Take over a budget. Raises `InvalidObject` if its selector is invalid; the budget then counts as unreadable."""
         key = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
-        self.remove(key)
         problem = _problem(written.spec.selector)
+        if problem:
+            self.set_unreadable(key)
+            effect = "the budget covers every pod of the namespace and allows no disruption"
+            raise InvalidObject(ObjectPath.of(written).child("spec").child("selector"), f"{problem}; {effect}")
+        self.remove(key)
         status = written.status
-        budget = _Budget(
-            key,
-            EVERYTHING if problem else selector_of(written.spec.selector),
-            max(status.disruptions_allowed, 0) if status and not problem else 0,
-            frozenset((status.disrupted_pods or {}) if status else ()),
-        )
-        self._budgets[key] = budget
-        namespace = key.partition("/")[0]
+        allowed = max(status.disruptions_allowed, 0) if status else 0
+        disrupted = frozenset((status.disrupted_pods or {}) if status else ())
+        self._add(_Budget(key, selector_of(written.spec.selector), allowed, disrupted))
+
+    def set_unreadable(self, key: str) -> None:
+        """A budget cannot be read: it covers every pod of its namespace and allows no disruption."""
+        self.remove(key)
+        self._add(_Budget(key, EVERYTHING, 0, frozenset()))
+
+    def _add(self, budget: _Budget) -> None:
+        self._budgets[budget.key] = budget
+        namespace = budget.key.partition("/")[0]
         self._by_namespace.setdefault(namespace, AnchoredIndex()).add(budget, budget.selector.anchors())
         self.version += 1
-        at = ObjectPath.of(written).child("spec").child("selector")
-        return (
-            f"{at}: {problem}; the budget covers every pod of the namespace and allows no disruption" if problem else ""
-        )
 
     def remove(self, key: str) -> None:
         """A budget is gone."""

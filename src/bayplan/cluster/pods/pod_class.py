@@ -13,7 +13,12 @@ from typing import TypeVar
 
 import msgspec
 
-from bayplan.cluster.pods.checks import check_affinity, check_containers, check_number_of_containers
+from bayplan.cluster.pods.checks import (
+    check_affinity,
+    check_containers,
+    check_number_of_containers,
+    check_number_of_volumes,
+)
 from bayplan.cluster.pods.request import PodRequest, effective_request
 from bayplan.cluster.pods.terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.reports.recent import Recent
@@ -100,6 +105,7 @@ class PodClasses:
     def of(self, pod: Pod) -> PodClass:
         """The class of a pod; raises `InvalidObject` if it says what no API server would accept."""
         self.terms_of(pod)
+        check_number_of_volumes(pod)
         volumes = self._volumes_of(pod) if pod.spec.volumes else NO_VOLUMES
         key = _key(pod) if volumes is NO_VOLUMES else (_key(pod), volumes)
         known = self._classes.get(key)

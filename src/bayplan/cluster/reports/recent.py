@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 MOST_KEPT = 10_000
-# Of keys that are bytes; those of ordinary pods have a few hundred.
+# Of keys that are bytes, or tuples with bytes; those of ordinary pods have a few hundred.
 MOST_BYTES = 16 << 20
 
 _Kept = TypeVar("_Kept")
@@ -43,4 +43,6 @@ class Recent(Generic[_Kept]):
 
 
 def _length(key: Hashable) -> int:
+    if isinstance(key, tuple):
+        return sum(map(_length, key))
     return len(key) if isinstance(key, bytes) else 0

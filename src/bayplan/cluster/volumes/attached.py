@@ -25,7 +25,10 @@ IN_TREE = (
     ("portworx_volume", "kubernetes.io/portworx-volume", "pxd.portworx.com"),
 )
 DRIVER_OF_PLUGIN = {plugin: driver for _, plugin, driver in IN_TREE}
+PLUGIN_OF_DRIVER = {driver: plugin for _, plugin, driver in IN_TREE}
 PLUGIN_OF_SOURCE = {source: plugin for source, plugin, _ in IN_TREE}
+
+Column = NDArray[np.int64]
 
 
 class Attached:
@@ -39,9 +42,10 @@ class Attached:
         # How often each row uses a claim, and what it was counted as.
         self._rows: dict[str, Counter[int]] = {}
         self._counted_as: dict[str, str] = {}
-        self._counts: dict[str, Counter[int]] = {}
-        self._limits: dict[str, dict[int, int]] = {}
-        self._migrated: dict[int, frozenset[str]] = {}
+        self._counts: dict[str, Column] = {}
+        self._limits: dict[str, Column] = {}
+        # By in-tree plugin, 1 for rows on which its CSI driver has taken over.
+        self._migrated: dict[str, Column] = {}
 
     def use(self, user: str, row: int, claims: Iterable[str]) -> None:
         """A pod or an attachment uses claims on a node."""
@@ -101,38 +105,40 @@ class Attached:
     def set_limits(self, row: int, node: CSINode | None) -> None:
         """What the drivers of a node allow; None if nothing is known."""
         for limits in self._limits.values():
-            limits.pop(row, None)
-        self._migrated.pop(row, None)
+            if row < len(limits):
+                limits[row] = UNLIMITED
+        for migrated in self._migrated.values():
+            if row < len(migrated):
+                migrated[row] = 0
         if node is not None:
             for driver in node.spec.drivers or ():
                 if driver.allocatable is not None and driver.allocatable.count is not None:
-                    self._limits.setdefault(driver.name, {})[row] = driver.allocatable.count
-            plugins = (node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "")
-            self._migrated[row] = frozenset(plugins.split(",")) if plugins else frozenset()
+                    _put(self._limits, driver.name, row, driver.allocatable.count, UNLIMITED)
+            plugins = (node.metadata.annotations or {}).get(MIGRATED_PLUGINS, "").split(",")
+            for plugin in DRIVER_OF_PLUGIN.keys() & plugins:
+                _put(self._migrated, plugin, row, 1)
         self._on_change(row)
 
     def is_limited(self, driver: str) -> bool:
-        """True if a node limits a driver."""
-        return bool(self._limits.get(DRIVER_OF_PLUGIN.get(driver, driver)))
+        """True if a node has ever limited a driver."""
+        return DRIVER_OF_PLUGIN.get(driver, driver) in self._limits
 
-    def room(self, driver: str, size: int) -> NDArray[np.int64]:
+    def room(self, driver: str, size: int) -> Column:
         """How many more volumes of a driver or in-tree plugin each row takes; a very large number without a limit."""
         csi = DRIVER_OF_PLUGIN.get(driver, driver)
-        room = np.full(size, UNLIMITED, dtype=np.int64)
-        plugin = next((name for name, known in DRIVER_OF_PLUGIN.items() if known == csi), "")
-        used, migrated = self._counts.get(csi, Counter()), self._counts.get(plugin, Counter())
-        for row, limit in self._limits.get(csi, {}).items():
-            is_migrated = bool(plugin) and plugin in self._migrated.get(row, ())
-            if driver == csi or is_migrated:
-                room[row] = limit - used[row] - (migrated[row] if is_migrated else 0)
-        return room
+        plugin = PLUGIN_OF_DRIVER.get(csi, "")
+        limits = _column(self._limits, csi, size, UNLIMITED)
+        migrated = _column(self._migrated, plugin, size)
+        room: Column = limits - _column(self._counts, csi, size) - migrated * _column(self._counts, plugin, size)
+        return np.where((limits == UNLIMITED) | ((driver != csi) & (migrated == 0)), UNLIMITED, room)
 
     def _count(self, claim: str, row: int, change: int) -> None:
         if claim not in self._counted_as:
             self._counted_as[claim] = self._driver_of(claim)
         driver = self._counted_as[claim]
         if driver:
-            self._counts.setdefault(driver, Counter())[row] += change
+            known = self._counts.get(driver)
+            _put(self._counts, driver, row, change + (int(known[row]) if known is not None and row < len(known) else 0))
 
     def copied(self, driver_of: Callable[[str], str], on_change: Callable[[int], None]) -> Attached:
         """A copy that can change by itself."""
@@ -140,7 +146,29 @@ class Attached:
         copy._users = dict(self._users)
         copy._rows = {claim: Counter(rows) for claim, rows in self._rows.items()}
         copy._counted_as = dict(self._counted_as)
-        copy._counts = {driver: Counter(rows) for driver, rows in self._counts.items()}
-        copy._limits = {driver: dict(rows) for driver, rows in self._limits.items()}
-        copy._migrated = dict(self._migrated)
+        copy._counts = {driver: column.copy() for driver, column in self._counts.items()}
+        copy._limits = {driver: column.copy() for driver, column in self._limits.items()}
+        copy._migrated = {plugin: column.copy() for plugin, column in self._migrated.items()}
         return copy
+
+
+def _put(columns: dict[str, Column], name: str, row: int, value: int, otherwise: int = 0) -> None:
+    """Write a value into a column, which grows as rows come."""
+    column = columns.get(name)
+    if column is None or row >= len(column):
+        longer = np.full(max(64, 2 * (row + 1)), otherwise, dtype=np.int64)
+        if column is not None:
+            longer[: len(column)] = column
+        column = columns[name] = longer
+    column[row] = value
+
+
+def _column(columns: dict[str, Column], name: str, size: int, otherwise: int = 0) -> Column:
+    """The first `size` rows of a column."""
+    column = columns.get(name)
+    if column is not None and len(column) >= size:
+        return column[:size]
+    found = np.full(size, otherwise, dtype=np.int64)
+    if column is not None:
+        found[: len(column)] = column
+    return found

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.volumes.attached import DRIVER_OF_PLUGIN, IN_TREE, Attached
+from bayplan.cluster.volumes.capacities import Capacities
 from bayplan.cluster.volumes.claims import (
     BIND_COMPLETED,
     SELECTED_NODE,
@@ -25,9 +26,9 @@ from bayplan.cluster.volumes.claims import (
     zones_of,
 )
 from bayplan.cluster.volumes.needs import NO_PLAN, NO_VOLUMES, Disk, Reach, UnboundClaim, VolumeNeeds, VolumePlan
-from bayplan.cluster.volumes.static import StaticVolumes, affinity_of, bytes_in, claim_of
+from bayplan.cluster.volumes.static import NO_VOLUME, StaticVolumes, affinity_of, claim_of
 from bayplan.kube.object_set import StorageObject
-from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
+from bayplan.kube.wire.core_v1 import Metadata, Pod, Volume
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 
@@ -47,12 +48,12 @@ class Volumes:
         self._state = state
         self.static = StaticVolumes(state.labels, state.terms)
         self.attached = Attached(self._driver_of, self._changed)
+        self.capacities = Capacities(state.labels, state.terms, self._changed_rows)
         self._objects: dict[type[Any], dict[str, Any]] = {
             PersistentVolumeClaim: {},
             StorageClass: {},
             CSINode: {},
             CSIDriver: {},
-            CSIStorageCapacity: {},
             VolumeAttachment: {},
         }
         self._plans: dict[str, VolumePlan] = {}
@@ -62,6 +63,7 @@ class Volumes:
         self._avoided: dict[str, tuple[str, ...]] = {}
         # Disks that pods name themselves, with the row and the pod.
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[Disk, int, str]]] = {}
+        self._disks_of: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
 
     # -- objects ---------------------------------------------------------------------------------------------------
 
@@ -84,9 +86,7 @@ class Volumes:
                 self.attached.recount(key)
                 return (key,)
             case CSIStorageCapacity():
-                self._changed_rows(self._rows_of_capacity(self._objects[CSIStorageCapacity].get(key)))
-                self._changed_rows(self._rows_of_capacity(thing))
-                self._objects[CSIStorageCapacity][key] = thing
+                self.capacities.set(key, thing)
                 return ()
         self._objects[type(thing)][key] = thing
         return self._other_changed(type(thing), key, thing)
@@ -98,15 +98,15 @@ class Volumes:
             self._changed_rows(self.static.remove(key))
             claim = "" if volume is None else claim_of(volume)
             return (claim,) if claim else ()
+        if kind is CSIStorageCapacity:
+            self.capacities.remove(key)
+            return ()
         gone = self._objects[kind].pop(key, None)
         if kind is PersistentVolumeClaim:
             self._avoided.pop(key, None)
             self.attached.recount(key)
             return (key,)
-        if kind is CSIStorageCapacity:
-            self._changed_rows(self._rows_of_capacity(gone))
-            return ()
-        return self._other_changed(kind, key, None if gone is None else gone, gone=True)
+        return self._other_changed(kind, key, gone, gone=True)
 
     def _other_changed(self, kind: type[Any], key: str, thing: Any, *, gone: bool = False) -> tuple[str, ...]:
         if kind is CSINode:
@@ -157,6 +157,7 @@ class Volumes:
             self._drop_disks(key)
             for disk in disks_of(pod):
                 self._disks.setdefault((disk.kind, disk.names), []).append((disk, row, key))
+                self._disks_of.setdefault(key, []).append((disk.kind, disk.names))
 
     def pod_left(self, key: str) -> tuple[str, ...]:
         """A pod is gone, or its decision is taken back; returns the claims that it used."""
@@ -175,8 +176,8 @@ class Volumes:
         return self.attached.leave(key)
 
     def _drop_disks(self, key: str) -> None:
-        for named, held in list(self._disks.items()):
-            self._disks[named] = [each for each in held if each[2] != key]
+        for named in dict.fromkeys(self._disks_of.pop(key, ())):
+            self._disks[named] = [each for each in self._disks[named] if each[2] != key]
             if not self._disks[named]:
                 del self._disks[named]
 
@@ -208,6 +209,8 @@ class Volumes:
         """What a node must offer for the volumes of a pod."""
         if not pod.spec.volumes:
             return NO_VOLUMES
+        if all(volume == Volume(name=volume.name) for volume in pod.spec.volumes):
+            return NO_VOLUMES  # Most pods have only a token or a ConfigMap.
         disks = tuple(sorted(disks_of(pod)))
         claims = list(dict.fromkeys(claims_of(pod)))
         inline = list(inline_disks(pod))
@@ -258,9 +261,10 @@ class Volumes:
         provisions = [key for unbound, key in waiting if unbound.selected]
         searching = [(unbound, key) for unbound, key in waiting if not unbound.selected]
         bindings = []
-        for (_, key), choice in zip(searching, self.static.choices([each for each, _ in searching]), strict=True):
-            if choice[row] >= 0:
-                bindings.append((key, self.static.name(int(choice[row]))))
+        chosen = self.static.choices_on(row, [each for each, _ in searching])
+        for (_, key), number in zip(searching, chosen, strict=True):
+            if number != NO_VOLUME:
+                bindings.append((key, self.static.name(number)))
             else:
                 provisions.append(key)
         return VolumePlan(tuple(bindings), tuple(provisions))
@@ -284,12 +288,7 @@ class Volumes:
                 allowed |= matches
         driver: CSIDriver | None = self._objects[CSIDriver].get(written.provisioner)
         if driver is not None and driver.spec.storage_capacity and claim.size:
-            room[:] = -1
-            for capacity in self._objects[CSIStorageCapacity].values():
-                if capacity.storage_class_name == claim.storage_class:
-                    most = bytes_in(_limit_of(capacity))
-                    rows = list(self._rows_of_capacity(capacity))
-                    room[rows] = np.maximum(room[rows], most)
+            room = self.capacities.room(claim.storage_class)
         return allowed, room
 
     def is_bound(self, key: str) -> bool:
@@ -351,16 +350,6 @@ class Volumes:
             return volume.spec.csi.driver
         return next((plugin for field, plugin, _ in IN_TREE if getattr(volume.spec, field) is not None), "")
 
-    def _rows_of_capacity(self, capacity: CSIStorageCapacity | None) -> Iterable[int]:
-        if capacity is None or capacity.node_topology is None:
-            return ()
-        selector = _as_node_selector(capacity.node_topology)
-        everywhere = slice(0, self._state.columns.size)
-        if selector is None:
-            return range(self._state.columns.size)
-        rows: list[int] = np.flatnonzero(self._state.terms.matching(selector, everywhere)).tolist()
-        return rows
-
     def _changed(self, row: int) -> None:
         self._state.usage_log.append(row)
 
@@ -373,12 +362,14 @@ class Volumes:
         copy = Volumes(state)
         copy.static = self.static.copied(state.labels, state.terms)
         copy.attached = self.attached.copied(copy._driver_of, copy._changed)
+        copy.capacities = self.capacities.copied(state.labels, state.terms)
         copy._objects = {kind: dict(objects) for kind, objects in self._objects.items()}
         copy._plans = dict(self._plans)
         copy._reserved = dict(self._reserved)
         copy._selected = dict(self._selected)
         copy._avoided = dict(self._avoided)
         copy._disks = {named: list(held) for named, held in self._disks.items()}
+        copy._disks_of = {key: list(named) for key, named in self._disks_of.items()}
         return copy
 
 
@@ -388,18 +379,3 @@ def _fully_bound(claim: PersistentVolumeClaim) -> bool:
 
 def _key(metadata: Metadata) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-
-
-def _limit_of(capacity: CSIStorageCapacity) -> str | int | float | None:
-    return capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-
-
-def _as_node_selector(selector: LabelSelector) -> NodeSelector | None:
-    """The same demand as node terms; None if it matches every node."""
-    requirements = [
-        *(SelectorRequirement(key=k, operator="In", values=[v]) for k, v in (selector.match_labels or {}).items()),
-        *(selector.match_expressions or ()),
-    ]
-    return (
-        NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=requirements)]) if requirements else None
-    )

@@ -34,6 +34,7 @@ _NAMES_OF_DISK = {
     "iscsi": ("iqn",),
     "rbd": ("pool", "image"),
 }
+_WRITTEN = {each.name: each.encode_name for each in msgspec.structs.fields(Volume)}
 
 
 def claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
@@ -91,7 +92,7 @@ def disks_of(pod: Pod) -> Iterator[Disk]:
                 monitors = source.get("monitors") or () if field == "rbd" else ()
                 listed = monitors if isinstance(monitors, list) else ()
                 yield Disk(
-                    _written(field),
+                    _WRITTEN[field],
                     tuple(str(source.get(name) or "") for name in names),
                     bool(source.get("readOnly")),
                     tuple(sorted(map(str, listed))),
@@ -105,7 +106,3 @@ def inline_disks(pod: Pod) -> Iterator[str]:
             source = getattr(volume, field)
             if source is not None:
                 yield f"{plugin} {msgspec.json.encode(source, order='sorted').decode()}"
-
-
-def _written(field: str) -> str:
-    return next(each.encode_name for each in msgspec.structs.fields(Volume) if each.name == field)

@@ -149,6 +149,16 @@ class StaticVolumes:
             self._reach[affinity] = self._labels.version, rows
         return rows
 
+    def choices_on(self, row: int, claims: Sequence[UnboundClaim]) -> list[int]:
+        """The same as `choices` for one row."""
+        found: list[int] = []
+        for claim in claims:
+            candidates = self._candidates_for(claim)
+            here = candidates.numbers[candidates.rows == row]
+            usable = here if claim.reserved else here[self._free[here]]
+            found.append(next((number for number in usable.tolist() if number not in found), NO_VOLUME))
+        return found
+
     def choices(self, claims: Sequence[UnboundClaim]) -> list[Choice]:
         """For each claim, the number of the volume it would get on each row, or -1. Claims come smallest first."""
         found: list[Choice] = []

@@ -23,7 +23,7 @@ import msgspec
 from bayplan.kube.documents import documents_in
 from bayplan.kube.errors import InvalidObject, field_and_problem
 from bayplan.kube.files import decoded
-from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.base import ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
@@ -196,7 +196,7 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
             weights[NUMA_AWARE] = _whole_number(written[NUMA_AWARE], "weight", 1, remarks)
     else:
         filters.append(NUMA_AWARE)
-    plugins: dict[str, FilterPlugin] = {
+    plugins: dict[str, Any] = {
         name: build_plugin(name, arguments.get(name), on_request=name in written)
         for name in dict.fromkeys((*filters, *weights))
     }

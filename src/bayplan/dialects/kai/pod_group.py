@@ -14,6 +14,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.preemptible import NON_PREEMPTIBLE
 from bayplan.dialects.progress import Document, Progress
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies, single_label
@@ -34,6 +35,9 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 SEGMENT_SIZE = "kai.scheduler/segment-size"
 SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+# Of newer versions: the minimum of a Job, and "leave my pods to another component".
+BATCH_MIN_MEMBER = "kai.scheduler/batch-min-member"
+SKIP_POD_GROUPER = "kai.scheduler/skip-podgrouper"
 TOPOLOGY_KEYS = (TOPOLOGY, REQUIRED, PREFERRED, SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 NO_CONSTRAINT = kai.WireConstraint()
 
@@ -206,6 +210,7 @@ DIALECT = Dialect(
     remarks,
     was_complete,
     least_running=lambda written: None if written.spec.sub_groups else max(written.spec.min_member, 1),
+    may_be_evicted=lambda written: written.spec.preemptibility != NON_PREEMPTIBLE,
     status_of=status_of,
     conditions=(kai.SCHEDULED, UNSCHEDULABLE_ON_POOL),
     resource=KAI_POD_GROUPS,

@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroup (`scheduling.k8s.io/v1alpha2`): a policy, and one node label whose value all pods share.
+"""Kubernetes' own PodGroup (`scheduling.k8s.io`): a policy, and one node label whose value all pods share.
 
 Policy `gang` starts `minCount` pods at the same time. Policy `basic` starts each pod when it can, all in the domain
 that the constraint requires. The label is a level of a Topology that has it, so that ranks follow the tree. Otherwise
@@ -20,8 +20,20 @@ from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1alpha2 import SCHEDULED, GroupAsked, PodGroup
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.scheduling_v1beta1 import (
+    INITIALLY_SCHEDULED,
+    SCHEDULED,
+    V1ALPHA2,
+    AskedOfAnyGroup,
+    GroupAsked,
+    PodGroup,
+)
+
+# The dialect of CompositePodGroups (`composite_pod_group.py`).
+COMPOSITE = "kubernetes-composite"
+# The condition has another name in each version.
+CONDITIONS = (SCHEDULED, INITIALLY_SCHEDULED)
 
 
 def group_named(pod: Pod) -> str:
@@ -58,13 +70,16 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
 
 
 def least_running(written: PodGroup) -> int | None:
-    """With `disruptionMode: Pod` any member can be evicted alone, with `PodGroup` none; by default those beyond the minimum."""
-    if written.spec.disruption_mode in ("Pod", "PodGroup"):
-        return 0 if written.spec.disruption_mode == "Pod" else None
+    """The number of members that must keep running; None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`).
+
+    The API server fills in `single` (`Pod`), so it asks for nothing: a gang is never left below its minimum.
+    """
+    if written.spec.evicts == "all":
+        return None
     return least_of(written.spec, ObjectPath.of(written).child("spec"))
 
 
-def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
+def label_of(asked: AskedOfAnyGroup, at: ObjectPath) -> str | None:
     """The node label whose value all pods share, if any."""
     constraints = asked.scheduling_constraints
     labels = (constraints.topology or []) if constraints is not None else []
@@ -78,14 +93,22 @@ def label_of(asked: GroupAsked, at: ObjectPath) -> str | None:
     return labels[0].key
 
 
-def without_effect(asked: GroupAsked) -> Iterator[tuple[str, object, str]]:
+def parent(written: PodGroup) -> str:
+    """The key of the CompositePodGroup that a PodGroup is a part of; empty if it stands alone."""
+    return parent_of(written.metadata, written.spec.parent_composite_pod_group_name)
+
+
+def parent_of(metadata: Metadata, name: str | None) -> str:
+    """The key of a CompositePodGroup of this name in the same namespace; empty without a name."""
+    return f"{COMPOSITE} {metadata.namespace or 'default'}/{name}" if name else ""
+
+
+def without_effect(asked: AskedOfAnyGroup) -> Iterator[tuple[str, object, str]]:
     """Field, value and reason of each request without effect. API server defaults request nothing."""
-    if asked.disruption_mode not in (None, "", "Pod"):
-        yield "disruptionMode", asked.disruption_mode, "has no effect: bayplan does not preempt"
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
-    if asked.resource_claims:
+    if isinstance(asked, GroupAsked) and asked.resource_claims:
         names = ", ".join(claim.name for claim in asked.resource_claims)
         yield "resourceClaims", names, "are not allocated by bayplan: pods that use them wait"
 
@@ -96,16 +119,17 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
 
 
 def was_complete(written: PodGroup) -> bool:
-    """True if the condition `PodGroupScheduled` holds."""
+    """True if the condition that its version has for this holds."""
     conditions = (written.status.conditions or []) if written.status is not None else []
-    return any(each.type == SCHEDULED and each.status == "True" for each in conditions)
+    return any(each.type in CONDITIONS and each.status == "True" for each in conditions)
 
 
 def status_of(progress: Progress) -> Document:
-    """The condition PodGroupScheduled: once true it stays true, and its message describes the present."""
+    """The condition of the version: once true it stays true, and its message describes the present."""
     holds = progress.phase is not Phase.WAITING
     reason = "Scheduled" if holds else progress.reason
-    return {"conditions": [{**progress.condition(SCHEDULED, holds=holds), "reason": reason}]}
+    named = SCHEDULED if progress.api_version == V1ALPHA2 else INITIALLY_SCHEDULED
+    return {"conditions": [{**progress.condition(named, holds=holds), "reason": reason}]}
 
 
 DIALECT = Dialect(
@@ -117,6 +141,7 @@ DIALECT = Dialect(
     was_complete,
     least_running=least_running,
     status_of=status_of,
-    conditions=(SCHEDULED,),
+    conditions=CONDITIONS,
     resource=KUBERNETES_POD_GROUPS,
+    parent=parent,
 )

@@ -1,4 +1,4 @@
-"""Kubernetes' Workloads (`scheduling.k8s.io/v1alpha2`) by their name and by the object that they refer to.
+"""Kubernetes' Workloads (`scheduling.k8s.io`) by their name and by the object that they refer to.
 
 The pod grouper asks which Workloads refer to an owner of pods (`grouping/kubernetes_workload.py`). The scheduler asks
 whether a PodGroup matches its template. The PodGroup wins, as in kube-scheduler, which never reads Workloads. But
@@ -8,11 +8,12 @@ Kubernetes' Job controller copies only a part of the template, so users are told
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from bayplan.dialects.dialect import full_name
-from bayplan.kube.wire.scheduling_v1alpha2 import GroupAsked, PodGroup, Workload
+from bayplan.kube.wire.scheduling_v1beta1 import GroupAsked, PodGroup, Workload
 
 COUNTS = "the PodGroup counts as it is"
 
@@ -67,20 +68,19 @@ class KubernetesWorkloads:
 
     def unlike_template(self, written: PodGroup) -> tuple[str, ...]:
         """One sentence for each difference between a PodGroup and the template that it names, if any."""
-        reference = written.spec.pod_group_template_ref
-        if reference is None or reference.workload is None:
+        reference = _reference_in(written)
+        if reference is None:
             return ()
-        namespace, named = written.metadata.namespace or "default", reference.workload
-        workload = self._by_name.get(f"{namespace}/{named.workload_name}")
-        at = "podGroupTemplateRef.workload"
+        namespace = written.metadata.namespace or "default"
+        workload = self._by_name.get(f"{namespace}/{reference.workload}")
         if workload is None:
-            missing = f'"{named.workload_name}" does not exist, or bayplan is not allowed to read it; {COUNTS}'
-            return (f"{at}.workloadName: {missing}",)
+            missing = f'"{reference.workload}" does not exist, or bayplan is not allowed to read it; {COUNTS}'
+            return (f"{reference.at}.workloadName: {missing}",)
         templates = {each.name: each for each in workload.spec.pod_group_templates or ()}
-        template = templates.get(named.pod_group_template_name)
+        template = templates.get(reference.template)
         if template is None:
             known = f"is no template of Workload {workload.metadata.name}; there are {', '.join(templates) or 'none'}"
-            return (f'{at}.podGroupTemplateName: "{named.pod_group_template_name}" {known}; {COUNTS}',)
+            return (f'{reference.template_at}: "{reference.template}" {known}; {COUNTS}',)
         whose = f'the template "{template.name}" of Workload {workload.metadata.name}'
         return tuple(
             f"{field}: is {here}, but {whose} says {there}; {COUNTS}"
@@ -90,6 +90,27 @@ class KubernetesWorkloads:
             )
             if here != there
         )
+
+
+class _Reference(NamedTuple):
+    """A template by name, and the fields that name it."""
+
+    workload: str
+    template: str
+    at: str
+    template_at: str
+
+
+def _reference_in(written: PodGroup) -> _Reference | None:
+    """The template that a PodGroup names, in the words of its version."""
+    named, older = written.spec.workload_ref, written.spec.pod_group_template_ref
+    if named is not None:
+        return _Reference(named.workload_name, named.template_name, "workloadRef", "workloadRef.templateName")
+    if older is None or older.workload is None:
+        return None
+    at = "podGroupTemplateRef.workload"
+    template = older.workload.pod_group_template_name
+    return _Reference(older.workload.workload_name, template, at, f"{at}.podGroupTemplateName")
 
 
 def _policy(asked: GroupAsked) -> str:

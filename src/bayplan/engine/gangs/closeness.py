@@ -32,7 +32,7 @@ MOST_CLOSER = 4
 SMALL_TREE = 256
 # Bringing groups together takes a share of what the search has taken, and so much in any case.
 SHARE_FOR_GATHERING = 0.25
-WORK_FOR_GATHERING = 1_000
+WORK_FOR_GATHERING = 500
 
 Cost = tuple[tuple[int, ...], int]
 
@@ -110,8 +110,10 @@ def _in_narrow_domains(problem: Problem, budget: Budget) -> Iterator[tuple[Solut
 
 def _in_fewer_wider_domains(problem: Problem, known: Solution, budget: Budget) -> Solution:
     """As few preferred domains, in fewer domains of wider levels, if a program finds them."""
+    if known.wider_proven or not problem.prefers:
+        return known
     counts = domain_counts(problem, known)
-    if known.wider_proven or not problem.prefers or counts[1:] == fewest_wider(problem):
+    if counts[1:] == fewest_wider(problem):
         return known
     exact = program.solve(problem, budget.at_most(WORK_FOR_WIDER))
     if exact.found and domain_counts(problem, exact) < counts:
@@ -124,8 +126,9 @@ def _divided_anew(problem: Problem, known: Solution, budget: Budget) -> Solution
     if problem.tree.size > SMALL_TREE:
         return known
     exact = divided(problem, preferred_domains(problem, known), budget, like=known)
-    other = known if exact is None else replace(known, placed=exact.placed)
-    return min(known, other, key=lambda solution: cost_of(problem, solution))
+    if exact is None:
+        return known
+    return min(known, replace(known, placed=exact.placed), key=lambda solution: cost_of(problem, solution))
 
 
 def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:

@@ -17,6 +17,7 @@ from bayplan.kube.client.backoff import Backoff
 from bayplan.kube.client.decoding import NOT_JSON, Listed, ResourceDecoder, decoder_of
 from bayplan.kube.client.transport import ApiError, Transport, Unreachable
 from bayplan.kube.resources import PODS, Resource
+from bayplan.kube.wire import policy_v1
 from bayplan.kube.wire.meta_v1 import T
 
 # Re-exports the exceptions that the client raises.
@@ -154,6 +155,17 @@ class KubeClient(Transport):
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
+
+    async def evict(self, namespace: str, pod: str, uid: str, *, dry_run: bool = False) -> None:
+        """Evict a pod through the eviction API. 429: a PodDisruptionBudget forbids it (see the causes). 409: it has another uid."""
+        body = {
+            "apiVersion": policy_v1.API_VERSION,
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        query = {"dryRun": "All"} if dry_run else None
+        await self.request("POST", PODS.path(namespace, pod, "eviction"), body=body, query=query)
 
 
 def selectors(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from bayplan.kube.errors import field_and_problem
-from bayplan.kube.json_text import TOO_DEEP, items_of, pruned
+from bayplan.kube.json_text import TOO_DEEP, items_of, json_words, pruned
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire.core_v1 import GroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, VersionedGroupObject, WireStruct
 from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 from bayplan.kube.wire.unread_fields import remarked, unknown_field
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# What one object can bring about: the API server serves any nesting, and in managedFields bytes that are not UTF-8.
+OF_ONE_OBJECT = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 
 
 class Broken(Struct, frozen=True):
@@ -77,6 +79,16 @@ _watch_line = msgspec.json.Decoder(WatchLine)
 _status = msgspec.json.Decoder(Status)
 
 
+V = TypeVar("V")
+
+
+def in_version(decoded: V, api_version: str) -> V:
+    """The same object with the API version that it was read in, if its words depend on that and it does not name one."""
+    if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
+        return decoded
+    return msgspec.structs.replace(decoded, api_version=api_version)
+
+
 @functools.cache
 def decoder_of(resource: Resource[T]) -> ResourceDecoder[T]:
     """The decoder of a resource, made once."""
@@ -88,6 +100,7 @@ class ResourceDecoder(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._type = resource.type
+        self._api_version = resource.api_version
         kind: Any = resource.type
         self._object: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._page: msgspec.json.Decoder[Page[T]] = msgspec.json.Decoder(Page[kind])
@@ -96,11 +109,13 @@ class ResourceDecoder(Generic[T]):
         self._is_group = issubclass(kind, GroupObject)
 
     def one(self, data: bytes | Raw) -> T:
-        """An object; raises msgspec.ValidationError if it has another shape, or is nested too deeply."""
+        """An object; raises msgspec.ValidationError if it has another shape, is nested too deeply or is not UTF-8."""
         try:
-            return remarked(self._object.decode(data), data)
+            return in_version(remarked(self._object.decode(data), data), self._api_version)
         except RecursionError:
             raise msgspec.ValidationError(TOO_DEEP) from None
+        except UnicodeDecodeError as error:
+            raise msgspec.ValidationError(json_words(error)) from None
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
@@ -108,7 +123,7 @@ class ResourceDecoder(Generic[T]):
             return self._page_one_by_one(data)
         try:
             page = self._page.decode(data)
-        except (msgspec.ValidationError, RecursionError):
+        except OF_ONE_OBJECT:
             return self._page_one_by_one(data)
         return page.items or [], [], page.metadata
 
@@ -153,8 +168,9 @@ class ResourceDecoder(Generic[T]):
         try:
             change = self._change.decode(line)
             if self._is_group:
-                change.object = remarked(change.object, _watch_line.decode(line).object)
-        except (msgspec.ValidationError, RecursionError) as error:
+                told = remarked(change.object, _watch_line.decode(line).object)
+                change.object = in_version(told, self._api_version)
+        except OF_ONE_OBJECT as error:
             _line_of_another_shape(line, error, said, self._type)
             return
         metadata = change.object.metadata
@@ -164,7 +180,10 @@ class ResourceDecoder(Generic[T]):
 
 
 def _line_of_another_shape(
-    line: bytes, error: msgspec.ValidationError | RecursionError, said: WatchLines[T], kind: type[T]
+    line: bytes,
+    error: msgspec.ValidationError | UnicodeDecodeError | RecursionError,
+    said: WatchLines[T],
+    kind: type[T],
 ) -> None:
     """A bookmark, the server's refusal to go on, or a change of an object that is broken."""
     try:
@@ -174,35 +193,48 @@ def _line_of_another_shape(
     if watch_line.type == "ERROR":
         said.refusal = status_of(bytes(watch_line.object))
         return
-    said.resource_version = _head_of(watch_line.object).resource_version or said.resource_version
+    head = _head_of(watch_line.object)
+    if isinstance(error, UnicodeDecodeError) and not head.name:
+        raise error
+    said.resource_version = head.resource_version or said.resource_version
     if watch_line.type in ("ADDED", "MODIFIED", "DELETED"):
         broken = _broken(watch_line.object, error, kind, deleted=watch_line.type == "DELETED")
         said.broken[broken.namespace, broken.name] = broken
 
 
 def _broken(
-    raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T], *, deleted: bool = False
+    raw: Raw,
+    error: msgspec.ValidationError | UnicodeDecodeError | RecursionError,
+    kind: type[T],
+    *,
+    deleted: bool = False,
 ) -> Broken:
     head = _head_of(raw)
     return Broken(head.namespace, head.name, _what_is_wrong(raw, error, kind), deleted)
 
 
-def _what_is_wrong(raw: Raw, error: msgspec.ValidationError | RecursionError, kind: type[T]) -> str:
+def _what_is_wrong(
+    raw: Raw, error: msgspec.ValidationError | UnicodeDecodeError | RecursionError, kind: type[T]
+) -> str:
     if isinstance(error, RecursionError) or str(error) == TOO_DEEP:
         return TOO_DEEP
+    if isinstance(error, UnicodeDecodeError):
+        return json_words(error)
     path, problem = field_and_problem(error)
     path = path.removeprefix("object.")  # the line of a watch holds the object
     try:
         told = unknown_field(raw, kind)
     except RecursionError:
         return TOO_DEEP
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        told = ""
     return told or (f"{path}: {problem}" if path else problem)
 
 
 def _head_of(raw: Raw) -> _Head:
     try:
         return _any_object.decode(pruned(bytes(raw))).metadata
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeDecodeError):
         return _Head()
 
 

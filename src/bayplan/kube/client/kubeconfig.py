@@ -158,7 +158,8 @@ def kubeconfig_files(kubeconfig: str | None, environment: Mapping[str, str]) -> 
     if listed:
         candidates = [Path(part) for part in listed.split(os.pathsep) if part]
     else:
-        candidates = [Path(environment.get("HOME") or "~").expanduser() / ".kube" / "config"]
+        # As text: a user without a home, as in a container, keeps the "~", and no such file exists.
+        candidates = [Path(environment.get("HOME") or os.path.expanduser("~")) / ".kube" / "config"]  # noqa: PTH111
     return [file for file in candidates if file.exists()]
 
 

@@ -48,6 +48,12 @@ class GroupObject(WireStruct, frozen=True):
     unread: tuple[str, ...] | None = field(default=None, name="x-unread-fields")
 
 
+class VersionedGroupObject(GroupObject, frozen=True):
+    """A group object whose words depend on its API version. Typed lists leave `apiVersion` out, so decoding fills it in."""
+
+    api_version: str = ""
+
+
 class ResourceRequirements(WireStruct, frozen=True):
     """Requests and limits, of a container or of a whole pod."""
 

@@ -47,12 +47,20 @@ class RawPage(Struct):
     items: list[Raw] | None = None
 
 
+class StatusCause(WireStruct, frozen=True):
+    """One of the causes of a refusal, such as `DisruptionBudget`."""
+
+    reason: str = ""
+    message: str = ""
+
+
 class StatusDetails(WireStruct, frozen=True):
-    """Which object a Status is about."""
+    """Which object a Status is about, and what caused it."""
 
     name: str = ""
     kind: str = ""
     retry_after_seconds: int = 0
+    causes: list[StatusCause] | None = None
 
 
 class Status(WireStruct, frozen=True):

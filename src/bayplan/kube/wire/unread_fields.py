@@ -22,7 +22,8 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
@@ -32,7 +33,6 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 UNKNOWN = "unknown field"
 SILENT = ""
 TOGETHER = "has no effect: bayplan starts all tasks together"
-NO_PREEMPTION = "has no effect: bayplan does not preempt pods"
 
 Known = Mapping[str, str]
 
@@ -61,9 +61,11 @@ _BEYOND: dict[type[Struct], Known] = {
     volcano_scheduling_v1beta1.PodGroupSpec: dict.fromkeys(("priorityClassName", "minResources"), SILENT),
     coscheduling_v1alpha1.PodGroup: _OF_ANY,
     coscheduling_v1alpha1.PodGroupSpec: dict.fromkeys(("minResources", "scheduleTimeoutSeconds"), SILENT),
-    scheduling_v1alpha2.PodGroup: _OF_ANY,
-    scheduling_v1alpha2.Workload: _OF_ANY,
-    scheduling_v1alpha2.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
+    scheduling_v1beta1.PodGroup: _OF_ANY,
+    scheduling_v1alpha3.CompositePodGroup: _OF_ANY,
+    scheduling_v1beta1.Workload: _OF_ANY,
+    scheduling_v1beta1.WorkloadSpec: {"compositePodGroupTemplates": "has no effect: only PodGroups made of them count"},
+    scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
     volcano_batch_v1alpha1.Job: _OF_ANY,
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (
@@ -85,6 +87,7 @@ _NOT_LOOKED_INTO = (PodSpec,)
 
 # Sentences about one object.
 MOST_TOLD = 32
+CANNOT_LIST = "fields that have no effect cannot be listed, because the object has numbers or bytes that cannot be read"
 
 G = TypeVar("G")
 
@@ -93,7 +96,12 @@ def remarked(decoded: G, document: bytes | Raw) -> G:
     """The same object, with a sentence for every field of its document that has no effect; other kinds come back as they are."""
     if not isinstance(decoded, GroupObject):
         return decoded
-    found = tuple(islice(unread(msgspec.json.decode(document), type(decoded)), MOST_TOLD))
+    try:
+        read = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # In a field that is not read, such as managedFields: a number out of range, or bytes that are not UTF-8.
+        return msgspec.structs.replace(decoded, unread=(CANNOT_LIST,))
+    found = tuple(islice(unread(read, type(decoded)), MOST_TOLD))
     return msgspec.structs.replace(decoded, unread=found) if found else decoded
 
 

@@ -37,6 +37,14 @@ class EvictionRules:
     must_stay: Callable[[Pod], bool] = lambda _: False
     is_stuck: Callable[[Pod], bool] = lambda _: False
     """True of a pod that should have left long ago: it is neither a victim nor counted as leaving."""
+    being_evicted: Collection[str] = frozenset()
+    """Pods whose eviction is under way, by their keys: they count as leaving."""
+
+    def is_leaving(self, key: str, pod: Pod) -> bool:
+        """True of a pod that is about to leave its node, so that it needs no eviction."""
+        return (is_terminating(pod) and not self.is_stuck(pod)) or (
+            not is_terminating(pod) and key in self.being_evicted
+        )
 
 
 def priority_of(pod: Pod) -> int:
@@ -50,9 +58,9 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def terminating_on(state: ClusterState, row: int, rules: EvictionRules) -> list[str]:
-    """The pods of a node that are about to leave it."""
+    """The pods of a node that are about to leave it, by themselves or evicted."""
     found = ((key, state.bound.get(key)) for key in state.pods_on(row))
-    return [key for key, pod in found if pod is not None and is_terminating(pod) and not rules.is_stuck(pod)]
+    return [key for key, pod in found if pod is not None and rules.is_leaving(key, pod)]
 
 
 def candidates_on(
@@ -67,7 +75,7 @@ def candidates_on(
     closed: set[str] = set()
     for key in state.pods_on(row):
         pod = state.bound.get(key)
-        if pod is None or not _is_evictable(pod, priority, rules):
+        if pod is None or key in rules.being_evicted or not _is_evictable(pod, priority, rules):
             continue
         gang = rules.gang_of(key)
         if gang is not None and gang.name not in gangs and gang.name not in closed:
@@ -150,7 +158,7 @@ def _members(
     members: list[Candidate] = []
     for key in gang.members:
         pod = state.bound.get(key)
-        if pod is None or is_terminating(pod):
+        if pod is None or is_terminating(pod) or key in rules.being_evicted:
             continue
         if not _is_evictable(pod, priority, rules):
             return None

@@ -8,6 +8,7 @@ exceeds the best plan.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.preemption.victims import NO_COST, PRIORITY_OFFSET, Cost
 from bayplan.engine.slots.slots import slot_bounds
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.preemption.candidates import freed_by, is_terminating, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor
 from bayplan.scheduling.profile import Profile
@@ -54,8 +56,11 @@ class Bounds:
 class Freeable:
     """What pods hold by priority. `sums` and `largest` are (level, cell, row); cell 0 is the node, the others are its zones."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(
+        self, state: ClusterState, is_leaving: Callable[[str, Pod], bool] = lambda _, pod: is_terminating(pod)
+    ) -> None:
         self._state = state
+        self._is_leaving = is_leaving
         self._cursor = -1
         self._levels: list[int] = []
         self._sums: dict[str, Amounts] = {}
@@ -237,7 +242,7 @@ class Freeable:
                 if name not in self._sums:
                     continue
                 cell = 0 if zone is None else zone + 1
-                if is_terminating(pod):
+                if self._is_leaving(key, pod):
                     self._leaving[name][cell, row] += amount
                     continue
                 self._sums[name][level, cell, row] += amount

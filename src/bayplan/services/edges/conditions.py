@@ -21,8 +21,11 @@ from bayplan.services.edges.outbox import Outbox, OutboxWriter
 Reason = Literal["Unschedulable", "SchedulerError"]
 
 POD_SCHEDULED = "PodScheduled"
+DISRUPTION_TARGET = "DisruptionTarget"
 MAX_REMEMBERED = 50_000
 MAX_CONFLICTS = 3
+# Characters of a condition's message that is made of other objects' texts.
+LONGEST_MESSAGE = 32_768
 
 
 def timestamp(seconds: float) -> str:
@@ -98,6 +101,18 @@ async def apply_status(
     }
     where = (resource, metadata.name, body, metadata.namespace)
     await client.patch(*where, subresource="status", kind="apply", field_manager=field_manager, force=True)
+
+
+def disruption_target(pod: Pod, reason: str, message: str, now: float) -> dict[str, object]:
+    """The patch that marks a pod which the scheduler removes, as kube-scheduler marks pods that it preempts."""
+    condition = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": reason,
+        "message": message[:LONGEST_MESSAGE],
+        "lastTransitionTime": timestamp(now),
+    }
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
 
 
 def _condition_of(pod: Pod) -> tuple[str, str] | None:

@@ -136,6 +136,28 @@ class BindMetrics:
         self._seconds.observe(seconds)
 
 
+class PreemptionMetrics:
+    """Preemption plans and evictions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.attempts = Counter(
+            "scheduler_preemption_attempts_total", "Attempts to find victims for a pod or a gang.", registry=registry
+        )
+        self.victims = Histogram(
+            "scheduler_preemption_victims",
+            "Victims of each preemption that was carried out.",
+            buckets=_powers(1, 7),
+            registry=registry,
+        )
+        self.evictions = Counter(
+            "bayplan_preemption_evictions_total",
+            "Evictions by result: evicted, gone (deleted already), refused (by a budget or RBAC), "
+            "spared (the plan no longer held).",
+            ["result"],
+            registry=registry,
+        )
+
+
 class ClusterMetrics:
     """The cluster as the scheduler sees it: nodes, reports, watches and invalid objects."""
 
@@ -201,6 +223,7 @@ class SchedulerMetrics:
         self.before_scrape: list[Callable[[], None]] = []
         self.attempts = AttemptMetrics(self.registry)
         self.binds = BindMetrics(self.registry)
+        self.preemption = PreemptionMetrics(self.registry)
         self.cluster = ClusterMetrics(self.registry)
         self.leading = leader_gauge(self.registry)
         self.pending = Gauge("scheduler_pending_pods", "Waiting pods by queue.", ["queue"], registry=self.registry)
@@ -228,6 +251,15 @@ class SchedulerMetrics:
             "Requests to the API server, by verb and status.",
             ("verb", "status"),
             lambda: {(verb, str(status)): count for (verb, status), count in counts.items()},
+        )
+
+    def expose_in_vain(self, count: Callable[[], int]) -> None:
+        """Expose the number of evictions that helped no pod."""
+        self._expose(
+            "bayplan_preemption_in_vain",
+            "Victims that were evicted although their preemptor found no place afterwards; expected to stay 0.",
+            (),
+            lambda: {(): count()},
         )
 
     def expose_costs(self, spent: Mapping[str, float]) -> None:

@@ -22,7 +22,7 @@ from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
+from bayplan.kube.wire.scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from bayplan.dialects.progress import NO_MEMBERS, Document, MemberCounts, Phase, Progress, has_ended, says, with_times
-from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of, resource_of
 from bayplan.dispatch.actions import GANG, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
@@ -73,6 +73,7 @@ class GangProgress:
         group, counts = group_of(self._dispatcher, GANG + gang), self._dispatcher.roster.counts(gang)
         if group is None:
             return
+        self._write_inner(gang)
         if not counts.members:
             self._writer.no_pods(group)
         elif counts.members == counts.scheduled:
@@ -87,7 +88,9 @@ class GangProgress:
 
     def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
         """Pods of the gang wait, for the reason in `text`."""
-        counts = self._dispatcher.roster.counts(refusal.unit.removeprefix(GANG))
+        gang = refusal.unit.removeprefix(GANG)
+        counts = self._dispatcher.roster.counts(gang)
+        self._write_inner(gang, text, invalid=refusal.invalid)
         if refusal.beyond_need:
             number = len(refusal.pods)
             waiting = "1 more waits" if number == 1 else f"{number} more wait"
@@ -101,7 +104,20 @@ class GangProgress:
         if group is not None:
             self._to_count.pop(gang, None)
             self._writer.complete(group, self._dispatcher.roster.counts(gang))
+            self._write_inner(gang)
         return group
+
+    def _write_inner(self, gang: str, text: str = "", *, invalid: bool = False) -> None:
+        """Write the status of objects inside the gang's own: whether all their pods have nodes; else why not, if known."""
+        roster = self._dispatcher.roster
+        for key in roster.groups_in(gang)[1:]:
+            group, counts = roster.groups.get(key), roster.counts(key)
+            if group is None:
+                continue
+            if counts.members and counts.members == counts.scheduled:
+                self._writer.still_complete(group, counts)
+            elif text:
+                self._writer.waits(group, text, counts, invalid=invalid)
 
     def admit(self, groups: Iterable[AnyPodGroup]) -> None:
         """Give a status to groups whose controller creates pods only once a scheduler knows the group."""
@@ -168,7 +184,7 @@ class GangStatusWriter(OutboxWriter[_Status]):
     def _put(self, group: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
         """Write a status that differs from the last one; `anew` also writes an equal one, with new transition times."""
         dialect, before = dialect_of(group), self._before(group)
-        document = dialect.status_of(progress)
+        document = dialect.status_of(replace(progress, api_version=resource_of(group).api_version))
         if not document or (says(before, document, dialect.conditions) and not anew):
             return
         dated = with_times(document, {} if anew else before, timestamp(self._clock()))
@@ -177,8 +193,7 @@ class GangStatusWriter(OutboxWriter[_Status]):
             self._written[group.metadata.uid] = status
 
     async def _send(self, status: _Status) -> None:
-        resource, metadata = dialect_of(status.group).resource, status.group.metadata
-        assert resource is not None  # gangs of pods alone have no status
+        resource, metadata = resource_of(status.group), status.group.metadata
         try:
             await apply_status(self._client, resource, metadata, status.document, FIELD_MANAGER)
         except (ApiError, Unreachable) as error:

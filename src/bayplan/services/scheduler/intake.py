@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from bayplan.cluster.pods.pod_class import is_large
+from bayplan.cluster.reports.intake import ReportIntake
+from bayplan.cluster.state import ClusterState
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.dialects.volcano.queue import VolcanoQueue
@@ -28,6 +33,7 @@ from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     STORAGE,
@@ -43,6 +49,8 @@ from bayplan.kube.wire.meta_v1 import WireObject
 
 logger = logging.getLogger(__name__)
 
+# Bytes of JSON; reports of large machines have 30 kB.
+LARGE_OBJECT = 64 << 10
 News = Listed[Any] | Changes[Any] | Absent
 
 # As in kube-scheduler: a pod that ended arrives as a deletion.
@@ -55,6 +63,7 @@ class Entry:
 
     `unreadable(key, problem, now)` replaces `drop` where an unreadable object still matters. `required` resources are
     listed before the next one. `foreign` kinds of other systems count as not installed where RBAC forbids them.
+    `served` hears whether the API server has the kind.
     """
 
     resource: Resource[Any]
@@ -64,19 +73,18 @@ class Entry:
     required: bool = False
     foreign: bool = False
     field_selector: str = ""
+    served: Callable[[bool], object] = lambda _: None
 
 
-class Intake:
+class WatchIntake:
     """Applies watch events, and remembers invalid objects."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
         # Sentences about invalid objects, by resource and key.
         self.problems: dict[str, str] = {}
         # Resources that the API server serves only in versions that bayplan cannot read.
         self.unreadable: dict[Resource[Any], tuple[str, ...]] = {}
-        self.volcano_queue = VolcanoQueue(dispatcher.profiles)
-        self.workloads = KubernetesWorkloads()
-        self.entries = entries_of(dispatcher, self.workloads, self.volcano_queue)
+        self.entries = entries
         self._by_resource = {entry.resource: entry for entry in self.entries}
         # Resources that were listed or are absent.
         self._listed: set[Resource[Any]] = set()
@@ -101,12 +109,14 @@ class Intake:
         for _ in self.take_in_steps(resource, news, lambda: now):
             pass
 
-    def take_in_steps(self, resource: Resource[Any], news: News, clock: Callable[[], float]) -> Iterator[Pod | None]:
-        """Apply news object by object. Other work may run before each object; pods are yielded before they apply."""
+    def take_in_steps(
+        self, resource: Resource[Any], news: News, clock: Callable[[], float]
+    ) -> Iterator[WireObject | None]:
+        """Apply news object by object. Other work may run before each object; it is yielded before it applies."""
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
-                yield _pod_in(change.object)
+                yield change.object
                 if change.kind == "DELETED":
                     self._drop(entry, _key(change.object.metadata), clock())
                 else:
@@ -117,6 +127,7 @@ class Intake:
         self.unreadable.pop(resource, None)
         if isinstance(news, Absent) and news.unreadable:
             self.unreadable[resource] = news.unreadable
+        entry.served(isinstance(news, Listed))
         items = news.items if isinstance(news, Listed) else []
         broken = news.broken if isinstance(news, Listed) else []
         here = {_key(item.metadata) for item in items} | {_key(each) for each in broken}
@@ -128,7 +139,7 @@ class Intake:
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
         for item in items:
-            yield _pod_in(item)
+            yield item
             self._put(entry, item, clock())
         yield None
         self._note_broken(entry, broken, clock())
@@ -175,6 +186,15 @@ class Intake:
                 self._known.setdefault(entry.resource, {})[key] = ("", 0)
 
 
+class Intake(WatchIntake):
+    """The intake of a scheduler: everything that its dispatcher needs to know."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.volcano_queue = VolcanoQueue(dispatcher.profiles)
+        self.workloads = KubernetesWorkloads()
+        super().__init__(entries_of(dispatcher, self.workloads, self.volcano_queue))
+
+
 def _succeeds(drop: Callable[[], object], about: str) -> bool:
     """Drop an object; False after a bug. It then stays known, so that the next list tries again."""
     try:
@@ -185,8 +205,11 @@ def _succeeds(drop: Callable[[], object], about: str) -> bool:
     return True
 
 
-def _pod_in(thing: WireObject) -> Pod | None:
-    return thing if isinstance(thing, Pod) else None
+def takes_long(coming: object) -> bool:
+    """True if an object is so large that applying it would hold up the event loop: a report of thousands of devices."""
+    if isinstance(coming, Pod):
+        return is_large(coming)
+    return isinstance(coming, msgspec.Struct) and len(msgspec.json.encode(coming)) > LARGE_OBJECT
 
 
 def _key(named: Metadata | Broken) -> str:
@@ -205,15 +228,33 @@ def entries_of(
     dispatcher: Dispatcher, workloads: KubernetesWorkloads, volcano_queue: VolcanoQueue
 ) -> tuple[Entry, ...]:
     """All entries in list order: a pod or report that arrives before its node would be a stray for a while."""
-    state, reports = dispatcher.state, dispatcher.reports
 
     def put_namespace(namespace: Namespace, _: float) -> None:
         dispatcher.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
 
     return (
-        Entry(NODES, lambda node, now: state.set_node(node, at=now), _timeless(state.remove_node), required=True),
+        node_entry(dispatcher.state),
         Entry(NAMESPACES, put_namespace, _timeless(dispatcher.remove_namespace), required=True),
         Entry(PODS, dispatcher.set_pod, dispatcher.remove_pod, required=True, field_selector=ALIVE),
+        *report_entries(dispatcher.reports),
+        *(_storage_entry(resource, dispatcher) for resource in STORAGE),
+        *(_group_entry(resource, dispatcher, volcano_queue) for resource in pod_groups().values()),
+        Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
+        Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
+        *_level_entries(dispatcher),
+        _budget_entry(dispatcher),
+        Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
+    )
+
+
+def node_entry(state: ClusterState) -> Entry:
+    """Nodes."""
+    return Entry(NODES, lambda node, now: state.set_node(node, at=now), _timeless(state.remove_node), required=True)
+
+
+def report_entries(reports: ReportIntake) -> tuple[Entry, Entry]:
+    """The nodes' reports in both forms."""
+    return (
         Entry(
             NODE_RESOURCE_TOPOLOGIES,
             reports.topology,
@@ -227,12 +268,6 @@ def entries_of(
             lambda node, _, now: reports.numatopology_unreadable(node, now),
             foreign=True,
         ),
-        *(_storage_entry(resource, dispatcher) for resource in STORAGE),
-        *(_group_entry(resource, dispatcher, volcano_queue) for resource in pod_groups().values()),
-        Entry(KUBERNETES_WORKLOADS, _timeless(workloads.put), _timeless(workloads.remove), foreign=True),
-        Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
-        *_level_entries(dispatcher),
-        Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
     )
 
 
@@ -259,7 +294,27 @@ def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue:
     def drop(name: str, now: float) -> None:
         unreadable(name, "", now)
 
-    return Entry(resource, put, drop, unreadable, foreign=resource is not POD_GROUPS)
+    dialect = dialect_written_as(resource.type).name
+    return Entry(
+        resource,
+        put,
+        drop,
+        unreadable,
+        foreign=resource is not POD_GROUPS,
+        served=lambda here: dispatcher.roster.set_served(dialect, served=here),
+    )
+
+
+def _budget_entry(dispatcher: Dispatcher) -> Entry:
+    """PodDisruptionBudgets. Where RBAC forbids them nothing is lost: the API server holds them at every eviction."""
+    budgets = dispatcher.preempting.budgets
+    return Entry(
+        POD_DISRUPTION_BUDGETS,
+        _timeless(dispatcher.set_budget),
+        _timeless(dispatcher.remove_budget),
+        lambda key, _, __: budgets.set_unreadable(key),
+        foreign=True,
+    )
 
 
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod, WireStruct
+from bayplan.services.edges.conditions import DISRUPTION_TARGET
 
-DISRUPTION_TARGET = "DisruptionTarget"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORE = "Ignore"
 DEFAULT_BACKOFF_LIMIT = 6

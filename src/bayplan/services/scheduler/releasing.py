@@ -13,9 +13,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -28,8 +26,9 @@ from bayplan.kube.json_text import decode
 from bayplan.kube.resources import PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.edges.conditions import disruption_target
 from bayplan.services.edges.events import EventRecorder, Subject
-from bayplan.services.scheduler.job_failures import DISRUPTION_TARGET, Job, job_of, would_fail
+from bayplan.services.scheduler.job_failures import Job, job_of, would_fail
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ IS_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 JOBS = "/apis/batch/v1/namespaces/{}/jobs/{}"
 RELEASED = "GangReleased"
 # The API server's limit for the message of a condition.
-MAX_MESSAGE = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,9 @@ class Releaser:
         """True if deleted, False if already gone, None if the lease is lost. Raises `ApiError` if refused."""
         metadata, backoff = pod.metadata, Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
         namespace = metadata.namespace or "default"
-        condition = _disruption_target(pod, f"gang {action.gang} cannot be completed: {action.reason}", self._clock())
+        condition = disruption_target(
+            pod, RELEASED, f"gang {action.gang} cannot be completed: {action.reason}", self._clock()
+        )
         logged = False
         while holds_lease():
             try:
@@ -145,15 +145,3 @@ class Releaser:
             note = f"gang {action.gang} cannot be completed ({action.reason}), but its pods keep their nodes: {problem}"
             self._events.record(Subject.pod(pod), "Warning", "GangNotReleased", "Releasing", note)
             self._reported[pod.metadata.uid] = None
-
-
-def _disruption_target(pod: Pod, message: str, now: float) -> dict[str, Any]:
-    """The patch that marks a pod as about to be evicted, as kube-scheduler marks pods that it preempts."""
-    condition = {
-        "type": DISRUPTION_TARGET,
-        "status": "True",
-        "reason": RELEASED,
-        "message": message[:MAX_MESSAGE],
-        "lastTransitionTime": datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.own.pod_group import redundant_levels
-from bayplan.dialects.registry import AnyPodGroup, remarks_on
+from bayplan.dialects.registry import AnyPodGroup, remarks_on, resource_of
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.gangs.checks import Naming, naming_in
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, pod_groups
+from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.kube.wire.core_v1 import OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1alpha2 import PodGroup as KubernetesPodGroup
+from bayplan.kube.wire.scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.events import EventRecorder, Subject
 
@@ -142,7 +142,7 @@ class ObjectRemarks:
 
 def subject_of(group: AnyPodGroup) -> Subject:
     """A PodGroup as the subject of an event."""
-    resource, metadata = pod_groups()[type(group)], group.metadata
+    resource, metadata = resource_of(group), group.metadata
     return Subject(resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid)
 
 

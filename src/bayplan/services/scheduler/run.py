@@ -11,19 +11,10 @@ import asyncio
 import logging
 import sys
 import time
-from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 
-from bayplan.cluster.columns.columns import (
-    NO_TOPOLOGY,
-    TOPOLOGY_EXPECTED,
-    TOPOLOGY_INVALID,
-    TOPOLOGY_STALE,
-    TOPOLOGY_UNCLEAR,
-    TOPOLOGY_USABLE,
-)
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.sub_queues import UnitState
@@ -31,7 +22,6 @@ from bayplan.grouping.group import GroupingSettings, asks_for_group, awaits_look
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.lease import unique_identity
-from bayplan.kube.client.versions import cannot_read
 from bayplan.kube.resources import PODS
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
@@ -44,9 +34,11 @@ from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
 from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.cluster_metrics import refresh_cluster_metrics, why_unreadable
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
 from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 
 logger = logging.getLogger(__name__)
@@ -54,14 +46,6 @@ logger = logging.getLogger(__name__)
 SHUTDOWN_PATIENCE = 10.0
 # Seconds until the side thread yields to the event loop.
 SWITCH_INTERVAL = 0.0005
-REPORT_STATES = {
-    NO_TOPOLOGY: "no report",
-    TOPOLOGY_EXPECTED: "report expected",
-    TOPOLOGY_USABLE: "usable",
-    TOPOLOGY_INVALID: "invalid",
-    TOPOLOGY_UNCLEAR: "invalid",
-    TOPOLOGY_STALE: "stale",
-}
 # Imported before the loop starts: by `np.unique` in the first decision it would block the loop for 60 ms, by the first
 # exact search for 50 ms.
 IMPORTED_AT_FIRST_USE = ("numpy.ma", "highspy")
@@ -123,6 +107,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         )
         conditions = await stack.enter_async_context(ConditionWriter(client))
         gangs = await stack.enter_async_context(GangStatusWriter(client))
+        nominees = await stack.enter_async_context(NominationWriter(client))
         clock, intake = steady_clock(), Intake(dispatcher)
         announcer = Announcer(
             dispatcher,
@@ -138,6 +123,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             dispatcher,
             intake,
             announcer,
+            nominees,
             metrics=metrics,
             clock=clock,
             side_thread=SideThread(),
@@ -147,6 +133,8 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         metrics.expose_outbox("events", events.outbox)
         metrics.expose_outbox("conditions", conditions.outbox)
         metrics.expose_outbox("gang_statuses", gangs.outbox)
+        metrics.expose_outbox("nominations", nominees.outbox)
+        metrics.expose_in_vain(lambda: dispatcher.preempting.in_vain)
         metrics.expose_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
         metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
@@ -161,7 +149,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
                 ready={
                     "lists": lambda: _not_listed(service),
                     "watches-work": lambda: service.watcher.health.why_not_ready(service.now),
-                    "api-versions": lambda: _not_readable(service),
+                    "api-versions": lambda: why_unreadable(service.watcher),
                 },
                 metrics=metrics.text,
                 certificate=options.certificate,
@@ -218,11 +206,6 @@ def _not_listed(service: SchedulerService) -> str | None:
     return f"waiting for {', '.join(waiting)}" if waiting else None
 
 
-def _not_readable(service: SchedulerService) -> str | None:
-    unreadable = service.watcher.intake.unreadable.items()
-    return "; ".join(cannot_read(resource, versions) for resource, versions in unreadable) or None
-
-
 def _refresh_metrics(metrics: SchedulerMetrics, service: SchedulerService) -> None:
     """Set metrics that are computed on each scrape."""
     dispatcher = service.dispatcher
@@ -231,21 +214,7 @@ def _refresh_metrics(metrics: SchedulerMetrics, service: SchedulerService) -> No
     for queue, unit_state in QUEUES.items():
         metrics.pending.labels(queue).set(counts[unit_state])
     metrics.namespaces_in_debt.set(dispatcher.queue.tenants.number_in_debt(service.now))
-    rows = list(state.rows.values())
-    states = Counter(REPORT_STATES[int(number)] for number in state.columns.topology[rows])
-    metrics.cluster.nodes(states)
-    now = service.now
-    made = (report.made_at for report in state.reports if report is not None and report.made_at is not None)
-    metrics.cluster.report_ages(max(now - moment, 0.0) for moment in made)
-    broken = Counter(where.partition(" ")[0] for where in service.watcher.intake.problems)
+    refresh_cluster_metrics(metrics.cluster, state, service.watcher, service.now)
     # Waiting pods are validated when they are decided.
-    broken[str(PODS)] += sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
-    for watch, seconds in service.watcher.health.failing(service.now).items():
-        metrics.cluster.failing_watches.labels(watch).set(seconds)
-    for entry in service.watcher.intake.entries:
-        metrics.cluster.broken_objects.labels(str(entry.resource)).set(broken[str(entry.resource)])
-    metrics.cluster.unreadable_versions(
-        (str(resource), version)
-        for resource, versions in service.watcher.intake.unreadable.items()
-        for version in versions
-    )
+    waiting = sum(dispatcher.queue.get(unit) is not None for unit in service.invalid_pods)
+    metrics.cluster.broken_objects.labels(str(PODS)).inc(waiting)

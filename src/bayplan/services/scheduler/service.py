@@ -24,7 +24,9 @@ from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.edges.process import freeze_gc
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.evicting import Evictor
 from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.releasing import Released, Releaser
 from bayplan.services.scheduler.unit_binder import UnitBinder
 from bayplan.services.scheduler.watching import ClusterWatcher, Listener
@@ -60,6 +62,7 @@ class SchedulerService:
         dispatcher: Dispatcher,
         intake: Intake,
         announcer: Announcer,
+        nominees: NominationWriter,
         *,
         metrics: SchedulerMetrics,
         watching: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
@@ -69,6 +72,7 @@ class SchedulerService:
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
+        self._intake = intake
         self.leading = False
         self.iterations = IterationHealth()
         # Waiting pods with invalid specs; some may have left the queue.
@@ -100,6 +104,16 @@ class SchedulerService:
             on_rest=self.wake,
         )
         self._releaser = Releaser(client, announcer.events, on_deleted=metrics.binds.released.inc)
+        self._evictor = Evictor(
+            client,
+            dispatcher,
+            announcer.events,
+            nominees,
+            metrics=metrics.preemption,
+            clock=self._clock,
+            side_thread=self._side_thread,
+            may_write=self._may_write,
+        )
 
     @property
     def now(self) -> float:
@@ -155,9 +169,8 @@ class SchedulerService:
         more = await self.decide_for(DECIDING_SLICE)
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
-        intake = self.watcher.intake
-        self.announcer.remarks.report(intake.problems, self.dispatcher.state.remarks)
-        self.announcer.gangs.admit(intake.volcano_queue.due())
+        self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.remarks)
+        self.announcer.gangs.admit(self._intake.volcano_queue.due())
         return more
 
     def why_stuck(self) -> str | None:
@@ -219,6 +232,9 @@ class SchedulerService:
                 result: AttemptResult = "error" if action.invalid else "unschedulable"
                 for pod in () if action.undecided else action.pods:
                     self._metrics.attempts.pod(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
+                evictions = self._evictor.take(action)
+                if evictions is not None:
+                    self._start(evictions)
             case Complete():
                 self.announcer.complete(action)
             case Release():

@@ -10,16 +10,14 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from bayplan.cluster.pods.pod_class import is_large
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.client.watch import WatchSettings, follow
+from bayplan.kube.client.watch import Absent, WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
-from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
 from bayplan.services.edges.process import SLICE, in_slices
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.intake import Entry, Intake, News
+from bayplan.services.scheduler.intake import Entry, News, WatchIntake, takes_long
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +36,7 @@ class ClusterWatcher:
     def __init__(
         self,
         client: KubeClient,
-        intake: Intake,
+        intake: WatchIntake,
         *,
         metrics: ClusterMetrics,
         clock: Callable[[], float],
@@ -104,6 +102,8 @@ class ClusterWatcher:
         )
         async with aclosing(batches):
             async for news in batches:
+                if isinstance(news, Absent):
+                    logger.info("resource not served, continuing without it", extra={"resource": name})
                 try:
                     await in_slices(self._listener(entry.resource, news))
                 except Exception:
@@ -121,7 +121,7 @@ class ClusterWatcher:
         step = partial(next, self.intake.take_in_steps(entry.resource, news, self._clock), ENDED)
         coming = step()
         while coming is not ENDED:
-            coming = await self._side_thread.run(step) if isinstance(coming, Pod) and is_large(coming) else step()
+            coming = await self._side_thread.run(step) if takes_long(coming) else step()
             if time.perf_counter() > end:
                 await asyncio.sleep(0)
                 await self._side_thread.idle()

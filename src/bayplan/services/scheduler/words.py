@@ -7,13 +7,15 @@ pod class until something in the cluster changes.
 from __future__ import annotations
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.dispatch.actions import Unschedulable
+from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.explain.preemption import budgets_text, nodes_text, victims_text
 from bayplan.explain.refusal import event_text, refusal_of
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.relations import incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
@@ -34,9 +36,14 @@ class Sentences:
         """At most 1 KiB: the answer first, then kube-scheduler's counts."""
         if refusal.reason:
             return _cut(refusal.reason)
-        if refusal.gang is not None:
-            return _cut(gang_sentence(refusal.gang) + self._closed_nodes(refusal))
-        return _cut(self._of_pod(refusal))
+        if refusal.gang is None:
+            text = self._of_pod(refusal)
+        else:
+            text = gang_sentence(refusal.gang) + self._closed_nodes(refusal)
+        preemption = preemption_sentence(refusal)
+        if not preemption:
+            return _cut(text)
+        return f"{_cut(text.rstrip('.'), MAX_BYTES - len(preemption.encode()) - 2)}. {preemption}"
 
     @staticmethod
     def must_search(refusal: Unschedulable) -> bool:
@@ -107,6 +114,19 @@ def gang_sentence(decision: GangDecision) -> str:
     return f"the gang has no place ({decision.status.value}): {decision.bound}"
 
 
-def _cut(text: str) -> str:
+def preemption_sentence(refusal: Unschedulable) -> str:
+    """What preemption does for a unit; empty if its profile does not preempt."""
+    plan = refusal.preemption
+    if plan is None or isinstance(plan, NoPreemption):
+        return "" if plan is None else str(plan)
+    nodes, victims = nodes_text(plan), victims_text(plan)
+    if refusal.stage is not Stage.PLANNED:
+        return f"preemption: nominated to {nodes}, waits for {victims or 'pods'} to leave"
+    if plan.cost[0]:
+        return f"preemption: {victims} on {nodes} would have to go, but {budgets_text(plan)} forbids that"
+    return f"preemption (dry run): evicting {victims or 'nothing'} would make room on {nodes}"
+
+
+def _cut(text: str, most: int = MAX_BYTES) -> str:
     raw = text.encode()
-    return text if len(raw) <= MAX_BYTES else raw[: MAX_BYTES - 3].decode(errors="ignore") + "..."
+    return text if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "..."

@@ -31,6 +31,13 @@ def test_few_are_kept_if_their_keys_are_long() -> None:
     assert len(recent) == 1
 
 
+def test_bytes_inside_of_a_key_count() -> None:
+    recent: Recent[int] = Recent()
+    for number in range(100):
+        recent.put((b"%d" % number + b"x" * (1 << 20), "volumes"), number)
+    assert len(recent) <= MOST_BYTES >> 20
+
+
 def test_what_was_worked_out_for_a_class_goes_with_it() -> None:
     """A tenant that makes one large pod after another leaves nothing behind."""
     classes = PodClasses()

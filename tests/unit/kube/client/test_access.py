@@ -36,6 +36,14 @@ def test_the_file_that_is_given_wins_over_all_others(tmp_path: Path) -> None:
     assert find_access(environment={"HOME": str(tmp_path)}).server == "https://home"
 
 
+def test_a_user_without_a_home_has_no_kubeconfig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container, whose user id is in no passwd file."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    with pytest.raises(AccessError, match="no cluster"):
+        find_access(environment={})
+
+
 def test_of_a_list_the_first_to_say_something_wins_and_missing_files_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     first = kubeconfig(tmp_path / "first", name="a", **{"current-context": None})

@@ -13,7 +13,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import Strictness, read_objects
 from bayplan.kube.resources import KNOWN_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
 
-KAI, VOLCANO, COSCHEDULING, KUBERNETES = list(KNOWN_POD_GROUPS.values())[1:]
+KAI, VOLCANO, COSCHEDULING, KUBERNETES, COMPOSITE = list(KNOWN_POD_GROUPS.values())[1:]
 
 
 def written(resource: Resource[Any], spec: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -22,6 +22,11 @@ def written(resource: Resource[Any], spec: dict[str, Any], **more: Any) -> dict[
 
 
 UNKNOWN = [
+    (
+        COMPOSITE,
+        {"schedulingPolicy": {"gang": {"minCount": 2}}},
+        "spec.schedulingPolicy.gang.minCount: unknown field; did you mean minGroupCount?",
+    ),
     (KAI, {"minMembr": 3}, "spec.minMembr: unknown field; did you mean minMember?"),
     (KAI, {"topologyConstrain": {}}, "spec.topologyConstrain: unknown field; did you mean topologyConstraint?"),
     (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bayplan.services.scheduler.run import REPORT_STATES
+from bayplan.services.scheduler.cluster_metrics import REPORT_STATES
 from tests.reference.metrics import registries, rows_of
 
 ROOT = Path(__file__).parents[4]

@@ -23,7 +23,7 @@ from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resou
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload
+from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper

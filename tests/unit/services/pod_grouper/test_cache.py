@@ -12,7 +12,7 @@ from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, 
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1alpha2 import Workload
+from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.unit.services.pod_grouper.small_cluster import job, pod_of

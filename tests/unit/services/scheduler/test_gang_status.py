@@ -11,8 +11,18 @@ import pytest
 
 from bayplan.dialects.progress import MemberCounts, Phase, Progress
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
-from bayplan.kube.wire import podgroup_v1alpha1, podgroup_v2alpha2, volcano_scheduling_v1beta1
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.dispatch.actions import Unschedulable
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.wire import (
+    podgroup_v1alpha1,
+    podgroup_v2alpha2,
+    scheduling_v1alpha3,
+    scheduling_v1beta1,
+    volcano_scheduling_v1beta1,
+)
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.profile import default_profile
+from bayplan.services.scheduler.gang_status import GangProgress, GangStatusWriter
 from tests.builders.services import RecordingClient, api_error, in_virtual_time, now
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
@@ -48,6 +58,52 @@ def test_the_whole_object_is_named_and_nothing_but_its_status_is_applied() -> No
     assert (body["apiVersion"], body["kind"]) == ("scheduling.volcano.sh/v1beta1", "PodGroup")
     assert body["metadata"] == {"name": "train", "namespace": "ml", "uid": "g"}
     assert body["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    "version, condition", [("v1alpha2", "PodGroupScheduled"), ("v1beta1", "PodGroupInitiallyScheduled")]
+)
+def test_status_is_written_in_the_version_that_the_object_was_read_in(version: str, condition: str) -> None:
+    api_version = f"scheduling.k8s.io/{version}"
+    read = msgspec.structs.replace(group(scheduling_v1beta1.PodGroup), api_version=api_version)
+
+    async def story(gangs: GangStatusWriter) -> None:
+        gangs.complete(read, TWO_RUN)
+
+    (body,) = written(story)
+    assert (body["apiVersion"], [each["type"] for each in body["status"]["conditions"]]) == (api_version, [condition])
+
+
+@pytest.mark.parametrize("scheduled, holds", [("a", "True"), ("", "False")])
+def test_groups_inside_a_gang_have_a_status_of_their_own(scheduled: str, holds: str) -> None:
+    """The pods of one have nodes; the other still waits."""
+    dispatcher = Dispatcher({"bayplan": default_profile()})
+    dispatcher.set_group(in_words(scheduling_v1alpha3.CompositePodGroup, "train", {"gang": {"minGroupCount": 2}}), 0)
+    for name in ("a", "b"):
+        policy = {"gang": {"minCount": 1}}
+        dispatcher.set_group(in_words(scheduling_v1beta1.PodGroup, name, policy, parent="train"), 0)
+        spec = {"schedulerName": "bayplan", "schedulingGroup": {"podGroupName": name}, "containers": []}
+        placed = {"nodeName": "n1"} if name == scheduled else {}
+        dispatcher.set_pod(
+            msgspec.convert({"metadata": {"name": name, "namespace": "ml"}, "spec": spec | placed}, Pod), 0
+        )
+
+    async def story(gangs: GangStatusWriter) -> None:
+        root = dispatcher.roster.groups["kubernetes-composite ml/train"]
+        refusal = Unschedulable("gang kubernetes-composite ml/train", (), "no room")
+        GangProgress(dispatcher, gangs).refused(root, refusal, "no room")
+
+    told = {body["metadata"]["name"]: body["status"]["conditions"][0] for body in written(story)}
+    assert {name: (each["type"], each["status"]) for name, each in told.items()} == {
+        "train": ("CompositePodGroupInitiallyScheduled", "False"),
+        "a": ("PodGroupInitiallyScheduled", holds),
+        "b": ("PodGroupInitiallyScheduled", "False"),
+    }
+
+
+def in_words(struct: type[AnyPodGroup], name: str, policy: dict[str, Any], parent: str | None = None) -> Any:
+    spec = {"schedulingPolicy": policy, "parentCompositePodGroupName": parent}
+    return msgspec.convert({"metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"}, "spec": spec}, struct)
 
 
 def test_a_message_is_written_once_and_a_new_one_does_not_restart_the_clock() -> None:

@@ -28,7 +28,7 @@ from bayplan.kube.wire.core_v1 import Namespace
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import default_profile
-from bayplan.services.scheduler.intake import Intake
+from bayplan.services.scheduler.intake import Intake, takes_long
 from tests.builders.services import added, deleted, listed, modified, watched_node, watched_pod
 from tests.helpers import decide, simple_pod, topology, zone
 from tests.numatopologies import machine, numatopology
@@ -364,3 +364,20 @@ class TestTopologies:
 def network(*levels: str) -> Topology:
     spec = {"levels": [{"nodeLabel": level} for level in levels]}
     return msgspec.convert({"metadata": {"name": "network"}, "spec": spec}, Topology)
+
+
+@pytest.mark.parametrize(
+    "coming, long",
+    [
+        pytest.param(watched_node("n1"), False, id="node"),
+        pytest.param(watched_pod("a"), False, id="pod"),
+        pytest.param(topology(zone(0, {"cpu": 8}), name="n1"), False, id="report"),
+        pytest.param(
+            topology(zone(0, {"cpu": 8}), name="n1", attributes={"x": "y" * 70_000}), True, id="long attribute"
+        ),
+        pytest.param(topology(*(zone(each, {"cpu": 8}) for each in range(2000)), name="n1"), True, id="many zones"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_large_objects_are_told_from_others(coming: object, long: bool) -> None:
+    assert takes_long(coming) is long

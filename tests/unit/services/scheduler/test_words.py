@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from bayplan.dispatch.actions import Unschedulable
+from bayplan.dispatch.actions import AnyPreemption, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.problem import Status
+from bayplan.engine.preemption.victims import Candidate
 from bayplan.gangs.model import GangDecision
+from bayplan.gangs.preemption import GangPreemption
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus
 from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.words import (
     MAX_BYTES,
     Sentences,
     gang_sentence,
+    preemption_sentence,
 )
 from tests.builders.services import numa_pod
 
@@ -33,7 +38,42 @@ def cluster_of(*cpus: int) -> Dispatcher:
     return dispatcher
 
 
+WEB = Candidate("ml/web", 0, {})
+PLAN = Preemption("ml/db", "n1", (WEB,), (0, 0, 0, 1))
+GUARDED = Preemption("ml/db", "n1", (replace(WEB, pdbs=("ml/keep",)),), (1, 0, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "plan, stage, said",
+    [
+        (None, Stage.PLANNED, ""),
+        (NoPreemption("not eligible"), Stage.PLANNED, "preemption: not eligible"),
+        (PLAN, Stage.PLANNED, "preemption (dry run): evicting ml/web (priority 0) would make room on n1"),
+        (PLAN, Stage.CARRY_OUT, "preemption: nominated to n1, waits for ml/web (priority 0) to leave"),
+        (
+            GUARDED,
+            Stage.PLANNED,
+            "preemption: ml/web (priority 0) on n1 would have to go, but ml/keep forbids that",
+        ),
+        (
+            GangPreemption("ml/g", (("ml/g-0", "n1"), ("ml/g-1", "n2")), (), (0, 0, 0, 0)),
+            Stage.UNDER_WAY,
+            "preemption: nominated to n1 and n2, waits for pods to leave",
+        ),
+    ],
+    ids=["off", "no plan", "dry run", "carried out", "forbidden by a budget", "gang"],
+)
+def test_what_preemption_does_is_one_sentence(plan: AnyPreemption | None, stage: Stage, said: str) -> None:
+    assert preemption_sentence(Unschedulable("ml/db", (), preemption=plan, stage=stage)) == said
+
+
 class TestSentences:
+    def test_what_preemption_does_is_never_cut_off(self) -> None:
+        refusal = Unschedulable("ml/a", (numa_pod("4"),), preemption=PLAN, stage=Stage.CARRY_OUT)
+        text = Sentences(cluster_of(*[2] * 3)).of(refusal)
+        assert text.endswith(". preemption: nominated to n1, waits for ml/web (priority 0) to leave")
+        assert "0/3 nodes are available" in text
+
     def test_a_given_reason_is_used_as_it_is(self) -> None:
         assert (
             Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod(),), "waits for pods: 1 of 2"))

@@ -1,0 +1,58 @@
+"""A preemption plan in words: who would go and what that frees.
+
+A plan and the cluster's state come in; sentences for events, for `bayplan why --preempt` and its document go out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from bayplan.cluster.state import ClusterState
+from bayplan.explain.amounts import human, usual_order
+from bayplan.gangs.preemption import GangPreemption
+from bayplan.scheduling.preemption.candidates import freed_by
+from bayplan.scheduling.preemption.plan import Preemption
+
+AnyPlan = Preemption | GangPreemption
+# Victims and nodes that a sentence names; the others are counted.
+MOST_NAMED = 3
+
+
+def nodes_of(plan: AnyPlan) -> list[str]:
+    """The nodes that the preemptor is to get, each once."""
+    return [plan.node] if isinstance(plan, Preemption) else list(dict.fromkeys(node for _, node in plan.nodes))
+
+
+def victims_text(plan: AnyPlan) -> str:
+    """`ml/web (priority 0), ml/log (priority 3) and 2 more`."""
+    return _listed([f"{each.key} (priority {each.priority})" for each in plan.victims])
+
+
+def nodes_text(plan: AnyPlan) -> str:
+    """`n1, n2 and n3`."""
+    return _listed(nodes_of(plan))
+
+
+def budgets_text(plan: AnyPlan) -> str:
+    """The PodDisruptionBudgets that cover victims."""
+    return _listed(sorted({pdb for each in plan.victims for pdb in each.pdbs}))
+
+
+def freed_text(state: ClusterState, key: str, wanted: Collection[str]) -> str:
+    """What a pod frees of some resources, by zone where that is known: `cpu 8 in zone 1, memory 1Gi`."""
+    freed = freed_by(state, key)
+    report = state.reports[state.pods[key].row]
+    parts = []
+    for name in usual_order(wanted):
+        zones = sorted(zone for resource, zone in freed if resource == name and zone is not None)
+        if zones and report is not None:
+            parts += [f"{name} {human(name, freed[name, zone])} in zone {report.zones[zone].id}" for zone in zones]
+        elif freed.get((name, None)):
+            parts.append(f"{name} {human(name, freed[name, None])}")
+    return ", ".join(parts) or "a place among the node's pods"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMED + 1:
+        return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,0 +1,86 @@
+"""`preempt`: check kube-scheduler's candidates against NUMA zones before anything is evicted.
+
+kube-scheduler picks victims by sums, which seldom makes room in one zone. Per candidate node:
+
+* the cheapest of its victims that make room for the pod, zones included, remain;
+* if they do not suffice, the cheapest victims on that node that do replace them, as the protocol allows;
+* if none do, the node is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.budget import Budget, OutOfWork
+from bayplan.engine.preemption.victims import Victims
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.extender_v1 import (
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    MetaPod,
+    MetaVictims,
+)
+from bayplan.scheduling.preemption.candidates import EvictionRules, priority_of
+from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
+from bayplan.scheduling.relations import incoming_pod
+from bayplan.services.extender.cluster import ExtenderCluster
+
+# About a second, below any sensible httpTimeout. Nodes beyond it are dropped: an unchecked eviction may be useless.
+WORK_OF_A_REQUEST = 1_000_000
+
+
+def proposals_in(arguments: ExtenderPreemptionArgs) -> dict[str, MetaVictims]:
+    """kube-scheduler's candidates, with their victims by uid."""
+    if arguments.node_name_to_meta_victims is not None:
+        return arguments.node_name_to_meta_victims
+    return {
+        node: MetaVictims([MetaPod(pod.metadata.uid) for pod in victims.pods or ()], victims.num_pdb_violations)
+        for node, victims in (arguments.node_name_to_victims or {}).items()
+    }
+
+
+def preempt(
+    cluster: ExtenderCluster, pod: Pod, proposals: Mapping[str, MetaVictims], work: float = WORK_OF_A_REQUEST
+) -> ExtenderPreemptionResult:
+    """The candidates that remain. Raises `InvalidObject` if the pod is invalid."""
+    state = cluster.state
+    pod_class = state.classes.of(pod)
+    preemptor = Preemptor(
+        pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), cluster.eviction_profile_of(pod)
+    )
+    budget = Budget(work, hard=True)
+    kept: dict[str, MetaVictims] = {}
+    try:
+        for node, proposed in proposals.items():
+            row = state.rows.get(node)
+            found = None if row is None else _checked(cluster, row, preemptor, proposed, budget)
+            if found is not None:
+                kept[node] = found
+    except OutOfWork:
+        pass
+    return ExtenderPreemptionResult(kept)
+
+
+def _checked(
+    cluster: ExtenderCluster, row: int, preemptor: Preemptor, proposed: MetaVictims, budget: Budget
+) -> MetaVictims | None:
+    state = cluster.state
+    given = {victim.uid for victim in proposed.pods or ()}
+    if not given <= _uids_on(state, row):
+        return None  # the watch is behind the scheduler, or ahead of it
+    rules = EvictionRules(budgets=cluster.budgets, must_stay=lambda pod: pod.metadata.uid not in given)
+    found = victims_on(state, row, preemptor, rules, budget)
+    if found is None:
+        found = victims_on(state, row, preemptor, EvictionRules(budgets=cluster.budgets), budget)
+        return _by_uid(state, found) if found is not None and found.pods else None
+    # Without victims: kube-scheduler knows of an obstacle that the extender does not.
+    return _by_uid(state, found) if found.pods else proposed
+
+
+def _uids_on(state: ClusterState, row: int) -> set[str]:
+    return {pod.metadata.uid for key in state.keys_on(row) if (pod := state.bound.get(key)) is not None}
+
+
+def _by_uid(state: ClusterState, victims: Victims) -> MetaVictims:
+    return MetaVictims([MetaPod(state.bound[each.key].metadata.uid) for each in victims.pods], victims.cost[0])

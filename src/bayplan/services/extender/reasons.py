@@ -1,0 +1,152 @@
+"""Why nodes are refused, in the words of `bayplan why`: kube-scheduler counts equal texts and puts them into its event.
+
+The nodes that come closest also name container, resource, zone, have and want, but only if no node is left: finding that out
+replays admissions. Texts are cached by pod class until something in the cluster changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.kubelet_settings import Policy, Scope
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet import Admission
+from bayplan.engine.numa.admission import Verdict
+from bayplan.engine.numa.demand import Step, demand
+from bayplan.engine.numa.rows import Scores
+from bayplan.explain.refusal import Miss
+from bayplan.explain.why import miss_phrase
+from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from bayplan.scheduling.answers import NO_NODE, Answer
+from bayplan.scheduling.decision import NearestMiss
+from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
+from bayplan.scheduling.shortfall import nearest_misses, refusal_words
+from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.extender.candidates import Candidates
+
+NOT_KNOWN = "the node is not known to the extender yet"
+MOST_CACHED = 1000
+# What no eviction on the node changes.
+_LASTING = (
+    Verdict.DATA_INVALID,
+    Verdict.DATA_STALE,
+    Verdict.NO_REPORT,
+    Verdict.REPORT_EXPECTED,
+    Verdict.NOT_WHOLE_CORES,
+)
+
+Texts = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    version: tuple[int, int]
+    rows: bytes
+    misses: dict[str, NearestMiss]
+
+
+@dataclass(eq=False, slots=True)
+class _AnswerAmong:
+    """An answer in which only the candidates exist."""
+
+    blocked: Blocked
+    rank: Scores
+    refused_by_replay: dict[int, Admission]
+
+    def refuse(self, row: int, admission: Admission) -> None:
+        """Record a replay's refusal."""
+        self.refused_by_replay[row] = admission
+
+
+class Reasons:
+    """Texts for refused nodes."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._cached: BoundedDict[tuple[str, PodClass], _Cached] = BoundedDict(MOST_CACHED)
+
+    def of(
+        self, pod: PodClass, profile: Profile, answer: Answer, candidates: Candidates, *, detailed: bool
+    ) -> tuple[Texts, Texts]:
+        """Texts by node: where evictions may help, and where they do not."""
+        failed: Texts = {}
+        unresolvable = {candidates.names[at]: NOT_KNOWN for at in np.flatnonzero(candidates.rows < 0).tolist()}
+        rows = candidates.rows[candidates.rows >= 0]
+        misses = self._misses(pod, profile, answer, rows) if detailed else {}
+        blocked = answer.blocked[rows]
+        for number in np.unique(blocked[blocked != PASSES]).tolist():
+            _, cause = profile.cause(pod, number)
+            refused = rows[blocked == number]
+            lasting = _lasts(self._state, pod, profile, number, refused)
+            for row, lasts in zip(refused.tolist(), lasting.tolist(), strict=True):
+                name = self._state.names[row]
+                text = _with_miss(cause, misses.get(name))
+                (unresolvable if lasts else failed)[name] = text
+        for row in set(rows.tolist()) & answer.refused_by_replay.keys():
+            admission = answer.refused_by_replay[row]
+            failed[self._state.names[row]] = refusal_words(pod, admission)
+        return failed, unresolvable
+
+    def _misses(
+        self, pod: PodClass, profile: Profile, answer: Answer, rows: NDArray[np.intp]
+    ) -> dict[str, NearestMiss]:
+        state = self._state
+        key, version, asked = (profile.name, pod), (state.usage_log.end, state.node_log.end), rows.tobytes()
+        known = self._cached.get(key)
+        if known is not None and (known.version, known.rows) == (version, asked):
+            return known.misses
+        blocked = np.full(len(answer.blocked), NO_NODE, dtype=np.int16)
+        blocked[rows] = answer.blocked[rows]
+        among = _AnswerAmong(blocked, answer.rank, answer.refused_by_replay)
+        misses = {miss.node: miss for miss in nearest_misses(state, pod, profile, among)}
+        self._cached[key] = _Cached(version, asked, misses)
+        return misses
+
+
+def _with_miss(cause: str, miss: NearestMiss | None) -> str:
+    """`no single NUMA zone holds the request: container upf: zone 1 has cpu 22 of 24`."""
+    if miss is None:
+        return cause
+    container = f"container {miss.container}: " if miss.container else ""
+    return f"{cause}: {container}{miss_phrase(Miss(miss, None))}"
+
+
+def _lasts(
+    state: ClusterState, pod: PodClass, profile: Profile, blocked: int, rows: NDArray[np.intp]
+) -> NDArray[np.bool_]:
+    """For each row with this `blocked` number, whether the refusal stays even if all other pods leave."""
+    position, code = divmod(blocked, CODES_PER_FILTER)
+    plugin = profile.filters[position]
+    if not isinstance(plugin, NodeResourceTopologyMatch):
+        return np.full(len(rows), not plugin.reads_usage)
+    if code in _LASTING:
+        return np.ones(len(rows), dtype=bool)
+    columns, asked = state.columns, demand(pod)
+    by_pod = columns.scope[rows] == Scope.POD
+    too_large: NDArray[np.bool_] = np.where(
+        by_pod,
+        _exceeds_zones(state, asked.pod_step, rows),
+        np.logical_or.reduce([_exceeds_zones(state, step, rows) for step in asked.container_steps])
+        if asked.container_steps
+        else False,
+    )
+    aligned: NDArray[np.bool_] = columns.policy[rows] == Policy.SINGLE_NUMA_NODE
+    return too_large & aligned
+
+
+def _exceeds_zones(state: ClusterState, step: Step, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether no zone could hold a step even if it were empty. Resources that no zone of a node reports are not aligned there."""
+    columns = state.columns
+    fits = np.ones((columns.zone_total.shape[1], len(rows)), dtype=bool)
+    for name, want in step.wants:
+        index = columns.resource_index.get(name)
+        if index is None:
+            continue
+        total = columns.zone_total[index][:, rows]
+        fits &= (total >= want) | ~total.any(axis=0)
+    exceeded: NDArray[np.bool_] = np.logical_not(fits.any(axis=0))
+    return exceeded

@@ -1,0 +1,54 @@
+"""`prioritize`: the profile's weighted scores on the extender's scale of 0 to 10.
+
+kube-scheduler multiplies an extender's score by ten times its weight. By default a score means the same for every pod: the
+share of the highest possible score, in ten steps. Spread over the candidates, the best one gets 10 and the worst one 0, so
+that close scores are told apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.extender_v1 import MAX_EXTENDER_PRIORITY, HostPriority
+from bayplan.scheduling.answers import NOT_USABLE, PREFERRED
+from bayplan.scheduling.relations import answer_for
+from bayplan.services.extender.candidates import UNKNOWN, Candidates
+from bayplan.services.extender.cluster import ExtenderCluster
+from bayplan.services.extender.profiles import largest_score
+
+Ranks = NDArray[np.int64]
+
+
+def prioritize(cluster: ExtenderCluster, pod: Pod, candidates: Candidates, *, spread: bool) -> list[HostPriority]:
+    """Score every candidate; nodes that are unknown or refused get 0. Raises `InvalidObject` if the pod is invalid."""
+    state, profile = cluster.state, cluster.profile_of(pod)
+    answer = answer_for(state, pod, state.classes.of(pod), profile, cluster.answers)
+    ranks = np.full(len(candidates.names), NOT_USABLE, dtype=np.int64)
+    known = candidates.rows != UNKNOWN
+    ranks[known] = answer.rank[candidates.rows[known]]
+    scores = steps_of(ranks, largest_score(profile), spread=spread)
+    return list(map(HostPriority, candidates.names, scores.tolist()))
+
+
+def steps_of(ranks: Ranks, largest: int, *, spread: bool) -> Ranks:
+    """Scale ranks to 0 to 10; the order of ranks is kept, and `NOT_USABLE` becomes 0.
+
+    Nodes that a class prefers regardless of scores get 1 to 10 if there are others, which then get 0.
+    """
+    usable = ranks != NOT_USABLE
+    preferred = usable & (ranks >= PREFERRED)
+    if not usable.any():
+        return np.zeros(len(ranks), dtype=np.int64)
+    least = 0
+    if preferred.any() and not preferred[usable].all():
+        usable, least = preferred, 1
+    values = ranks & (PREFERRED - 1)
+    low, high = 0, largest
+    if spread:
+        low, high = int(values[usable].min()), int(values[usable].max())
+        high = max(high, low + 1)
+    width = MAX_EXTENDER_PRIORITY - least
+    scaled = least + ((np.minimum(values, high) - low) * width * 2 + (high - low)) // (2 * (high - low))
+    return np.where(usable, scaled, 0)

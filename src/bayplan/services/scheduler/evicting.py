@@ -1,0 +1,229 @@
+"""Carry out preemption plans: evict the victims through the eviction API, and report it on both sides.
+
+The API server holds PodDisruptionBudgets. All evictions are tried as a dry run first, so that a refused one spares the other victims. Victims
+are then evicted one by one while the plan holds: if the preemptor is gone or its nomination was withdrawn, the remaining victims stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.dispatch.actions import Stage, Unschedulable
+from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.explain.preemption import AnyPlan, freed_text, nodes_text, victims_text
+from bayplan.gangs.preemption import GangPreemption
+from bayplan.kube.client.backoff import Backoff
+from bayplan.kube.client.client import TIME_MAY_HEAL, ApiError, KubeClient, Unreachable
+from bayplan.kube.resources import PODS
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.preemption.candidates import priority_of
+from bayplan.scheduling.preemption.plan import NoPreemption
+from bayplan.services.edges.conditions import disruption_target
+from bayplan.services.edges.events import EventRecorder, Subject
+from bayplan.services.edges.metrics import PreemptionMetrics
+from bayplan.services.edges.side_thread import SideThread
+from bayplan.services.scheduler.nominating import NominationWriter
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT = 0.2
+MAX_WAIT = 5.0
+MAX_ATTEMPTS = 5
+# Deleted already, or replaced by another pod.
+IS_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+# The API server's cause of a 429 that a budget is behind; others are its own load.
+BUDGET = "DisruptionBudget"
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+# Members of a preempting gang with an event.
+MEMBERS_WITH_EVENTS = 8
+
+
+class Ending(Enum):
+    """How an eviction ended."""
+
+    EVICTED = "evicted"
+    GONE = "gone"
+    REFUSED = "refused"
+    SPARED = "spared"
+
+
+REFUSED = Ending.REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod to evict, and what that frees."""
+
+    pod: Pod
+    frees: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A plan with everything that carrying it out needs, so that no part of the cluster's state is read later."""
+
+    unit: str
+    pods: tuple[Pod, ...]
+    plan: AnyPlan
+    victims: tuple[Victim, ...]
+    nodes: tuple[tuple[Pod, str], ...]
+
+    @property
+    def preemptor(self) -> str:
+        """`ml/train (priority 1000)`, or `gang ml/train (priority 1000)`."""
+        return f"{self.unit} (priority {min(map(priority_of, self.pods))})"
+
+
+def eviction_of(action: Unschedulable, plan: AnyPlan, state: ClusterState) -> Eviction:
+    """What a plan means for pods of the cluster."""
+    wanted = {name for pod in action.pods for name in state.classes.of(pod).request.total}
+    keys = [each.key for each in plan.victims if each.key in state.bound]
+    places = dict(plan.nodes) if isinstance(plan, GangPreemption) else {pod_key(action.pods[0]): plan.node}
+    return Eviction(
+        action.unit,
+        action.pods,
+        plan,
+        tuple(Victim(state.bound[key], freed_text(state, key, wanted)) for key in keys),
+        tuple((pod, places[pod_key(pod)]) for pod in action.pods if pod_key(pod) in places),
+    )
+
+
+class Evictor:
+    """Carries out plans of the dispatcher; `may_write` says whether this replica still leads."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        dispatcher: Dispatcher,
+        events: EventRecorder,
+        nominees: NominationWriter,
+        *,
+        metrics: PreemptionMetrics,
+        clock: Callable[[], float],
+        side_thread: SideThread,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._dispatcher = dispatcher
+        self._events = events
+        self._nominees = nominees
+        self._metrics = metrics
+        self._clock = clock
+        self._side_thread = side_thread
+        self._may_write = may_write
+
+    def take(self, action: Unschedulable) -> Coroutine[None, None, None] | None:
+        """Withdraw nominations that no longer hold; the evictions of a unit whose plan is new, if any."""
+        for pod in self._dispatcher.preempting.nominations.take_outdated():
+            self._nominees.nominate(pod, None)
+        plan = action.preemption
+        if plan is not None and action.stage is not Stage.UNDER_WAY:
+            self._metrics.attempts.inc()
+        if plan is None or isinstance(plan, NoPreemption) or action.stage is not Stage.CARRY_OUT:
+            return None
+        if plan.victims:
+            self._metrics.victims.observe(len(plan.victims))
+        return self._carry_out(eviction_of(action, plan, self._dispatcher.state))
+
+    async def _carry_out(self, eviction: Eviction) -> None:
+        refused = [pod_key(each.pod) for each in eviction.victims]
+        try:
+            refused = await self._evict_all(eviction)
+        finally:
+            # Also after a bug: the room would be kept for nothing.
+            await self._side_thread.idle()
+            if refused:
+                self._dispatcher.not_evicted(refused, self._clock())
+
+    async def _evict_all(self, eviction: Eviction) -> list[str]:
+        """Evict all victims and nominate the preemptor; the pods whose eviction was refused."""
+        refused = [each for each in eviction.victims if await self._evict(eviction, each, dry_run=True) is REFUSED]
+        evicted: list[Victim] = []
+        for victim in () if refused else eviction.victims:
+            ending = await self._evict(eviction, victim, dry_run=False)
+            self._metrics.evictions.labels(ending.value).inc()
+            if ending is Ending.SPARED:
+                logger.info("plan no longer holds, sparing victims", extra={"preemptor": eviction.unit})
+                return []
+            if ending is REFUSED:
+                refused.append(victim)
+                break
+            if ending is Ending.EVICTED:
+                evicted.append(victim)
+                await self._report_evicted(eviction, victim)
+        if evicted:
+            self._report_preempting(eviction)
+        if not refused:
+            for pod, node in eviction.nodes:
+                self._nominees.nominate(pod, node)
+        return [pod_key(each.pod) for each in refused]
+
+    async def _still_holds(self, eviction: Eviction) -> bool:
+        """False if the preemptor is gone, another unit took its room, or another replica leads."""
+        await self._side_thread.idle()
+        nomination = self._dispatcher.preempting.nominations.get(eviction.unit)
+        return self._may_write() and nomination is not None and nomination.plan is eviction.plan
+
+    async def _evict(self, eviction: Eviction, victim: Victim, *, dry_run: bool) -> Ending:
+        """Evict one pod. Transient errors are retried a few times; a refusal is reported on both sides."""
+        metadata, backoff = victim.pod.metadata, Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            if not await self._still_holds(eviction):
+                return Ending.SPARED
+            try:
+                await self._client.evict(metadata.namespace or "default", metadata.name, metadata.uid, dry_run=dry_run)
+            except (ApiError, Unreachable) as error:
+                if isinstance(error, ApiError) and error.status in IS_GONE:
+                    return Ending.GONE
+                if attempt == MAX_ATTEMPTS or not _is_transient(error):
+                    self._report_refused(eviction, victim, error)
+                    return REFUSED
+                await asyncio.sleep(backoff.after_failure())
+            else:
+                return Ending.EVICTED
+        raise AssertionError("the last attempt returns")
+
+    async def _report_evicted(self, eviction: Eviction, victim: Victim) -> None:
+        """An event on the victim, and the preemptor in its condition, which names only the eviction API so far."""
+        note = f"preempted by {eviction.preemptor}: frees {victim.frees}"
+        logger.info(
+            "evicted pod", extra={"pod": pod_key(victim.pod), "preemptor": eviction.unit, "frees": victim.frees}
+        )
+        self._events.record(Subject.pod(victim.pod), "Normal", "Preempted", "Preempting", note)
+        metadata = victim.pod.metadata
+        body = disruption_target(victim.pod, "PreemptionByScheduler", note, self._clock())
+        try:
+            await self._client.patch(PODS, metadata.name, body, metadata.namespace, subresource="status")
+        except (ApiError, Unreachable) as error:
+            # Without a grace period the pod is gone already; the API server's own condition is enough anyway.
+            logger.debug("condition not written", extra={"pod": pod_key(victim.pod), "problem": str(error)})
+
+    def _report_preempting(self, eviction: Eviction) -> None:
+        note = f"evicted {victims_text(eviction.plan)}; nominated to {nodes_text(eviction.plan)}"
+        for pod in eviction.pods[:MEMBERS_WITH_EVENTS]:
+            self._events.record(Subject.pod(pod), "Normal", "Preempting", "Preempting", note)
+
+    def _report_refused(self, eviction: Eviction, victim: Victim, error: ApiError | Unreachable) -> None:
+        problem = error.message if isinstance(error, ApiError) else str(error)
+        causes = (error.details.causes or ()) if isinstance(error, ApiError) and error.details is not None else ()
+        why = " ".join([problem, *(cause.message for cause in causes if cause.message)])
+        extra = {"pod": pod_key(victim.pod), "preemptor": eviction.unit, "problem": why}
+        logger.warning("eviction refused", extra=extra)
+        note = f"cannot evict {pod_key(victim.pod)} for {eviction.preemptor}: {why}"
+        for pod in eviction.pods[:MEMBERS_WITH_EVENTS]:
+            self._events.record(Subject.pod(pod), "Warning", "PreemptionFailed", "Preempting", note)
+
+
+def _is_transient(error: ApiError | Unreachable) -> bool:
+    """Whether a retry may succeed soon: not if a budget refuses, nor if several budgets cover the pod (a 500)."""
+    if isinstance(error, Unreachable):
+        return True
+    causes = (error.details.causes or ()) if error.details is not None else ()
+    by_budget = any(cause.reason == BUDGET for cause in causes) or SEVERAL_BUDGETS in error.message
+    return error.status in TIME_MAY_HEAL and not by_budget

@@ -1,0 +1,222 @@
+"""Nodes, volumes and pods at random, over the features by which kube-scheduler's default plugins refuse nodes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from tests.builders.storage import HOSTNAME, ZONE, claim, csi_driver, csi_node, storage_class, uses, volume
+from tests.kubernetes.workloads import node_body, pod_body
+
+Json = dict[str, Any]
+NODES = 24
+ZONES = ("a", "b", "c")
+DISKS = ("ssd", "hdd")
+APPS = ("web", "db", "cache")
+CSI = "csi.example.com"
+SIZES = ("1Gi", "5Gi", "20Gi")
+
+
+def nodes(random: Random) -> list[Json]:
+    """Nodes of three sizes with zones, disks, generations and taints; some are cordoned."""
+    made = []
+    for number in range(NODES):
+        labels = {ZONE: random.choice(ZONES), "disk": random.choice(DISKS), "generation": str(random.randint(1, 9))}
+        for key in list(labels):
+            if random.random() < 0.1:
+                del labels[key]
+        amounts: dict[str, str | int] = {
+            "cpu": random.choice((2, 4, 8)),
+            "memory": f"{random.choice((4, 8, 16))}Gi",
+            "ephemeral-storage": "20Gi",
+            "pods": random.choice((4, 8, 110)),
+        }
+        if random.random() < 0.3:
+            amounts["example.com/gpu"] = 2
+        body = node_body(f"n{number}", amounts, **labels)
+        taints = [
+            {"key": key, "value": random.choice(("x", "y")), "effect": random.choice(EFFECTS)}
+            for key in ("dedicated", "spot")
+            if random.random() < 0.15
+        ]
+        body["spec"] = {"taints": taints, "unschedulable": random.random() < 0.05}
+        made.append(body)
+    return made
+
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def storage(random: Random) -> list[Json]:
+    """Classes, and a limited driver on half of the nodes."""
+    made = [storage_class("local"), storage_class("fast", CSI), storage_class("now", CSI, "Immediate"), csi_driver(CSI)]
+    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]}]
+    made.append(storage_class("zonal", "other.example.com", allowedTopologies=zones))
+    made += [csi_node(f"n{number}", CSI, random.randint(1, 3)) for number in range(NODES) if random.random() < 0.5]
+    return made
+
+
+def pod(random: Random, name: str, namespace: str, volumes: Volumes) -> tuple[Json, list[Json]]:
+    """A pod, and the storage objects to create before it."""
+    amounts: dict[str, str | int] = {
+        "cpu": random.choice(("100m", "500m", 1, 2, 4)),
+        "memory": f"{random.choice((1, 2, 4))}Gi",
+    }
+    if random.random() < 0.1:
+        amounts["example.com/gpu"] = random.choice((1, 2))
+    if random.random() < 0.1:
+        amounts["ephemeral-storage"] = "4Gi"
+    body = pod_body(name, namespace, amounts, scheduler="default-scheduler")
+    body["metadata"]["labels"] = {"app": random.choice(APPS), "tier": random.choice(("front", "back"))}
+    spec, objects = body["spec"], []
+    for chance, draw in (
+        (0.15, _init_containers),
+        (0.3, _node_affinity),
+        (0.2, _node_selector),
+        (0.3, _tolerations),
+        (0.15, _host_ports),
+        (0.3, _pod_affinity),
+        (0.25, _spread),
+        (0.05, _pod_level),
+    ):
+        if random.random() < chance:
+            draw(random, spec)
+    if random.random() < 0.35:
+        objects = volumes.draw(random, name, namespace, spec)
+    return body, objects
+
+
+def _init_containers(random: Random, spec: Json) -> None:
+    amounts = {"cpu": random.choice((1, 3)), "memory": "1Gi"}
+    init: Json = {"name": "init", "image": "example.com/none", "resources": {"requests": amounts, "limits": amounts}}
+    if random.random() < 0.5:
+        init["restartPolicy"] = "Always"
+    spec["initContainers"] = [init]
+
+
+def _requirement(random: Random) -> Json:
+    kind = random.randrange(6)
+    if kind == 0:
+        return {"key": "generation", "operator": random.choice(("Gt", "Lt")), "values": [str(random.randint(2, 8))]}
+    if kind == 1:
+        return {"key": random.choice((ZONE, "disk", "none")), "operator": random.choice(("Exists", "DoesNotExist"))}
+    key, values = random.choice(((ZONE, ZONES), ("disk", DISKS)))
+    chosen = random.sample(values, random.randint(1, 2))
+    return {"key": key, "operator": random.choice(("In", "In", "NotIn")), "values": chosen}
+
+
+def _term(random: Random) -> Json:
+    if random.random() < 0.1:
+        fields = {
+            "key": "metadata.name",
+            "operator": random.choice(("In", "NotIn")),
+            "values": [f"n{random.randrange(NODES)}"],
+        }
+        return {"matchFields": [fields]}
+    return {"matchExpressions": [_requirement(random) for _ in range(random.randint(1, 2))]}
+
+
+def _node_affinity(random: Random, spec: Json) -> None:
+    required = {"nodeSelectorTerms": [_term(random) for _ in range(random.randint(1, 2))]}
+    spec.setdefault("affinity", {})["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+
+
+def _node_selector(random: Random, spec: Json) -> None:
+    spec["nodeSelector"] = {"disk": random.choice(DISKS)} if random.random() < 0.6 else {ZONE: random.choice(ZONES)}
+
+
+def _tolerations(random: Random, spec: Json) -> None:
+    made: list[Json] = []
+    for key in random.sample(("dedicated", "spot", ""), random.randint(1, 2)):
+        toleration: Json = {"operator": "Exists"} if not key or random.random() < 0.5 else {"value": "x"}
+        if key:
+            toleration["key"] = key
+        if random.random() < 0.5:
+            toleration["effect"] = random.choice(EFFECTS)
+        made.append(toleration)
+    spec["tolerations"] = made
+
+
+def _host_ports(random: Random, spec: Json) -> None:
+    number = random.choice((8080, 8081))
+    port: Json = {"containerPort": number, "hostPort": number, "protocol": random.choice(("TCP", "UDP"))}
+    if random.random() < 0.5:
+        port["hostIP"] = random.choice(("127.0.0.1", "127.0.0.2", "0.0.0.0"))
+    spec["containers"][0]["ports"] = [port]
+
+
+def _selector(random: Random) -> Json:
+    if random.random() < 0.3:
+        values = random.sample(APPS, 2)
+        return {"matchExpressions": [{"key": "app", "operator": random.choice(("In", "NotIn")), "values": values}]}
+    return {"matchLabels": {"app": random.choice(APPS)}}
+
+
+def _pod_affinity(random: Random, spec: Json) -> None:
+    term: Json = {"labelSelector": _selector(random), "topologyKey": random.choice((HOSTNAME, ZONE, "disk"))}
+    if random.random() < 0.3:
+        term["namespaceSelector"] = {} if random.random() < 0.5 else {"matchLabels": {"team": "blue"}}
+    if random.random() < 0.2:
+        term["matchLabelKeys"] = ["tier"]
+    kind = random.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))
+    spec.setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def _spread(random: Random, spec: Json) -> None:
+    constraint: Json = {
+        "maxSkew": random.choice((1, 1, 2)),
+        "topologyKey": random.choice((ZONE, HOSTNAME, "disk")),
+        "whenUnsatisfiable": random.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
+        "labelSelector": _selector(random),
+    }
+    if constraint["whenUnsatisfiable"] == "DoNotSchedule" and random.random() < 0.3:
+        constraint["minDomains"] = random.choice((2, 3, 4))
+    for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if random.random() < 0.4:
+            constraint[field] = random.choice(("Honor", "Ignore"))
+    spec["topologySpreadConstraints"] = [constraint]
+
+
+def _pod_level(random: Random, spec: Json) -> None:
+    amounts = {"cpu": 7, "memory": "6Gi"}  # at least what the containers of any pod request together
+    spec["resources"] = {"requests": amounts, "limits": amounts}
+
+
+class Volumes:
+    """Claims that are bound, wait for their pod, are missing or cannot be bound; some are used by several pods."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, list[str]] = {}
+
+    def draw(self, random: Random, name: str, namespace: str, spec: Json) -> list[Json]:
+        """Give a pod a volume; the objects that it needs."""
+        kind = random.choice(("bound", "bound", "free", "provisioned", "zonal", "missing", "unbound", "shared", "disk"))
+        if kind == "disk":
+            spec["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": random.choice("pqr")}}]
+            return []
+        spec["volumes"] = uses(name)
+        if kind == "missing":
+            return []
+        known = self._shared.setdefault(namespace, [])
+        if kind == "shared" and known:
+            spec["volumes"] = uses(random.choice(known))
+            return []
+        cls = {"free": "local", "provisioned": "fast", "zonal": "zonal", "unbound": "now"}.get(kind, "fast")
+        modes = [random.choice(("ReadWriteOnce", "ReadWriteOncePod"))]
+        size = random.choice(SIZES)
+        wanted = claim(name, size, cls=cls, namespace=namespace, modes=modes)
+        if kind not in ("bound", "shared"):
+            return [wanted, *self._free(random, name, modes, kind)]
+        known.append(name)
+        csi: Json = {"csi": {"driver": CSI, "volumeHandle": name}}
+        place: Json = random.choice(({"zone": random.choice(ZONES)}, {"labels": {ZONE: random.choice(ZONES)}}, {}))
+        backing = volume(name, size, cls=cls, claim=f"{namespace}/{name}", modes=modes, **place, **csi)
+        wanted["spec"]["volumeName"] = name
+        wanted["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+        return [backing, wanted]
+
+    def _free(self, random: Random, name: str, modes: list[str], kind: str) -> list[Json]:
+        if kind != "free" or random.random() < 0.3:
+            return []
+        on = f"n{random.randrange(NODES)}"
+        return [volume(f"free-{name}", random.choice(SIZES), on=on, modes=modes)]
