@@ -38,7 +38,7 @@ from bayplan.services.scheduler.annotations import annotations_of
 
 START = 1_700_000_000.0
 TAINT = {"key": "example.com/maintenance", "effect": "NoSchedule"}
-Act = Callable[[], None]
+Act = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
