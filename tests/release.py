@@ -12,6 +12,7 @@ import venv
 from pathlib import Path
 
 from bayplan import __version__
+from tests.release_files import write_release_files
 
 ROOT = Path(__file__).parents[1]
 LOCKED = ROOT / "requirements" / "runtime.txt"
@@ -32,6 +33,7 @@ def main(dist: Path) -> None:
             [f"{folder}/bin/bayplan", "demo"], cwd=folder, check=True, capture_output=True, text=True
         )
         sys.stdout.write(shown.stdout.partition("\n")[0] + "\n")
+    write_release_files(dist, __version__)
     files = ", ".join(sorted(file.name for file in dist.iterdir()))
     sys.stdout.write(f"release {__version__}: {files}\n")
 

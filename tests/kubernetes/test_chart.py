@@ -118,6 +118,7 @@ def test_values_switch_parts_on_and_off() -> None:
         "monitoring.podMonitor=true",
         "monitoring.scrapeAnnotations=true",
         'scheduler.tlsSecret="serving"',
+        "scheduler.authenticateMetrics=true",
         "scheduler.replicas=3",
         'scheduler.extraArgs=["-v"]',
         'profiles=[{"schedulerName":"default-scheduler"}]',
@@ -125,12 +126,15 @@ def test_values_switch_parts_on_and_off() -> None:
     kinds = {kind for kind, _, _ in objects}
     assert kinds >= {"NetworkPolicy", "PodMonitor"}
     assert "PodDisruptionBudget" not in kinds
+    assert ("ClusterRoleBinding", "", "bayplan-scheduler-auth-delegator") in objects
     assert not {name for _, _, name in objects} & {"bayplan-scheduler-release"}
     assert ("Deployment", "bayplan-system", "bayplan-pod-grouper") not in objects
     deployment = scheduler_of(objects)
     container = container_of(deployment)
     assert deployment["spec"]["replicas"] == 3
-    assert {"-v", "--place-ungrouped", "--tls-cert-file=/etc/bayplan-tls/tls.crt"} <= set(container["args"])
+    assert {"-v", "--authenticate-metrics", "--place-ungrouped", "--tls-cert-file=/etc/bayplan-tls/tls.crt"} <= set(
+        container["args"]
+    )
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == "10361"
@@ -146,6 +150,7 @@ def test_values_switch_parts_on_and_off() -> None:
         ('agent.namespace="No Name"', "namespace"),
         ("profiles=[]", "profiles"),
         ("agents.enabled=true", "agents"),
+        ("scheduler.authenticateMetrics=true", "needs scheduler.tlsSecret"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(value: str, word: str) -> None:

@@ -58,6 +58,11 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
 @click.option("--tls-cert-file", metavar="FILE", help="Serve health over TLS with this certificate.")
 @click.option("--tls-private-key-file", metavar="FILE", help="The certificate's key.")
 @click.option(
+    "--authenticate-metrics",
+    is_flag=True,
+    help="Ask the API server who may read /metrics, by the bearer token of each request; needs TLS.",
+)
+@click.option(
     "--gangs-complete-in",
     type=click.FloatRange(0),
     callback=finite,
@@ -100,6 +105,7 @@ def scheduler(
     health_address: str,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
+    authenticate_metrics: bool,
     gangs_complete_in: float,
     events_per_second: float,
     groups_pods: bool,
@@ -133,6 +139,8 @@ def scheduler(
         return 0
     if (tls_cert_file is None) != (tls_private_key_file is None):
         raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
+    if authenticate_metrics and tls_cert_file is None:
+        raise click.UsageError("--authenticate-metrics needs --tls-cert-file: tokens must not travel in clear text")
     certificate = Certificate(tls_cert_file, tls_private_key_file or "") if tls_cert_file else None
     try:
         host_and_port(health_address)
@@ -143,7 +151,15 @@ def scheduler(
     except AccessError as error:
         raise click.ClickException(str(error)) from None
     set_up_logs("json" if log_format == "json" else "text", verbose)
-    options = Options(health_address, certificate, gangs_complete_in, events_per_second, groups, place_ungrouped)
+    options = Options(
+        health_address,
+        certificate,
+        gangs_complete_in,
+        events_per_second,
+        groups,
+        place_ungrouped,
+        authenticates_metrics=authenticate_metrics,
+    )
     try:
         run_scheduler(access, configuration, options)
     except LeadershipLost as error:

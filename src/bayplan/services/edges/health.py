@@ -1,8 +1,8 @@
 """The HTTP endpoints of a service: `/livez`, `/readyz`, `/healthz` (an alias of `/livez`) and `/metrics`.
 
 A check returns a problem, or None. `/livez` runs the checks that a restart would fix, `/readyz` also those that only
-time fixes. `?verbose` and `?exclude=NAME` work as in Kubernetes' own components. Nothing is authenticated, so the
-default address is the loopback.
+time fixes. `?verbose` and `?exclude=NAME` work as in Kubernetes' own components. Health is open to all; `/metrics` is
+too, unless a guard asks who may read it (`services/edges/metrics_access.py`). So the default address is the loopback.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bayplan.kube.visible import visible_lines
+from bayplan.services.edges.metrics_access import MetricsGuard
 
 Check = Callable[[], str | None]
 
@@ -113,11 +114,12 @@ async def serve_health(
     ready: Mapping[str, Check],
     metrics: Callable[[], bytes],
     certificate: Certificate | None = None,
+    guard: MetricsGuard | None = None,
 ) -> AsyncIterator[int]:
-    """Serve while the context lasts; yields the port, which the system chooses for port 0."""
+    """Serve while the context lasts; yields the port, which the system chooses for port 0. `guard` says who may read metrics."""
     host, port = host_and_port(address)
     tls = _tls_context(certificate) if certificate else None
-    runner = web.AppRunner(_application(live, ready, metrics), shutdown_timeout=1.0)
+    runner = web.AppRunner(_application(live, ready, metrics, guard), shutdown_timeout=1.0)
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=tls)
@@ -132,7 +134,10 @@ async def serve_health(
 
 
 def _application(
-    live: Mapping[str, Check], ready: Mapping[str, Check], metrics: Callable[[], bytes]
+    live: Mapping[str, Check],
+    ready: Mapping[str, Check],
+    metrics: Callable[[], bytes],
+    guard: MetricsGuard | None,
 ) -> web.Application:
     alive: Mapping[str, Check] = {"ping": lambda: None, **live}
 
@@ -145,7 +150,10 @@ def _application(
     async def readyz(request: web.Request) -> web.Response:
         return _answer("readyz", {**alive, **ready}, request)
 
-    async def all_metrics(_: web.Request) -> web.Response:
+    async def all_metrics(request: web.Request) -> web.Response:
+        refused = None if guard is None else await guard.refusal(request.headers.get("Authorization", ""))
+        if refused is not None:
+            return web.Response(status=refused.status, text=f"{visible_lines([refused.text])}\n")
         return web.Response(body=metrics(), headers={"Content-Type": METRICS_TYPE})
 
     application = web.Application()

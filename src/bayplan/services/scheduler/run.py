@@ -28,6 +28,7 @@ from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
 from bayplan.services.edges.leader import HoldsLease, LeaseKeeper, lease_keeper, run_while_leading
 from bayplan.services.edges.metrics import SchedulerMetrics
+from bayplan.services.edges.metrics_access import MetricsGuard
 from bayplan.services.edges.process import LoopMonitor, run_until_signal, tune_gc
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
@@ -68,6 +69,7 @@ class Options:
     # None: another component groups pods, and owned pods wait for it unless `place_ungrouped`.
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
+    authenticates_metrics: bool = False
 
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
@@ -153,6 +155,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
                 },
                 metrics=metrics.text,
                 certificate=options.certificate,
+                guard=MetricsGuard(client) if options.authenticates_metrics else None,
             )
         )
         logger.info("serving health", extra={"port": port, "server": access.server})
