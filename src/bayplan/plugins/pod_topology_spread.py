@@ -127,8 +127,9 @@ def _included(state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_
     pod, included = incoming.pod_class, has_labels
     if rule.honors_affinity and _AFFINITY.applies(pod):
         included = included & (_AFFINITY.refusals(state, pod, everywhere) == 0)
-    if rule.honors_taints:
-        included = included & (_TAINTS.refusals(state, pod, everywhere) == 0)
+    tainted = _TAINTS.refusals(state, pod, everywhere) if rule.honors_taints else None
+    if tainted is not None:
+        included = included & (tainted == 0)
     return included
 
 

@@ -116,8 +116,9 @@ def _eligible(template: Template, around: Around) -> list[str]:
     every = slice(0, len(state.names))
     refused = np.zeros(len(state.names), dtype=np.bool_)
     for plugin in (NodeName(), NodeAffinity(), TaintToleration()):
-        if plugin.applies(pod_class):
-            refused |= plugin.refusals(state, pod_class, every) != 0
+        codes = plugin.refusals(state, pod_class, every) if plugin.applies(pod_class) else None
+        if codes is not None:
+            refused |= codes != 0
     return [name for name, row in sorted(state.rows.items()) if not refused[row]]
 
 

@@ -34,6 +34,8 @@ from tests.kubernetes.differential import pods as random_pods
 Json = dict[str, Any]
 LOOK_EVERY = 0.004
 GIVE_UP = 60.0
+# Until the stock scheduler's watches have shown it new claims and volumes, on a busy machine.
+SEEN_AFTER = 0.3
 # Pods that stay: more would leave no room for any.
 MOST_PODS = 60
 BY_KIND: dict[str, Resource[Any]] = {each.kind: each for each in (*STORAGE, PODS, NODES, NAMESPACES)}
@@ -107,6 +109,8 @@ class _Comparison:
                     VOLUMES, each["metadata"]["name"], "", {"status": status}, subresource="status"
                 )
             self._state.volumes.set(thing)
+        if objects:
+            await asyncio.sleep(SEEN_AFTER)
         asked = msgspec.convert(body, Pod)
         pod_class = self._state.classes.of(asked)
         held_back = why_not_yet(asked, pod_class)
