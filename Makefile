@@ -20,7 +20,7 @@ banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
-	peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
+	controller-tests controllers peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,7 @@ demo: setup ## see bayplan at work, without a cluster
 	@mkdir -p build
 	@$(BIN)/bayplan demo --report build/simulation.html --picture build/numa-telco-1.svg
 
-test: setup lint types unit conformance properties kubernetes ## check everything: lint, types, contracts, all tests
+test: setup lint types unit conformance properties kubernetes controller-tests ## check everything: lint, types, contracts, all tests
 
 lint: setup ## style, format, prose and import contracts
 	$(call banner,lint)
@@ -76,7 +76,16 @@ kubernetes control-plane: export BAYPLAN_KUBERNETES_VERSION = $(VERSION)
 kubernetes: setup ## tests against a real API server; VERSION=1.37.1 or 1.34.4 for another one than usual
 	$(call banner,kubernetes tests)
 	@$(BIN)/python -m tests.kubernetes.control_plane --optional
-	@$(PYTEST) --numprocesses 2 tests/kubernetes
+	@$(PYTEST) --numprocesses 2 tests/kubernetes --ignore tests/kubernetes/controllers
+
+# One process: its tests share a cluster. Tests of controllers that are not built are skipped, with one line for each.
+controller-tests: setup ## tests with the real controllers that `make controllers` has built
+	$(call banner,controller tests)
+	@$(PYTEST) tests/kubernetes/controllers
+
+# CONTROLLERS="jobset lws" builds only these; all of them take about 40 minutes.
+controllers: control-plane ## kube-controller-manager, kubectl and operators for those tests, built once into the user's cache
+	@$(BIN)/python -m tests.kubernetes.controllers $(CONTROLLERS)
 
 control-plane: setup ## etcd, kube-apiserver and kube-scheduler for those tests, built once into the user's cache
 	@$(BIN)/python -m tests.kubernetes.control_plane

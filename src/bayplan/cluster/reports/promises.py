@@ -124,17 +124,47 @@ class Promises:
         """A pod ended: the report may list it still, or one that is on its way may list it for the first time."""
         row, state = placed.row, self._state
         report = state.reports[row]
-        if report is None or report.pods is None or not self.keeps_ledger:
+        if report is None or not self.keeps_ledger:
             return
-        held = held_of(state.columns, report, report.pods.get(key, {}))
+        held = held_of(state.columns, report, (report.pods or {}).get(key, {}))
+        if report.pods is not None:
+            self._remember_end(key, placed, held, report.pods, at)
+        self._doubt_zones_above(row, (*held, *placed.promised), report)
+
+    def _remember_end(self, key: str, placed: PlacedPod, held: Charges, listed: PodHoldings, at: float | None) -> None:
+        row, state = placed.row, self._state
         if placed.listed and held:
-            self._ended.add(row, key, at, report.pods)
+            self._ended.add(row, key, at, listed)
             give(state.columns, row, held)
-            state.freshness.ended(row, key, report.pods)
+            state.freshness.ended(row, key, listed)
         elif placed.promised and not placed.listed:
-            self._ended.add(row, key, at, report.pods)
+            self._ended.add(row, key, at, listed)
             if placed.confirmed and not placed.by_amounts:
                 state.freshness.ended_in_the_dark(row, key)
+
+    def _doubt_zones_above(self, row: int, freed: Charges, report: TopologyReport) -> None:
+        """A pod ended: a promise in a higher zone that no report shows yet may be in its place, and push others out of theirs.
+
+        The kubelet freed the zones before we heard of it, perhaps before it admitted pods that were decided meanwhile. So
+        all of these promises count in every zone until a report shows them.
+        """
+        state = self._state
+        lowest = min((charge.zone for charge in freed), default=None)
+        if lowest is None or not state.freshness.waits_for_reports:
+            return
+        unlisted = [
+            (key, placed)
+            for key, placed in self._pods_on(row)
+            if placed.promised and not placed.listed and not placed.shown
+        ]
+        if all(charge.zone <= lowest for _, placed in unlisted for charge in placed.promised):
+            return
+        for key, placed in unlisted:
+            may_hold = charges_of(state.columns, could_hold(placed.request, report))
+            give(state.columns, row, placed.charges)
+            taken = take(state.columns, row, may_hold)
+            state.pods[key] = replace(placed, charges=taken, promised=may_hold, by_amounts=False)
+            state.freshness.promised_in_the_dark(row, key, report)
 
     def is_ahead(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""

@@ -82,6 +82,43 @@ def run(state: ClusterState, *waiting: Pod) -> None:
         state.set_pod(bound(each))
 
 
+class TestZonesInDoubt:
+    """A kubelet frees zones before the scheduler hears of it, perhaps before it admits a pod that was decided meanwhile."""
+
+    def live(self, listed: Listed) -> ClusterState:
+        state = one_node(listed)
+        state.freshness.waits_for_reports = True
+        return state
+
+    def test_a_promise_above_freed_zones_counts_in_every_zone_until_a_report_lists_it(self) -> None:
+        state = self.live({"old": {0: 8}})
+        state.set_pod(bound(cpus(8, "old")))
+        run(state, cpus(4, "new"))
+        assert left(state) == [0, 4]
+        state.remove_pod("default/old")
+        assert left(state) == [4, 4]
+        assert not decide(state, cpus(1, "next")).placed
+        state.set_topology(report({"new": {0: 4}}))
+        assert left(state) == [4, 8]
+        assert decide(state, cpus(1, "next")).placed
+
+    def test_also_if_the_last_report_no_longer_lists_the_pod_that_ended(self) -> None:
+        state = self.live({"old": {0: 8}})
+        state.set_pod(bound(cpus(8, "old")))
+        state.set_topology(report({}))
+        run(state, cpus(4, "new"))
+        state.remove_pod("default/old")
+        assert left(state) == [4, 4]
+
+    def test_a_promise_below_freed_zones_stays_where_it_is(self) -> None:
+        state = self.live({"old": {1: 8}})
+        state.set_pod(bound(cpus(8, "old")))
+        run(state, cpus(4, "new"))
+        state.remove_pod("default/old")
+        assert left(state) == [4, 8]
+        assert decide(state, cpus(1, "next")).placed
+
+
 class TestAPromise:
     def test_is_kept_until_the_report_lists_the_pod(self) -> None:
         state = one_node()
