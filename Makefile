@@ -110,9 +110,10 @@ docs: ## build the documentation site, strictly, into build/site
 figures: setup ## write what the commands print into the README and its pictures
 	@$(BIN)/python -m benchmarks.figures
 
-proof: setup ## the long form of the laws: 200,000 placements, 20,000 gangs against exhaustive search, 2,000 against other systems (20 minutes)
+proof: setup ## the long form of the laws: 200,000 placements, 20,000 gangs against exhaustive search, 2,000 against other systems, 100,000 preemptions (two hours)
 	@$(PYTEST) $(PARALLEL) tests/properties/test_no_pod_is_lost.py --placements 200000
 	@$(PYTEST) $(PARALLEL) tests/properties/test_gangs.py tests/properties/test_never_worse.py --random-gangs 20000 --gangs 2000
+	@$(PYTEST) $(PARALLEL) tests/properties/test_preempting.py --preemptions 100000
 
 coverage: setup ## how much of src/ the unit tests run
 	@$(PYTEST) $(PARALLEL) tests/unit --cov=bayplan --cov-report=term:skip-covered | grep -v "100%"

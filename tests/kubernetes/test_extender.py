@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.deployed import DEPLOY, NAMESPACE
 from tests.kubernetes.running_extender import running_extender
 from tests.kubernetes.test_end_to_end import SINGLE, SMALL, phases, pods_in
 from tests.kubernetes.virtual_nodes import virtual_nodes
@@ -153,3 +155,26 @@ def test_the_stock_scheduler_authenticates_with_its_certificate_or_a_token_in_th
             wait_until(lambda: phases(plane, namespace)["Running", ""] == 1, "the pod runs")
         for extender in (mutual, by_token):
             assert extender.metric('bayplan_extender_requests_total{code="200",verb="filter"}') == 1
+
+
+def test_the_manifests_are_accepted_and_their_rights_suffice(plane: ControlPlane, namespace: str) -> None:
+    (kustomization,) = read_objects(DEPLOY / "extender" / "kustomization.yaml")
+    for file in kustomization["resources"]:
+        for written in read_objects(DEPLOY / "extender" / file):
+            plane.apply(written)
+    try:
+        kubeconfig = plane.kubeconfig_with_token(plane.token_for(NAMESPACE, "bayplan-extender"))
+        with (
+            virtual_nodes(plane, "--nodes", "1", *MACHINE),
+            running_extender(plane, kubeconfig=kubeconfig) as extender,
+            plane.start_stock_scheduler(extenders=[extender.stanza()]),
+        ):
+            create_all(plane.kubeconfig, [pod_body("a", namespace, {"cpu": 6, "memory": "1Gi"}, scheduler=STOCK)])
+            wait_until(lambda: phases(plane, namespace)["Running", ""] == 1, "the pod runs")
+            assert extender.metric("bayplan_watch_restarts_total") == 0
+            (pod,) = pods_in(plane, namespace)
+            assert pod["metadata"]["annotations"]["bayplan.io/numa-zones"] == '{"main":[0]}'
+    finally:
+        remove_namespace(plane.api, NAMESPACE)
+        for kind in ("clusterroles", "clusterrolebindings"):
+            plane.delete(f"/apis/rbac.authorization.k8s.io/v1/{kind}/bayplan-extender")

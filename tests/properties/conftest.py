@@ -10,6 +10,8 @@ from tests.summaries import gathered
 
 PLACEMENTS = 20_000
 PROPERTY = "placements"
+PREEMPTIONS = 400
+PREEMPTING = "preemptions"
 IMMEDIATE = "with immediate reports"
 
 
@@ -21,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"simulated placements with immediate reports, and half as many with late ones [default: {PLACEMENTS}]",
     )
     parser.addoption(
+        "--preemptions", type=int, default=PREEMPTIONS, help=f"simulated preemptions [default: {PREEMPTIONS}]"
+    )
+    parser.addoption(
         "--random-gangs", type=int, default=5_200, help="random gangs to compare with exhaustive search [default: 5200]"
     )
     parser.addoption("--gangs", type=int, default=200, help="random gangs to compare with other systems [default: 200]")
@@ -29,7 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line per kind of report. Runs once, in the process that gathers the reports of all workers."""
+    """One line per kind of report, and one about preemptions. Runs once, in the process that gathers the reports of all workers."""
+    preempting = gathered(terminalreporter, PREEMPTING)
+    if preempting:
+        total = {key: sum(each[key] for each in preempting) for key in ("preemptions", "evictions", "in_vain")}
+        line = (
+            f"preemptions: {total['preemptions']:,} in {len(preempting)} clusters, {total['evictions']:,} evictions, "
+        )
+        terminalreporter.write_line(line + f"{total['in_vain']} of them in vain")
     outcomes = gathered(terminalreporter, PROPERTY)
     for kind in sorted({outcome["reports"] for outcome in outcomes}):
         of_kind = [outcome for outcome in outcomes if outcome["reports"] == kind]

@@ -29,6 +29,8 @@ from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.scheduling.cycle import assume
+from bayplan.scheduling.decision import Decision
 
 REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
 
@@ -107,6 +109,7 @@ class GangDecider:
             decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
+            taken = [self._beside_kept_room(each, pods[each.pod]) for each in taken]
             core.settle_set_aside(aside, now, room_taken=True)
             for each in taken:
                 core.reports.reserved(each.node or "", pods[each.pod])
@@ -127,6 +130,15 @@ class GangDecider:
                 waits_for = ForItself(unit)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)
+
+    def _beside_kept_room(self, taken: Decision, pod: Pod) -> Decision:
+        """A member's place as it counts beside room that is kept for other units."""
+        core = self.core
+        decision = core.preempting.nominations.beside_kept_room(taken, pod)
+        if decision is not taken:
+            core.state.forget(decision.pod)
+            assume(core.state, decision, pod)
+        return decision
 
     def _park_or_release(
         self,

@@ -10,6 +10,10 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from msgspec import structs
+
+from bayplan.cluster.columns.zone_charges import charges_of
+from bayplan.cluster.reports.pod_zones import could_hold
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.preemption import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
@@ -92,6 +96,23 @@ class Nominations:
         for each in affected:
             self.withdraw(each)
         return [each.unit for each in affected]
+
+    def beside_kept_room(self, decision: Decision, pod: Pod) -> Decision:
+        """A decision on a node with room that is kept for others, which the node's kubelet knows nothing about.
+
+        The kubelet may choose their zones, so the pod counts in every zone until a report shows where it is.
+        """
+        report = self._state.reports[decision.row]
+        kept = any(seat.row == decision.row for each in self._by_unit.values() for _, seat in each.seats)
+        if not kept or report is None or not report.usable or not decision.charges:
+            return decision
+        anywhere = could_hold(self._state.classes.of(pod).request, report)
+        return structs.replace(
+            decision,
+            charges=charges_of(self._state.columns, anywhere),
+            by_amounts=False,
+            containers=tuple(structs.replace(each, estimated=True) for each in decision.containers),
+        )
 
     def take_outdated(self) -> list[Pod]:
         """The pods whose `nominatedNodeName` no longer holds since the last call."""

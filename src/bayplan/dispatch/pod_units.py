@@ -155,6 +155,7 @@ class PodUnits:
                 return refusal
             core.park_preemptor(key, outcome, _waits_for(core, pod, profile), now)
             return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
+        decision = core.preempting.nominations.beside_kept_room(decision, pod)
         assume(core.state, decision, pod)
         core.settle_set_aside(aside, now, room_taken=True)
         core.reports.reserved(decision.node or "", pod)

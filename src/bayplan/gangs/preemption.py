@@ -157,11 +157,13 @@ class _Plan:
             return
         if not self._fits(evictable.values()):
             return
+        before = self.best
         most = self._least_that_suffices(evictable, gangs)
         if most is not None:
             if not self._offer(self._under_seats(most, gangs), leaving):
                 self._offer(most, leaving)
-            self._spare(gangs, leaving)
+            if self.best is not before:  # else it is a plan of another domain, with other gangs
+                self._spare(gangs, leaving)
         if len(evictable) <= FEW_PODS:
             self._compare_all(sorted(evictable.values(), key=lambda each: each.key), gangs, leaving)
         else:
