@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -62,20 +62,22 @@ class VolumeBinder:
     async def bind(self, action: Bind) -> str:
         """Bind all claims of a unit; returns what went wrong, or an empty text."""
         asked = [each for each in action.assignments if each.decision.volumes]
-        problems = await asyncio.gather(*(self._bind_one(each, len(asked)) for each in asked))
-        return next(filter(None, problems), "")
+        problems: list[str] = []
+        await asyncio.gather(*(self._bind_one(each, len(asked), problems) for each in asked))
+        return problems[0] if problems else ""
 
-    async def _bind_one(self, assignment: Assignment, in_unit: int) -> str:
-        """Bind the claims of one pod."""
+    async def _bind_one(self, assignment: Assignment, in_unit: int, problems: list[str]) -> None:
+        """Bind the claims of one pod, unless another pod of the unit fails first."""
         try:
             written = await self._write(assignment)
-            problem = await self._wait(assignment, written, in_unit)
+            problem = await self._wait(assignment, written, in_unit, problems)
         except _Failed as failed:
             problem = str(failed)
         if problem:
+            problems.append(problem)
             logger.warning("binding volumes failed", extra={"pod": pod_key(assignment.pod), "problem": problem})
-            await self._roll_back(assignment)
-        return problem
+        if problems:
+            await self._roll_back(assignment, failed_here=bool(problem))
 
     async def _write(self, assignment: Assignment) -> dict[str, int]:
         """Write all references and annotations; returns the version of each claim that was written."""
@@ -136,12 +138,16 @@ class VolumeBinder:
             await asyncio.sleep(LOOK_EVERY * 2**attempt)
         raise _Failed(problem)
 
-    async def _wait(self, assignment: Assignment, written: dict[str, int], in_unit: int) -> str:
-        """Wait until all claims are bound; returns why they will not be."""
+    async def _wait(
+        self, assignment: Assignment, written: dict[str, int], in_unit: int, problems: Sequence[str]
+    ) -> str:
+        """Wait until all claims are bound, or another pod of the unit has problems; returns why they will not be bound."""
         seconds = self._timeout(assignment.pod)
         end = self._clock() + seconds
         while True:
             await self._side_thread.idle()
+            if problems:
+                return ""  # The unit is decided again, with what is bound by then.
             if not self._still_wanted(assignment.pod, assignment.node):
                 return "the pod lost its place"
             claims = assignment.decision.volumes.claims
@@ -184,15 +190,16 @@ class VolumeBinder:
             return f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{assignment.node}"'
         return ""
 
-    async def _roll_back(self, assignment: Assignment) -> None:
-        """Avoid the node, and take the annotation back from claims that are not bound."""
+    async def _roll_back(self, assignment: Assignment, *, failed_here: bool) -> None:
+        """Take the annotation back from claims that are not bound, and avoid the node if it failed here."""
         await self._side_thread.idle()
         volumes = self._dispatcher.state.volumes
         for key in assignment.decision.volumes.provisions:
             claim = volumes.claim(key)
             if claim is None or claim.spec.volume_name:
                 continue
-            volumes.avoid(key, assignment.node)
+            if failed_here:
+                volumes.avoid(key, assignment.node)
             if (claim.metadata.annotations or {}).get(SELECTED_NODE) == assignment.node:
                 try:
                     await self._annotate(assignment, claim, None)
