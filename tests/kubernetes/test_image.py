@@ -61,7 +61,7 @@ def confined(image: Path, *words: str) -> list[str]:
 
 
 def run(image: Path, *words: str) -> str:
-    done = subprocess.run(confined(image, *words), cwd="/", capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(confined(image, *words), cwd="/", capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
