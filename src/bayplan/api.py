@@ -1,6 +1,7 @@
 """The public surface for packages that extend bayplan: plugins, dialects, and the types they meet.
 
-Names here follow semantic versioning; everything else may change with any release. `docs/extending.md` has a worked example.
+Names here follow semantic versioning; everything else may change with any release. `docs/extending.md` has a worked
+example.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Extension points: what bayplan finds by name and does not import.
 
-Packages register what they add as entry points. bayplan registers the rules of other systems (`bayplan.compat`) in the same way, so nothing in the core
-imports them.
+Packages register what they add as entry points. bayplan registers the rules of other systems (`bayplan.compat`) in the
+same way, so nothing in the core imports them.
 
 | group | an entry is |
 |---|---|

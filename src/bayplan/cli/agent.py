@@ -1,7 +1,7 @@
 """`bayplan agent`: what this node really has and who holds it, as the report that schedulers read.
 
-In come flags: bayplan's own, and those of nfd-topology-updater and resource-topology-exporter under their names. Out goes an `AgentSettings`;
-`services/agent/` does the work.
+In come flags: bayplan's own, and those of nfd-topology-updater and resource-topology-exporter under their names. Out
+goes an `AgentSettings`; `services/agent/` does the work.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ METHODS = ("with-exclusive-resources", "all")
 def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> None:
     """Report this node's NUMA zones: what there is, what pods may use, what is left.
 
-    It reads sysfs, the kubelet's podresources socket, configuration and state files, and writes a NodeResourceTopology when something has
-    changed. SIGHUP makes it look at once. Ctrl-C or SIGTERM ends it.
+    It reads sysfs, the kubelet's podresources socket, configuration and state files, and writes a NodeResourceTopology
+    when something has changed. SIGHUP makes it look at once. Ctrl-C or SIGTERM ends it.
     """
     try:
         from bayplan.services.agent.sources.podresources import KubeletSilent

@@ -1,4 +1,7 @@
-"""`bayplan agent-gc`: remove the reports of nodes that are gone, mark those that no agent renews. Flags of nfd-gc work under their names."""
+"""`bayplan agent-gc`: remove the reports of nodes that are gone, mark those that no agent renews.
+
+Flags of nfd-gc work under their names.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Shell completion: `bayplan completion SHELL`, and the program by which kubectl completes `kubectl bayplan`.
 
-kubectl runs `kubectl_complete-bayplan` with the words typed so far, the last one incomplete or empty, and reads one candidate per line (a tab goes before its description) and
-a last line `:NUMBER`, which says whether files are candidates too. Names of nodes, pods and namespaces come from the cluster or the dump that the words name; where that cannot be
-read in time there are none.
+kubectl runs `kubectl_complete-bayplan` with the words typed so far, the last one incomplete or empty, and reads one
+candidate per line (a tab goes before its description) and a last line `:NUMBER`, which says whether files are
+candidates too. Names of nodes, pods and namespaces come from the cluster or the dump that the words name; where that
+cannot be read in time there are none.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ FILES_TOO, NO_FILES = 0, 4
 def completion(*, shell: str) -> int:
     """Print the completion script of a shell: commands, flags, and names of nodes, pods and namespaces.
 
-    For `kubectl bayplan`, kubectl's own completion asks the program kubectl_complete-bayplan, which is installed beside bayplan.
+    For `kubectl bayplan`, kubectl's own completion asks the program kubectl_complete-bayplan, which is installed beside
+    bayplan.
     """
     from bayplan.cli.program import bayplan
 
@@ -79,7 +81,7 @@ def for_kubectl(words: Sequence[str]) -> list[str]:
     return [*lines, f":{FILES_TOO if any(item.type != 'plain' for item in items) else NO_FILES}"]
 
 
-# -- names of things in the cluster ---------------------------------------------------------------------------------------
+# -- names of things in the cluster ------------------------------------------------------------------------------------
 
 
 def _completing(names: Callable[[ObjectSet, click.Context], Iterable[str]]) -> Candidates:

@@ -20,7 +20,10 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class DemoStep(NamedTuple):
-    """One question: what it shows, and the command. A word that begins with `examples/` is a file that comes with bayplan."""
+    """One question: what it shows, and the command.
+
+    A word that begins with `examples/` is a file that comes with bayplan.
+    """
 
     heading: str
     words: tuple[str, ...]

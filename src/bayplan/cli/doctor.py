@@ -52,10 +52,12 @@ from bayplan.cli.shared.output import print_answer, print_document
 def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, ...], fail_on: str, output: str) -> int:
     """Check an installation and say how to repair what is wrong. Nothing is changed.
 
-    Checks: versions of Kubernetes, installed kinds, rights of service accounts, pods of bayplan's, leader election, clocks; node reports that are missing, stale or
-    contradict the node, its kubelet or its pods; agents of other versions; labels of the tree; nodes shared with another scheduler.
+    Checks: versions of Kubernetes, installed kinds, rights of service accounts, pods of bayplan's, leader election,
+    clocks; node reports that are missing, stale or contradict the node, its kubelet or its pods; agents of other
+    versions; labels of the tree; nodes shared with another scheduler.
 
-    Rights of other accounts are asked for by SubjectAccessReview, which needs an administrator; in a pod of the account itself, its own are asked for.
+    Rights of other accounts are asked for by SubjectAccessReview, which needs an administrator; in a pod of the account
+    itself, its own are asked for.
 
     Exit code: 0 nothing found, 1 something is wrong, 2 the cluster cannot be read.
     """

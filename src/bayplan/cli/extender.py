@@ -115,7 +115,8 @@ def extender(
 ) -> int:
     """Filter, score, preempt and bind for kube-scheduler by the NUMA zones of nodes.
 
-    `bayplan extender-config` prints what kube-scheduler has to be told. Ctrl-C or SIGTERM ends it after the requests in progress.
+    `bayplan extender-config` prints what kube-scheduler has to be told. Ctrl-C or SIGTERM ends it after the requests in
+    progress.
     """
     from bayplan.cli.shared.configuration_file import configuration_in
     from bayplan.kube.client.access import find_access

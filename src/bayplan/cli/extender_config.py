@@ -78,7 +78,10 @@ def extender_config(
     key_file: str,
     output: str,
 ) -> None:
-    """Print a KubeSchedulerConfiguration with the extender; copy its `extenders` into the file of your kube-scheduler."""
+    """Print a KubeSchedulerConfiguration with the extender.
+
+    Copy its `extenders` into the file of your kube-scheduler.
+    """
     import msgspec
     import yaml
 

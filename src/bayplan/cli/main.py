@@ -1,7 +1,7 @@
 """The way into `bayplan` and `kubectl bayplan`, light enough that no signal comes before it.
 
-Importing the rest takes a tenth of a second, in which people press Ctrl-C too: that ends with exit code 130 and without a
-traceback. SIGTERM unwinds everything that is open, so that no half-written file stays behind. `program.py` is next.
+Importing the rest takes a tenth of a second, in which people press Ctrl-C too: that ends with exit code 130 and without
+a traceback. SIGTERM unwinds everything that is open, so that no half-written file stays behind. `program.py` is next.
 """
 
 from __future__ import annotations

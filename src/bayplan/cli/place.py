@@ -61,15 +61,16 @@ def place(
 ) -> int:
     """Place pods, workloads and gangs on a cluster, one after another, each seeing what the earlier ones took.
 
-    Nothing is created. A pod that fits gets its node, its NUMA zones and the best
-    alternatives; one that does not gets the reasons, the nearest misses and the smallest change that would help.
+    Nothing is created. A pod that fits gets its node, its NUMA zones and the best alternatives; one that does not gets
+    the reasons, the nearest misses and the smallest change that would help.
 
-    A PodGroup (bayplan's own, or that of Kubernetes, KAI, Volcano or coscheduling with its pods), a Volcano Job and a Kueue
-    pod group are placed as a whole, before the pods that belong to none: the answer says where its pods sit, whether a
-    better place exists, and what room is left; or proves that there is none.
+    A PodGroup (bayplan's own, or that of Kubernetes, KAI, Volcano or coscheduling with its pods), a Volcano Job and a
+    Kueue pod group are placed as a whole, before the pods that belong to none: the answer says where its pods sit,
+    whether a better place exists, and what room is left; or proves that there is none.
 
-    Of a Deployment, StatefulSet, Job, JobSet, PyTorchJob or another workload the pods are made as its controller would make them, and the
-    gangs as the pod grouper would; pods that exist already are not made again. docs/commands.md lists the kinds.
+    Of a Deployment, StatefulSet, Job, JobSet, PyTorchJob or another workload the pods are made as its controller would
+    make them, and the gangs as the pod grouper would; pods that exist already are not made again. docs/commands.md
+    lists the kinds.
 
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """

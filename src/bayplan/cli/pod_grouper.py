@@ -72,7 +72,8 @@ def pod_grouper(
 ) -> int:
     """Make a PodGroup for each workload whose pods are a gang, and label its pods.
 
-    `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs: pods of workloads then wait until this command has looked at them. Ctrl-C or SIGTERM ends it.
+    `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs: pods of workloads
+    then wait until this command has looked at them. Ctrl-C or SIGTERM ends it.
     """
     from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError

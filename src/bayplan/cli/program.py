@@ -1,8 +1,9 @@
 """The program behind `main.py`: the table of commands, and how every run ends.
 
-A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import numpy,
-msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered; 141 if the reader closed the pipe. Bad input
-is one line on stderr, never a traceback; so is a bug of ours, unless BAYPLAN_DEBUG=1 asks for its traceback.
+A command's module is imported only when that command runs, so that `--help` is there at once: nothing here may import
+numpy, msgspec, yaml or rich. Exit codes are those of a question: 0 yes, 1 no, 2 the question could not be answered; 141
+if the reader closed the pipe. Bad input is one line on stderr, never a traceback; so is a bug of ours, unless
+BAYPLAN_DEBUG=1 asks for its traceback.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ COMMANDS = {
 }
 
 
-# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes ask them at port 8080 if nothing is said, and
-# the file that a DaemonSet names may come from an optional ConfigMap.
+# Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes
+# ask them at port 8080 if nothing is said, and the file that a DaemonSet names may come from an optional ConfigMap.
 STANDS_IN_FOR = {
     "nfd-topology-updater": ("agent", "--health-address=:8080", "--config-optional"),
     "nfd-gc": ("agent-gc", "--health-address=:8080"),
@@ -176,7 +177,10 @@ def run(argv: list[str]) -> int:
 
 
 def _words(words: list[str]) -> list[str]:
-    """The words of a command line; `help`, `help COMMAND` and `version` as options, for those who type them as with kubectl."""
+    """The words of a command line.
+
+    `help`, `help COMMAND` and `version` as options, for those who type them as with kubectl.
+    """
     match words:
         case [] | ["help"]:
             return ["--help"]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def replay(*, snapshot: Path, output: str) -> int:
     """Decide again about every gang and pod that waited when SNAPSHOT was written by 'bayplan snapshot'.
 
-    The same version of bayplan decides the same: seats, node, zones, scores, reasons. Another version can differ; every difference is listed.
+    The same version of bayplan decides the same: seats, node, zones, scores, reasons. Another version can differ; every
+    difference is listed.
 
     Exit code: 0 all decisions are equal, 1 some differ, 2 the snapshot cannot be used.
     """

@@ -117,8 +117,8 @@ def scheduler(
 ) -> int:
     """Schedule pods whose spec.schedulerName is a profile of the configuration.
 
-    Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told why. Ctrl-C or
-    SIGTERM ends it after the binds that are under way.
+    Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told
+    why. Ctrl-C or SIGTERM ends it after the binds that are under way.
     """
     from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError

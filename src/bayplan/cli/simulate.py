@@ -80,12 +80,13 @@ def simulate(
 ) -> int:
     """Let a scenario happen in memory, once for each scheduler: the same nodes, the same pods at the same moments.
 
-    Kubelets admit and refuse pods as real ones do. `blind` knows only what nodes have in sum, `upstream` is scheduler-plugins'
-    NodeResourceTopologyMatch with its cache, `bayplan` asks for the kubelet's verdict. The same scenario gives the same result, byte for byte.
-    Ctrl-C stops the simulation; what has happened until then is still shown and written.
+    Kubelets admit and refuse pods as real ones do. `blind` knows only what nodes have in sum, `upstream` is
+    scheduler-plugins' NodeResourceTopologyMatch with its cache, `bayplan` asks for the kubelet's verdict. The same
+    scenario gives the same result, byte for byte. Ctrl-C stops the simulation; what has happened until then is still
+    shown and written.
 
-    Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait, were given up or had not arrived,
-    2 the input cannot be used, 130 interrupted.
+    Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait, were
+    given up or had not arrived, 2 the input cannot be used, 130 interrupted.
     """
     schedulers = _schedulers(compare)
     colours = theme_for(theme, drawn=picture is not None, drawn_by="--picture")

@@ -63,8 +63,9 @@ def slots(
 ) -> int:
     """Count how many gangs of so many equal pods fit into each domain of a level now.
 
-    A slot is a place for one pod: what filters and the node's kubelet would let in, NUMA zones included. Limits are taken to be equal
-    to requests; a pod that asks for cpu and memory is then Guaranteed, and its CPUs are aligned where the kubelet does that.
+    A slot is a place for one pod: what filters and the node's kubelet would let in, NUMA zones included. Limits are
+    taken to be equal to requests; a pod that asks for cpu and memory is then Guaranteed, and its CPUs are aligned where
+    the kubelet does that.
 
     Exit code: 0 at least one fits, 1 none does, 2 the input cannot be used.
     """

@@ -43,8 +43,9 @@ def snapshot(
 ) -> int:
     """Write a cluster dump, reduced to what decisions are made from, and the decision for every waiting gang and pod.
 
-    The result goes to standard output as gzipped JSON. Environment, commands, images, secrets and annotations that do not concern
-    scheduling are left out. It serves as --cluster for every command; 'bayplan replay' decides everything again.
+    The result goes to standard output as gzipped JSON. Environment, commands, images, secrets and annotations that do
+    not concern scheduling are left out. It serves as --cluster for every command; 'bayplan replay' decides everything
+    again.
 
     Exit code: 0 written, 2 the input cannot be used.
     """
@@ -74,7 +75,10 @@ def snapshot(
 
 
 def _with_files(session: ClusterSession, files: tuple[Path, ...], namespace: str | None) -> tuple[list[Pod], list[str]]:
-    """Put what `-f` holds among the objects: the pods that are new, and the gangs, by their keys. One that is there already counts as in `-f`."""
+    """Put what `-f` holds among the objects: the pods that are new, and the gangs, by their keys.
+
+    One that is there already counts as in `-f`.
+    """
     import msgspec
 
     from bayplan.cli.shared.gangs import pod_groups

@@ -129,7 +129,10 @@ def _place_of(session: ClusterSession, tree: Tree, node: str) -> tuple[str, ...]
 
 
 def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
-    """The map of a gang's topology with its pods marked; counts are of pods of its most frequent shape, after it was placed."""
+    """The map of a gang's topology with its pods marked.
+
+    Counts are of pods of its most frequent shape, after it was placed.
+    """
     from bayplan.explain.gangs.outcome import parties_of
     from bayplan.explain.gangs.text import gang_text
     from bayplan.explain.topology.levels import counted, in_short

@@ -1,7 +1,7 @@
 """Look at a cluster as if some pods had left: what an eviction would free, without evicting anything.
 
-`without` changes the columns of the nodes concerned for the length of a `with` block and restores them exactly. A node is judged as
-its next report would show it, by amounts: which CPUs a pod leaves is not known before.
+`without` changes the columns of the nodes concerned for the length of a `with` block and restores them exactly. A node
+is judged as its next report would show it, by amounts: which CPUs a pod leaves is not known before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def zones_freed_by(state: ClusterState, key: str) -> Charges:
     if report is None or not report.usable:
         return ()
     if placed.promised:
-        # No report lists it yet, or none does any more because its kubelet has ended it: the report is what remains without it.
+        # No report lists it yet, or none does any more because its kubelet has ended it: the report is what remains
+        # without it.
         return placed.charges
     if report.pods is not None:
         return held_of(state.columns, report, report.pods.get(key, {}))
@@ -37,7 +38,10 @@ def zones_freed_by(state: ClusterState, key: str) -> Charges:
 
 @contextmanager
 def without(state: ClusterState, keys: Iterable[str], *, logged: bool = False) -> Iterator[None]:
-    """The state as it would be if these pods had left. `logged` if cached answers are asked inside: they see the change, too."""
+    """The state as it would be if these pods had left.
+
+    `logged` if cached answers are asked inside: they see the change, too.
+    """
     removed = [_remove(state, key) for key in keys]
     rows = sorted({each.placed.row for each in removed})
     first_time = [row for row in rows if row not in state.hypothetical]

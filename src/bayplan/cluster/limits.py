@@ -1,7 +1,10 @@
-"""How much a node may say about itself. A node that is broken or in the wrong hands must not take the memory and time of all others.
+"""How much a node may say about itself.
 
-Every resource name is a column over all nodes and zones. So names, zones, devices and pods are limited for each object, and names also in total. The limits are far above what
-machines have. What exceeds them is left out and told in an event on the node.
+A node that is broken or in the wrong hands must not take the memory and time of all others.
+
+Every resource name is a column over all nodes and zones. So names, zones, devices and pods are limited for each object,
+and names also in total. The limits are far above what machines have. What exceeds them is left out and told in an event
+on the node.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ MOST_ATTRIBUTES = 256
 MOST_TOLD = 16
 # Resource names of all nodes together; the code of a refusal is one byte.
 MOST_NAMES_IN_ALL = 250
-# Names times zones of all nodes together. At 5,000 nodes, 2,048 take about 350 MB if every node has every name, and little if few have them.
+# Names times zones of all nodes together. At 5,000 nodes, 2,048 take about 350 MB if every node has every name, and
+# little if few have them.
 MOST_CELLS = 2048
 
 # Names that count first where there are too many.

@@ -1,8 +1,8 @@
 """A whole set of objects at once, as a state: from a dump, or from a cluster that runs.
 
-In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. One bad object must not hide all others: it is left out, with a
-problem that names it. In a cluster that runs, a node's report may be behind the pods on it, and the state says of such a node what a scheduler
-that starts at this moment would say.
+In comes an `ObjectSet`, out goes a `ClusterState`; pods without a node become `waiting`. One bad object must not hide
+all others: it is left out, with a problem that names it. In a cluster that runs, a node's report may be behind the pods
+on it, and the state says of such a node what a scheduler that starts at this moment would say.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def load_state(
     live_at: float | None = None,
     assumptions: Assumptions = Assumptions(),  # noqa: B008 - immutable
 ) -> ClusterState:
-    """Build the state of the objects; `live_at` is the moment (seconds since 1970) at which a cluster that runs had them."""
+    """Build the state of the objects.
+
+    `live_at` is the moment (seconds since 1970) at which a cluster that runs had them.
+    """
     return _Loading(objects, live_at, assumptions).state()
 
 

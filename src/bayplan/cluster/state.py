@@ -1,12 +1,13 @@
 """The cluster as the scheduler knows it: columns, the pods on the nodes, and the promises not yet confirmed.
 
-Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet` through `cluster/loading.py`), columns change, and the
-change log says which rows did. A decision is first *assumed* (its amounts are taken at once, so that the next decision sees
-them), then *confirmed* when the cluster shows the pod as bound, or *forgotten* if binding failed.
+Events come in (`set_node`, `set_topology`, `set_pod`, ... or a whole `ObjectSet` through `cluster/loading.py`), columns
+change, and the change log says which rows did. A decision is first *assumed* (its amounts are taken at once, so that
+the next decision sees them), then *confirmed* when the cluster shows the pod as bound, or *forgotten* if binding
+failed.
 
-Amounts of pods that were assumed here stay subtracted from the zones until a report shows them: `cluster/reports/ledger.py` has the
-rules. News may come in any order: pods and reports that arrive before their node, or whose node is gone for a while, are
-kept until it appears.
+Amounts of pods that were assumed here stay subtracted from the zones until a report shows them:
+`cluster/reports/ledger.py` has the rules. News may come in any order: pods and reports that arrive before their node,
+or whose node is gone for a while, are kept until it appears.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ class ClusterState:
     # -- nodes and their topology ---------------------------------------------------------------------------------
 
     def set_node(self, node: Node, at: float | None = None) -> int:
-        """Add a node or take over its new labels, taints and amounts. If the moment is known, a new node's first report is waited for."""
+        """Add a node or take over its new labels, taints and amounts.
+
+        If the moment is known, a new node's first report is waited for.
+        """
         name = node.metadata.name
         allocatable = self._allocatable_of(node)
         row = self.rows.get(name)
@@ -192,7 +196,10 @@ class ClusterState:
         return {charge.resource for placed in self.pods.values() for charge in (*placed.charges, *placed.promised)}
 
     def remove_node(self, name: str) -> None:
-        """A node is gone; its row is used again later. Its report and the pods bound to it are kept in case it returns."""
+        """A node is gone; its row is used again later.
+
+        Its report and the pods bound to it are kept in case it returns.
+        """
         row = self.rows.get(name)
         if row is None:
             return
@@ -235,7 +242,10 @@ class ClusterState:
             self.judge(row)
 
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
-        """Take over a node's report, which came at a moment if that is known. One without its node is noted and kept for it."""
+        """Take over a node's report, which came at a moment if that is known.
+
+        One without its node is noted and kept for it.
+        """
         self._desk.topology_came(topology, at)
 
     def set_numatopology(self, topology: Numatopology, at: float | None = None) -> None:
@@ -364,7 +374,10 @@ class ClusterState:
         self.pods[key] = self.promises.confirmed(key, at)
 
     def forget(self, key: str) -> None:
-        """Binding failed: give everything back. A pod that is gone has nothing; one that the cluster shows bound keeps all."""
+        """Binding failed: give everything back.
+
+        A pod that is gone has nothing; one that the cluster shows bound keeps all.
+        """
         placed = self.pods.get(key)
         if placed is not None and not placed.confirmed:
             self._release(key)
@@ -416,7 +429,10 @@ class ClusterState:
         self.promises.went(key, placed)
 
     def book(self, key: str, placed: PlacedPod) -> None:
-        """Take what a pod holds of its node as a whole: amounts, a pod slot and ports. Zones, neighbours and the log are the caller's."""
+        """Take what a pod holds of its node as a whole: amounts, a pod slot and ports.
+
+        Zones, neighbours and the log are the caller's.
+        """
         for resource, amount in placed.request.total.items():
             self.columns.take(resource, placed.row, amount)
         self.columns.take(PODS, placed.row, 1)

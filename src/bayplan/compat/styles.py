@@ -1,7 +1,8 @@
 """What the placement styles of other systems share: `compat/kueue/style.py` and `compat/kai/style.py`.
 
-A style translates the gang and the cluster for the other system's rules and their answer into a `GangDecision`. These rules count by node sums and do not look
-into nodes, so a kubelet may refuse a pod that they placed; bayplan's own search does not have that defect. What a style cannot express is refused in one sentence.
+A style translates the gang and the cluster for the other system's rules and their answer into a `GangDecision`. These
+rules count by node sums and do not look into nodes, so a kubelet may refuse a pod that they placed; bayplan's own
+search does not have that defect. What a style cannot express is refused in one sentence.
 """
 
 from __future__ import annotations

@@ -246,7 +246,10 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
 
 
 def _preemption(written: ProfileConfig, where: str) -> PreemptionMode:
-    """The mode; if none is written, On where the file enables `DefaultPreemption` by name. YAML 1.1 reads `On` as true."""
+    """The mode; if none is written, On where the file enables `DefaultPreemption` by name.
+
+    YAML 1.1 reads `On` as true.
+    """
     points = (written.plugins.multi_point, written.plugins.post_filter)
     if written.preemption is None:
         named = any(entry.name == DEFAULT_PREEMPTION for point in points for entry in point.enabled)

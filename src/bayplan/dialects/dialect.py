@@ -29,7 +29,10 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What is inside a group object: its groups, in the order of their names, and pods; both by the key of the object that has them."""
+    """What is inside a group object: its groups, in the order of their names, and pods.
+
+    Both by the key of the object that has them.
+    """
 
     groups: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     pods: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
@@ -52,7 +55,8 @@ class Dialect(Generic[W]):
     least_running: Callable[[W], int | None] = lambda _: None
     # False if no member may be evicted for more important pods.
     may_be_evicted: Callable[[W], bool] = lambda _: True
-    # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in it.
+    # The status of the object, without times; empty if there is nothing to write. And the types of the conditions in
+    # it.
     status_of: Callable[[Progress], Document] = lambda _: {}
     conditions: tuple[str, ...] = ()
     # The API resource of the group object.

@@ -44,7 +44,10 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The phase of a gang, its member counts, and a message; `api_version` is that of the object if its words depend on it."""
+    """The phase of a gang, its member counts, and a message.
+
+    `api_version` is that of the object if its words depend on it.
+    """
 
     phase: Phase
     message: str

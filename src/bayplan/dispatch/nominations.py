@@ -1,7 +1,8 @@
 """Nominated units: the room that is kept for a unit while its victims leave.
 
-The pods of a nominated unit are assumed on their nodes beside the victims, so that no other unit takes what these leave. A unit that is
-more important than a nominated one takes its room. `outdated` collects pods whose `nominatedNodeName` no longer holds.
+The pods of a nominated unit are assumed on their nodes beside the victims, so that no other unit takes what these
+leave. A unit that is more important than a nominated one takes its room. `outdated` collects pods whose
+`nominatedNodeName` no longer holds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Preemption in the dispatcher: plans for units without a place, and which pods may be evicted for them.
 
-A unit whose plan is carried out is *nominated* (`nominations.py`): its room is kept until its victims are gone, then the unit is decided as
-any other. After a restart, nominations are found again: pods that are being deleted count as gone in every plan, so the same unit is
-nominated again without another eviction. A unit that another leader nominated evicts nothing until reports can show the room.
+A unit whose plan is carried out is *nominated* (`nominations.py`): its room is kept until its victims are gone, then
+the unit is decided as any other. After a restart, nominations are found again: pods that are being deleted count as
+gone in every plan, so the same unit is nominated again without another eviction. A unit that another leader nominated
+evicts nothing until reports can show the room.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from bayplan.scheduling.profile import PreemptionMode, Profile
 
 # A nominated unit is looked at this often even if nothing seems to happen.
 LOOKS_EVERY = 5.0
-# A pod that has been terminating for so many seconds beyond its deadline (a finalizer keeps it) does not count as leaving any more.
+# A pod that has been terminating for so many seconds beyond its deadline (a finalizer keeps it) does not count as
+# leaving any more.
 STUCK_AFTER = 300.0
 # A pod whose eviction was refused is left alone for so many seconds.
 LEFT_ALONE = 60.0
@@ -177,7 +179,10 @@ class Preempting:
         self._nominated_before.pop(unit, None)
 
     def not_evicted(self, refused: Collection[str], now: float) -> list[str]:
-        """The API server refused to evict some pods: they are left alone for a while. Returns units that counted on them."""
+        """The API server refused to evict some pods: they are left alone for a while.
+
+        Returns units that counted on them.
+        """
         self._left_alone |= dict.fromkeys(refused, now + LEFT_ALONE)
         return self.nominations.withdraw_counting_on(refused)
 

@@ -23,7 +23,8 @@ class Severity(IntEnum):
 class Finding:
     """One problem, for all objects that have it.
 
-    `objects` are written as `kind/name` or `kind/namespace/name`; they may be thousands. `problem` is a sentence without their names.
+    `objects` are written as `kind/name` or `kind/namespace/name`; they may be thousands. `problem` is a sentence
+    without their names.
     """
 
     severity: Severity

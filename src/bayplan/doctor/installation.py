@@ -68,8 +68,9 @@ class Election:
 class Installation:
     """One look at a cluster.
 
-    `now` is the API server's time, and `ahead` the seconds by which the clock of this machine is ahead of it, None if it is unknown. `denied` are
-    rights that the API server answered with no, `unasked` says why rights could not be asked for. `written` has the time of an agent's last write, by report.
+    `now` is the API server's time, and `ahead` the seconds by which the clock of this machine is ahead of it, None if
+    it is unknown. `denied` are rights that the API server answered with no, `unasked` says why rights could not be
+    asked for. `written` has the time of an agent's last write, by report.
     """
 
     now: float

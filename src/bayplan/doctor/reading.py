@@ -1,7 +1,8 @@
 """Read an installation from a cluster: one look, no changes.
 
-Objects come as every command reads them (`kube/client/live.py`). Beside them: what the API server serves and what time it has, rights of service accounts,
-bayplan's own Deployments and DaemonSets, the scheduler's configuration and lease, and who wrote each report when.
+Objects come as every command reads them (`kube/client/live.py`). Beside them: what the API server serves and what time
+it has, rights of service accounts, bayplan's own Deployments and DaemonSets, the scheduler's configuration and lease,
+and who wrote each report when.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 async def read_installation(
     access: Access, names: Names, profiles: tuple[str, ...] = ()
 ) -> tuple[Installation, list[str]]:
-    """One look at a cluster, and sentences about what could not be read. `profiles` are used where no configuration names any."""
+    """One look at a cluster, and sentences about what could not be read.
+
+    `profiles` are used where no configuration names any.
+    """
     objects, problems = await read_cluster(access)
     async with KubeClient(access) as client:
         began = time.time()
@@ -199,7 +203,10 @@ async def _election(client: KubeClient, names: Names) -> tuple[Election, tuple[s
 
 
 async def _write_times(client: KubeClient, kinds: Mapping[Resource[Any], Served]) -> dict[str, float]:
-    """When an agent last wrote each report, by the API server's clock. Other writers leave the agent's moment as it was."""
+    """When an agent last wrote each report, by the API server's clock.
+
+    Other writers leave the agent's moment as it was.
+    """
     readable = kinds[NODE_RESOURCE_TOPOLOGIES].readable
     if readable is None:
         return {}

@@ -1,6 +1,7 @@
 """The rights that bayplan's service accounts need, from the very manifests that grant them.
 
-The roles in `deploy/base` and `deploy/agent` come with the package, so the doctor asks for exactly what an installation of this version would have.
+The roles in `deploy/base` and `deploy/agent` come with the package, so the doctor asks for exactly what an installation
+of this version would have.
 """
 
 from __future__ import annotations

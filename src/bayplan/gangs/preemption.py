@@ -2,9 +2,9 @@
 
     domains that could hold it -> pods to evict at most -> seats -> cheapest victims under the seats -> GangPreemption
 
-Costs are compared as for single pods (`scheduling/preemption/plan.py`), over all victims together. Every plan is confirmed by a dry run of
-the gang's own search, so a required level, ranks and rules between members hold afterwards. Where few pods can be evicted, all sets are
-compared and the plan is proven; elsewhere it is the best that was found.
+Costs are compared as for single pods (`scheduling/preemption/plan.py`), over all victims together. Every plan is
+confirmed by a dry run of the gang's own search, so a required level, ranks and rules between members hold afterwards.
+Where few pods can be evicted, all sets are compared and the plan is proven; elsewhere it is the best that was found.
 """
 
 from __future__ import annotations
@@ -112,7 +112,10 @@ class _Plan:
     # -- domains --------------------------------------------------------------------------------------------------
 
     def _domains(self) -> Iterator[list[int]]:
-        """The rows of each domain that could hold the gang if all less important pods left; the least to evict first."""
+        """The rows of each domain that could hold the gang if all less important pods left.
+
+        The least to evict first.
+        """
         tree = self.tree
         level = tree.level_number(self.gang.whole.required) if self.gang.whole.required else None
         starts = np.zeros(1, dtype=np.intp)
@@ -182,7 +185,10 @@ class _Plan:
     def _least_that_suffices(
         self, evictable: Mapping[str, Candidate], gangs: Mapping[str, GangVictims]
     ) -> tuple[Candidate, ...] | None:
-        """The pods up to the lowest priority that suffice, at best without those whose budget is used up; None if all do not."""
+        """The pods up to the lowest priority that suffice, at best without those whose budget is used up.
+
+        None if all do not.
+        """
         allowed = self.rules.budgets.allowed()
         protected = {key for key, each in evictable.items() if any(allowed.get(pdb, 0) <= 0 for pdb in each.pdbs)}
         priorities = sorted({each.priority for each in evictable.values()})

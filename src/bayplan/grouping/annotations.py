@@ -21,8 +21,8 @@
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
 The result is `Wishes`, and an `InvalidValue` for each invalid, contradictory or misspelt annotation.
-`dialects/kueue/pod_set.py` reads Kueue's annotations, `dialects/placement_annotations.py` those about the placement; the
-scheduler, which knows the tree, checks levels.
+`dialects/kueue/pod_set.py` reads Kueue's annotations, `dialects/placement_annotations.py` those about the placement;
+the scheduler, which knows the tree, checks levels.
 """
 
 from __future__ import annotations

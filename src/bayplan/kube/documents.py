@@ -1,10 +1,11 @@
 """The documents of a file, YAML or JSON, and where in the file each of their fields stands.
 
-In comes a path, out go `Document`s: each as JSON, so that one decoder serves both formats, and with a way back from a field to line and column.
-A file that is neither is an `InvalidObject` with the position of what cannot be read. `files.py` makes objects of documents.
+In comes a path, out go `Document`s: each as JSON, so that one decoder serves both formats, and with a way back from a
+field to line and column. A file that is neither is an `InvalidObject` with the position of what cannot be read.
+`files.py` makes objects of documents.
 
-YAML means what it means to kubectl: `1e3` is a number, `22:22` and `2026-01-01` are strings. Only `y` and `n`, which kubectl takes for booleans and
-other tools write for names, are strings here.
+YAML means what it means to kubectl: `1e3` is a number, `22:22` and `2026-01-01` are strings. Only `y` and `n`, which
+kubectl takes for booleans and other tools write for names, are strings here.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ def _field_of(steps: Iterable[Step]) -> str:
 
 
 def read_bytes(file: Path) -> bytes:
-    """The content of a file, unpacked if it is gzipped; one larger than `LARGEST_FILE` is an error before it fills the memory."""
+    """The content of a file, unpacked if it is gzipped.
+
+    One larger than `LARGEST_FILE` is an error before it fills the memory.
+    """
     largest = LARGEST_FILE.get()
     try:
         with file.open("rb") as opened:

@@ -1,7 +1,7 @@
 """Durations as Go writes them and Kubernetes accepts them: `90s`, `1h30m`, `250ms`; a plain number is seconds.
 
-Parsing a text returns seconds or raises `NoDuration`, which says what the text is and what is allowed. The caller adds where the
-text is: an option, an annotation, a line of a scenario.
+Parsing a text returns seconds or raises `NoDuration`, which says what the text is and what is allowed. The caller adds
+where the text is: an option, an annotation, a line of a scenario.
 """
 
 from __future__ import annotations

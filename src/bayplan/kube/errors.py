@@ -151,7 +151,10 @@ def _fields_at(struct: type[Struct], path: str) -> Iterable[str]:
 
 
 class StructField(NamedTuple):
-    """The struct of a field's value, or of the entries of its list or map, if there is one; `keyed` if a mapping there is a map of entries."""
+    """The struct of a field's value, or of the entries of its list or map, if there is one.
+
+    `keyed` if a mapping there is a map of entries.
+    """
 
     struct: type[Struct] | None
     keyed: bool

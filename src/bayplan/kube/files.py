@@ -1,12 +1,13 @@
 """Read Kubernetes objects from files: what `kubectl get nodes,pods,noderesourcetopologies -o json|yaml` prints.
 
 In comes a path: one file (JSON, YAML with one or many documents, each optionally gzipped) or a folder of such files.
-Out goes an `ObjectSet` of wire structs. A file that cannot be read raises `InvalidObject` with the place. Objects of all other
-kinds are kept as they are: some of them own pods (`workloads/`), and the rest are named in a remark.
+Out goes an `ObjectSet` of wire structs. A file that cannot be read raises `InvalidObject` with the place. Objects of
+all other kinds are kept as they are: some of them own pods (`workloads/`), and the rest are named in a remark.
 `cluster/loading.py` builds the state from the result.
 
-Two kinds of input: what a user *submits* (`-f`) is judged as strictly as an API server would; a *cluster* (`--cluster`, or one that runs) has passed one
-already, so that an object which cannot be read is left out and named, and the rest counts.
+Two kinds of input: what a user *submits* (`-f`) is judged as strictly as an API server would; a *cluster* (`--cluster`,
+or one that runs) has passed one already, so that an object which cannot be read is left out and named, and the rest
+counts.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class _WithMetadata(WireStruct, frozen=True):
 def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
     """Read a file or every object file of a folder (sub-folders included, in name order).
 
-    Objects that a user submits are checked as an API server would check them, and the first that is wrong is an error. Without `submitted`
-    the objects are those of a cluster, which an API server has admitted: fields that are not known are skipped, and an object of a wrong shape is left out.
+    Objects that a user submits are checked as an API server would check them, and the first that is wrong is an error.
+    Without `submitted` the objects are those of a cluster, which an API server has admitted: fields that are not known
+    are skipped, and an object of a wrong shape is left out.
     """
     found = ObjectSet()
     for file in _files_of(path):
@@ -71,7 +73,10 @@ def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
 
 
 def read_document(path: Path, *, strict: bool = True) -> object:
-    """Read a file that holds one document of any shape, such as a configuration; a key that stands twice is an error if it is read strictly."""
+    """Read a file that holds one document of any shape, such as a configuration.
+
+    A key that stands twice is an error if it is read strictly.
+    """
     documents = read_all_documents(path, strict=strict)
     if len(documents) != 1:
         raise InvalidObject(ObjectPath(f"file {path}"), f"holds {len(documents)} documents; expected one")
@@ -170,7 +175,10 @@ class _Reader:
         self._no_objects.append(problem)
 
     def finish(self) -> None:
-        """A file without any object is an error; a document that is none beside others is one of many that are left out."""
+        """A file without any object is an error.
+
+        A document that is none beside others is one of many that are left out.
+        """
         for problem in self._no_objects:
             if self._submitted or not self._objects:
                 raise problem

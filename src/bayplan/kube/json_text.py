@@ -16,7 +16,10 @@ TOO_DEEP = "is nested too deeply to be read"
 # Deep enough for metadata and its labels, of an object or of a watch event around it.
 HEAD_DEPTH = 4
 DEEPEST = 200
-"""Levels of nesting that files are read to. Kubernetes objects have about 30, the schema of a CustomResourceDefinition 60."""
+"""Levels of nesting that files are read to.
+
+Kubernetes objects have about 30, the schema of a CustomResourceDefinition 60.
+"""
 
 Step = str | int
 Steps = tuple[Step, ...]

@@ -1,6 +1,7 @@
 """As much of any object as tells which one it is, and where in its file an object stands.
 
-`files.py` reads the objects of a document by their heads; `object_set.py` asks for positions when an object turns out to be wrong later on.
+`files.py` reads the objects of a document by their heads; `object_set.py` asks for positions when an object turns out
+to be wrong later on.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ class Named(WireStruct, frozen=True):
 
 
 class Header(WireStruct, frozen=True):
-    """Enough of any object to know what it is. `items` stays undecoded until the kind is known; `kinds` is what a rule file has instead."""
+    """Enough of any object to know what it is.
+
+    `items` stays undecoded until the kind is known; `kinds` is what a rule file has instead.
+    """
 
     api_version: str = ""
     kind: str = ""

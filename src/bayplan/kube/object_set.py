@@ -1,7 +1,7 @@
 """Objects of a cluster, by kind: what `files.py` reads from files and `kube/client/live.py` from a cluster that runs.
 
-`cluster/loading.py` builds the state from an `ObjectSet`. Objects of kinds without a struct are kept as they are (`OtherObject`): some of them own pods
-(`workloads/`), and the rest are named in a remark.
+`cluster/loading.py` builds the state from an `ObjectSet`. Objects of kinds without a struct are kept as they are
+(`OtherObject`): some of them own pods (`workloads/`), and the rest are named in a remark.
 """
 
 from __future__ import annotations

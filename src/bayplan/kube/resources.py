@@ -1,7 +1,8 @@
 """What can be asked of an API server: each resource with its path and the wire struct that its objects decode into.
 
-`client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that bayplan reads in several API
-versions names the newest and the others; `kube/client/versions.py` finds out which of them an API server has.
+`client.list(PODS)` and `follow(client, NODES)` know from here where to ask and what comes back. A resource that bayplan
+reads in several API versions names the newest and the others; `kube/client/versions.py` finds out which of them an API
+server has.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """A kind of object: where the API server keeps it and what it decodes into. `metadata_only`: nothing else of it is sent.
+    """A kind of object: where the API server keeps it and what it decodes into.
+
+    `metadata_only`: nothing else of it is sent.
 
     `other_versions` of the same group decode into the same struct; they are read where `api_version` is not served.
     """
@@ -77,7 +80,10 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
     def accept(self, *, many: bool = False) -> str:
-        """The form of an answer that the API server is asked for; whole objects where it does not know how to leave anything out."""
+        """The form of an answer that the API server is asked for.
+
+        Whole objects where it does not know how to leave anything out.
+        """
         if not self.metadata_only:
             return JSON
         return f"{JSON};as=PartialObjectMetadata{'List' if many else ''};g=meta.k8s.io;v=v1,{JSON}"

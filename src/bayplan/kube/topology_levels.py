@@ -1,7 +1,8 @@
 """Topology objects: the names of the levels of a cluster's tree, as Kueue and KAI write them.
 
-Kueue (`kueue.x-k8s.io`, v1alpha1 to v1beta2) and KAI (`kai.scheduler/v1alpha1`) share one form: `spec.levels[].nodeLabel`, the widest
-level first. Nothing but names: which nodes belong together is in the nodes' labels. The rules here are those of their CRDs.
+Kueue (`kueue.x-k8s.io`, v1alpha1 to v1beta2) and KAI (`kai.scheduler/v1alpha1`) share one form:
+`spec.levels[].nodeLabel`, the widest level first. Nothing but names: which nodes belong together is in the nodes'
+labels. The rules here are those of their CRDs.
 """
 
 from __future__ import annotations

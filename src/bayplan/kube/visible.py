@@ -1,8 +1,9 @@
 """Text from objects made safe to show: whatever a reader cannot see is written out.
 
-Annotations, levels, zone names and everything in a dump are free text. An escape sequence in them would drive a terminal, a line break would forge a line of
-output or of a log, and controls for the direction of text would show another text than there is. Every output passes here: `visible` for people's text, HTML,
-SVG, events and conditions, `visible_json` for JSON, where the escapes are JSON's own and the value stays as it is.
+Annotations, levels, zone names and everything in a dump are free text. An escape sequence in them would drive a
+terminal, a line break would forge a line of output or of a log, and controls for the direction of text would show
+another text than there is. Every output passes here: `visible` for people's text, HTML, SVG, events and conditions,
+`visible_json` for JSON, where the escapes are JSON's own and the value stays as it is.
 """
 
 from __future__ import annotations

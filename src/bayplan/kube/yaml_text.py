@@ -1,8 +1,9 @@
 """YAML as Kubernetes reads it, within limits that no text can exceed.
 
-In comes a text, out go `YamlDocument`s: a tree of nodes with their positions, and the value that it stands for. PyYAML's own composer recurses in C and follows
-aliases without end, so that a few kilobytes crash it or fill the memory. The one here keeps its stack in a list, counts what aliases add, and replaces whatever is
-nested too deeply with null; `too_deep` names those fields. `documents.py` is next.
+In comes a text, out go `YamlDocument`s: a tree of nodes with their positions, and the value that it stands for.
+PyYAML's own composer recurses in C and follows aliases without end, so that a few kilobytes crash it or fill the
+memory. The one here keeps its stack in a list, counts what aliases add, and replaces whatever is nested too deeply with
+null; `too_deep` names those fields. `documents.py` is next.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import yaml
 from bayplan.kube.json_text import DEEPEST, Step, Steps
 
 DEEPEST_PARSED = 10_000
-"""A text that is nested deeper than this is not parsed any further; libyaml's time grows with the square of the depth."""
+"""A text that is nested deeper than this is not parsed any further.
+
+Libyaml's time grows with the square of the depth.
+"""
 MOST_ALIASED = 4_000_000
 """How many values and letters all aliases of a text may add."""
 
@@ -254,7 +258,10 @@ def _whole_number(loader: Any, node: Any) -> int:
 
 
 def _number(loader: Any, node: Any) -> int | float | str:
-    """Go writes 1e3 and 1.0 into JSON without a fraction. JSON has neither infinity nor NaN: they stay text, which the reader of a number refuses."""
+    """Go writes 1e3 and 1.0 into JSON without a fraction.
+
+    JSON has neither infinity nor NaN: they stay text, which the reader of a number refuses.
+    """
     value: float = loader.construct_yaml_float(node)
     if not math.isfinite(value):
         return str(node.value)

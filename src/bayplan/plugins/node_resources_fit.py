@@ -26,7 +26,9 @@ MANY_RESOURCES = 16
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit(FilterPlugin, ScorePlugin):
-    """Filter and score on node totals. Without a `strategy`, the score is LeastAllocated or MostAllocated of cpu and memory.
+    """Filter and score on node totals.
+
+    Without a `strategy`, the score is LeastAllocated or MostAllocated of cpu and memory.
 
     Extended resources that are `ignored`, by name or by group, are not checked.
     """

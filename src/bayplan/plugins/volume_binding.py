@@ -1,7 +1,8 @@
 """VolumeBinding and VolumeZone: whether a node can reach the volumes of a pod, or gets new ones.
 
-Bound claims: the node affinity and the zone labels of their volumes. Claims that wait for their pod: the smallest free volume that fits,
-else a provisioner that may serve the node and has room. The rules and the words are kube-scheduler 1.36's.
+Bound claims: the node affinity and the zone labels of their volumes. Claims that wait for their pod: the smallest free
+volume that fits, else a provisioner that may serve the node and has room. The rules and the words are kube-scheduler
+1.36's.
 """
 
 from __future__ import annotations

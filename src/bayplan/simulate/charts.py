@@ -1,7 +1,7 @@
 """Time lines as SVG: what ran and waited above, what kubelets refused so far below, on the same scales for every run.
 
-In come runs and a theme, out go shapes whose colours are attributes, so that they look the same in a page and in a picture (`picture.py`). Waiting pods are a
-broken line: it is told from the others without colours.
+In come runs and a theme, out go shapes whose colours are attributes, so that they look the same in a page and in a
+picture (`picture.py`). Waiting pods are a broken line: it is told from the others without colours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from bayplan.simulate.scenario.model import Seconds
 # Room around the plots: numbers to the left, a caption above each plot, times below.
 LEFT, CAPTION, TIMES = 40, 26, 20
 MOST_TICKS = 5
-# Time lines are samples: of a run in which all was over at once, so much is shown that a sample is not taken for a delay.
+# Time lines are samples: of a run in which all was over at once, so much is shown that a sample is not taken for a
+# delay.
 LEAST_SHOWN = 0.1
 TICK_LENGTH = 3
 
@@ -32,7 +33,10 @@ _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """What the longest axis of all runs reaches. `wanted` is drawn as a line where all pods are meant to run at once."""
+    """What the longest axis of all runs reaches.
+
+    `wanted` is drawn as a line where all pods are meant to run at once.
+    """
 
     until: Seconds
     pods: int

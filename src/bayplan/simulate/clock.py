@@ -1,4 +1,7 @@
-"""A discrete clock: things that will happen, in the order of their moments; equal moments in the order they were planned."""
+"""A discrete clock: things that will happen, in the order of their moments.
+
+Equal moments in the order they were planned.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Several runs of one scenario side by side: the answer in one sentence, the figures, and the document for programs.
 
-In come `Run`s, one for each scheduler that met the same pods at the same moments; `comparison_text.py` writes the figures as a
-table and `page.py` as an HTML page. The last scheduler is the one that the answer is about; the others are what it is
-compared with. Everything here follows from the runs alone: the same runs give the same text, byte for byte.
+In come `Run`s, one for each scheduler that met the same pods at the same moments; `comparison_text.py` writes the
+figures as a table and `page.py` as an HTML page. The last scheduler is the one that the answer is about; the others are
+what it is compared with. Everything here follows from the runs alone: the same runs give the same text, byte for byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ SECONDS_DIGITS = 3
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of one scenario in the order of comparison; `not_run` are schedulers that an interrupt kept from starting."""
+    """The runs of one scenario in the order of comparison.
+
+    `not_run` are schedulers that an interrupt kept from starting.
+    """
 
     scenario: Scenario
     runs: tuple[Run, ...]
@@ -60,7 +63,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the comparison: what it is, and its value under each scheduler. A detail belongs to the line above."""
+    """One line of the comparison: what it is, and its value under each scheduler.
+
+    A detail belongs to the line above.
+    """
 
     label: str
     values: tuple[str, ...]

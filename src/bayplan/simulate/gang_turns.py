@@ -3,8 +3,9 @@
     arrive -> join: a unit of the queue, once all that the gang needs are there -> decide -> seats; the rest of an elastic gang waits on
                                                                                    -> patience: a moment at which it is tried again
 
-Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited (`gangs/model.py`), and `assume_gang`. Pods that come later,
-those beyond the minimum or in place of refused ones, join the same gang, and follow those that have started.
+Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited
+(`gangs/model.py`), and `assume_gang`. Pods that come later, those beyond the minimum or in place of refused ones, join
+the same gang, and follow those that have started.
 """
 
 from __future__ import annotations

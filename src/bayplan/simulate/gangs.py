@@ -105,7 +105,10 @@ class SimulatedGang:
         self._known = None
 
     def _has_all(self, pods: Collection[Pod]) -> bool:
-        """Whether pods are all that it needs; counted first, because thousands of pods need not be looked at for each that comes."""
+        """Whether pods are all that it needs.
+
+        Counted first, because thousands of pods need not be looked at for each that comes.
+        """
         return len(pods) >= _fewest(self.written.spec) and isinstance(gang_of_members(self.written, pods), Gang)
 
 

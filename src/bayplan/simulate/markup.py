@@ -1,7 +1,7 @@
 """HTML and SVG as text in which nothing can be forgotten: whatever is not `Markup` is escaped.
 
-Names of pods, nodes and workloads come from users' files. `element("td", name)` is safe whatever the name holds; only text
-that was built here is taken as it is.
+Names of pods, nodes and workloads come from users' files. `element("td", name)` is safe whatever the name holds; only
+text that was built here is taken as it is.
 """
 
 from __future__ import annotations

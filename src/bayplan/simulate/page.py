@@ -1,7 +1,8 @@
 """A comparison as one HTML page: the answer, big figures, time lines, who was refused where and why, what waits.
 
-In comes a `Comparison`, out goes a self-contained file: style and pictures are inside, nothing is fetched, there is no script.
-Whatever comes from users' files goes through `markup.py`, which escapes it. The same runs and the same `Origin` give the same page, byte for byte.
+In comes a `Comparison`, out goes a self-contained file: style and pictures are inside, nothing is fetched, there is no
+script. Whatever comes from users' files goes through `markup.py`, which escapes it. The same runs and the same `Origin`
+give the same page, byte for byte.
 """
 
 from __future__ import annotations

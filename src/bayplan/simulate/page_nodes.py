@@ -1,7 +1,7 @@
 """The nodes on the page: every node as a small cell, and the NUMA maps of a few nodes under two schedulers.
 
-In comes a `Comparison`; out go the parts of `page.py` that show where in the cluster something was refused. The maps are
-those of `bayplan numa`, of nodes on which the schedulers differ most.
+In comes a `Comparison`; out go the parts of `page.py` that show where in the cluster something was refused. The maps
+are those of `bayplan numa`, of nodes on which the schedulers differ most.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""How the page looks: white cards on light grey, green, amber and red; dark where the reader's system is, light on paper.
+"""How the page looks: white cards on light grey, green, amber and red.
 
-The colours are those of `explain/theme.py` as CSS variables. No text is smaller than 11 pixels: charts and NUMA maps are shown at full size or larger, and
-scroll by themselves where the screen is narrower.
+Dark where the reader's system is, light on paper.
+
+The colours are those of `explain/theme.py` as CSS variables. No text is smaller than 11 pixels: charts and NUMA maps
+are shown at full size or larger, and scroll by themselves where the screen is narrower.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One compact picture of a comparison, for a README: each scheduler's final figures over its time line.
 
-In come runs and a theme, out goes a self-contained SVG of about 900 x 360 pixels with its own background and without a style sheet. The page (`page.py`)
-shows the same time lines at more length.
+In come runs and a theme, out goes a self-contained SVG of about 900 x 360 pixels with its own background and without a
+style sheet. The page (`page.py`) shows the same time lines at more length.
 """
 
 from __future__ import annotations

@@ -20,7 +20,10 @@ from bayplan.simulate.schedulers import Scheduler
 
 
 class Reports:
-    """The way from the nodes' agents to one scheduler. `news` is called when something arrived that may help pods that wait."""
+    """The way from the nodes' agents to one scheduler.
+
+    `news` is called when something arrived that may help pods that wait.
+    """
 
     def __init__(
         self,

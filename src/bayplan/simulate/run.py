@@ -86,12 +86,13 @@ class Run:
     """One scheduler's run of a scenario.
 
     `wanted` = running + finished + waiting + given_up (+ pods that had not arrived when the run was interrupted).
-    `attempts` are pods created in all; `retries` those beyond the wanted ones. `all_running_at` is the moment when all wanted
-    pods had been started, None if that never happened. Zones per pod and distance are means over pods that own something
-    in zones; distance is the mean over ordered pairs of a pod's zones, its own included (10 is local). `zones_decided` counts the
-    admitted pods for which the scheduler decided the zones, `zones_not_as_decided` those of them that hold something elsewhere.
-    `refusals` are the first ones; `refused` and `refused_by_node` count all of them, by reason and by node.
-    `state` is the true cluster at the end: reports without delay, pods annotated with their zones.
+    `attempts` are pods created in all; `retries` those beyond the wanted ones. `all_running_at` is the moment when all
+    wanted pods had been started, None if that never happened. Zones per pod and distance are means over pods that own
+    something in zones; distance is the mean over ordered pairs of a pod's zones, its own included (10 is local).
+    `zones_decided` counts the admitted pods for which the scheduler decided the zones, `zones_not_as_decided` those of
+    them that hold something elsewhere. `refusals` are the first ones; `refused` and `refused_by_node` count all of
+    them, by reason and by node. `state` is the true cluster at the end: reports without delay, pods annotated with
+    their zones.
     """
 
     scheduler: str

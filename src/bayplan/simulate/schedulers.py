@@ -1,11 +1,13 @@
 """The schedulers that a simulation compares, each as a profile of the same plugins and the same cycle.
 
-They differ in what they look at, not in how they are run: `blind` sees nodes as one number per resource, `upstream` asks
-NodeResourceTopologyMatch as scheduler-plugins answers, with its cache, `bayplan` is bayplan with its ledger. `volcano` and
-`numa-aware` are for pods that ask for a topology policy; both keep bayplan's ledger, which is kinder to Volcano than its own.
+They differ in what they look at, not in how they are run: `blind` sees nodes as one number per resource, `upstream`
+asks NodeResourceTopologyMatch as scheduler-plugins answers, with its cache, `bayplan` is bayplan with its ledger.
+`volcano` and `numa-aware` are for pods that ask for a topology policy; both keep bayplan's ledger, which is kinder to
+Volcano than its own.
 
-Volcano decides in sessions of a second and binds what it has decided all at once, each pod in a goroutine of its own. A kubelet that finds
-several new pods takes them by age, whatever the order of decisions. `unordered` is `numa-aware` with such binds: what the order is worth.
+Volcano decides in sessions of a second and binds what it has decided all at once, each pod in a goroutine of its own. A
+kubelet that finds several new pods takes them by age, whatever the order of decisions. `unordered` is `numa-aware` with
+such binds: what the order is worth.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ SCHEDULERS = {
     UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch as its README configures it: LeastAllocated, OverReserve cache, resync every 5 s",
     BAYPLAN: "judges every node as its kubelet would, and remembers what it promised",
 }
-# Compared only where they are asked for. Volcano's and those after it make a difference to pods that ask for a topology policy.
+# Compared only where they are asked for. Volcano's and those after it make a difference to pods that ask for a topology
+# policy.
 ON_REQUEST = {
     UNCACHED: "the same without its cache: it sees what reports show, and nothing of what it has just decided",
     VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers; binds all of a second at once",
@@ -52,8 +55,8 @@ class Scheduler:
     """A profile and how far it looks.
 
     `reads_reports`: nodes' reports reach it. `keeps_ledger`: it remembers what it promised until a report shows it.
-    `knows_gangs`: pods that start together are placed together. `session`: what it decides within so many seconds reaches kubelets together;
-    0 if each bind arrives by itself, in the order of decisions.
+    `knows_gangs`: pods that start together are placed together. `session`: what it decides within so many seconds
+    reaches kubelets together; 0 if each bind arrives by itself, in the order of decisions.
     """
 
     name: str

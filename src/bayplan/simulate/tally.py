@@ -1,7 +1,7 @@
 """Counting while a simulation runs: the time line, shares over time, refusals, and how far pods are spread over zones.
 
-The simulation tells what happens; `moment` and the means can be asked at any time. Time that passes is counted before what
-happens at its end, so that a mean over time is exact whatever the events.
+The simulation tells what happens; `moment` and the means can be asked at any time. Time that passes is counted before
+what happens at its end, so that a mean over time is exact whatever the events.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ class Tally:
         self._distance += sum(pairs) / len(pairs)
 
     def was_decided(self, decided: ZonesOfResources, held: ZonesOfResources) -> None:
-        """Where a scheduler decided that a pod would hold what, and where it does. Only what both speak of is compared."""
+        """Where a scheduler decided that a pod would hold what, and where it does.
+
+        Only what both speak of is compared.
+        """
         compared = decided.keys() & held.keys()
         if compared:
             self.zones_decided += 1

@@ -1,8 +1,9 @@
 """Who a simulated scheduler decides about next: the scheduler's own queue (`dispatch/queue.py`), by simulated time.
 
-So the highest priority goes first, then the oldest, and one that found no place lets others pass. Here is what the simulation adds: pods
-of one class get the same answer from every node, so that one of them answers for all; and whatever changes may help anybody, so that
-`wake` lets the first of each class and every gang try again. `simulate/simulation.py` asks, decides, and tells what came of it.
+So the highest priority goes first, then the oldest, and one that found no place lets others pass. Here is what the
+simulation adds: pods of one class get the same answer from every node, so that one of them answers for all; and
+whatever changes may help anybody, so that `wake` lets the first of each class and every gang try again.
+`simulate/simulation.py` asks, decides, and tells what came of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from bayplan.simulate.members import LiveMember
 
 @dataclass(frozen=True, slots=True)
 class WaitingUnit:
-    """A pod that stands alone, or all pods of a `gang`. Units with the same `waits_for` would all get the same answer."""
+    """A pod that stands alone, or all pods of a `gang`.
+
+    Units with the same `waits_for` would all get the same answer.
+    """
 
     key: str
     pods: tuple[tuple[LiveMember, Pod], ...]
@@ -63,7 +67,10 @@ class WaitingUnits:
         del self._units[unit.key]
 
     def park(self, unit: WaitingUnit, now: float, again_at: float | None = None) -> None:
-        """The one that `next` named finds no place, and neither would others that wait for the same; it is tried at `again_at` in any case."""
+        """The one that `next` named finds no place, and neither would others that wait for the same.
+
+        It is tried at `again_at` in any case.
+        """
         self._lots.setdefault(unit.waits_for)
         self._queue.failed(unit.key, now, waits_for=unit.waits_for, again_at=again_at)
 

@@ -1,7 +1,7 @@
 """The workload that `bayplan why KIND/NAME` asks about, and what becomes of it.
 
-It is looked for among the objects of a dump, or fetched from the cluster. A dump often holds pods and nothing else: then the
-pods that name the workload as their owner are all that is known of it, and a remark says so.
+It is looked for among the objects of a dump, or fetched from the cluster. A dump often holds pods and nothing else:
+then the pods that name the workload as their owner are all that is known of it, and a remark says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Decide about everything that waits: gangs as gangs, then the pods that stand alone. What `snapshot` records and `replay` does again.
+"""Decide about everything that waits: gangs as gangs, then the pods that stand alone.
+
+What `snapshot` records and `replay` does again.
 
 A gang that is wrong in itself is a decision too, and no error: the next one must not suffer from it.
 """

@@ -1,7 +1,7 @@
 """Gangs for the commands: find them among the objects that were read, place them, and gather what there is to say.
 
-Shared by `place` and `why`. A gang that is wrong in itself is an error that names object, field and value; one that merely does not fit
-is an answer.
+Shared by `place` and `why`. A gang that is wrong in itself is an error that names object, field and value; one that
+merely does not fit is an answer.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def gang_in(
 ) -> Gang | Incomplete:
     """The gang of a PodGroup, in the namespace given if it names none; its members are looked for among `pods`.
 
-    bayplan's own PodGroup may do without any: then its pods are made from its shapes. One in a cluster that has no shapes waits for them, or has ended.
+    bayplan's own PodGroup may do without any: then its pods are made from its shapes. One in a cluster that has no
+    shapes waits for them, or has ended.
     """
     metadata = written.metadata
     metadata = metadata if metadata.namespace else msgspec.structs.replace(metadata, namespace=namespace or "default")
@@ -171,7 +172,8 @@ def gang_of_pod(pod: Pod) -> str:
 class GangPlacer:
     """Places gangs one after another on a session's cluster; each sees what the earlier ones took.
 
-    Without `advice`, skip the search for changes that would help gangs without a place: for very many gangs it takes too long.
+    Without `advice`, skip the search for changes that would help gangs without a place: for very many gangs it takes
+    too long.
     """
 
     def __init__(self, session: ClusterSession, answers: ClassAnswers, *, advice: bool = True) -> None:
@@ -285,7 +287,10 @@ class GangPlacer:
 
 
 def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | None:
-    """How a running gang, or a pod by itself, would be placed if it were started anew; None if it would wait for others."""
+    """How a running gang, or a pod by itself, would be placed if it were started anew.
+
+    None if it would wait for others.
+    """
     pods = [unbound(pod) for pod in bound]
     if not gang_named(pods[0]):
         return Gang(name, Group(pods=tuple(pods)))
@@ -439,7 +444,10 @@ def _distances(tree: Tree, gang: Gang, decision: GangDecision) -> Distances:
 
 
 def find_member(session: ClusterSession, name: str, namespace: str | None) -> Pod | None:
-    """A pod of the gang podgroup/NAME or podgroup/NAMESPACE/NAME that its pods alone make, without any PodGroup; None if there is no such gang."""
+    """A pod of the gang podgroup/NAME or podgroup/NAMESPACE/NAME that its pods alone make, without any PodGroup.
+
+    None if there is no such gang.
+    """
     kind, _, rest = name.partition("/")
     for pod in session.objects.pods if rest and kind in KINDS else ():
         key = gang_named(pod)

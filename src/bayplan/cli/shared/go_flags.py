@@ -64,7 +64,8 @@ def translated(words: Sequence[str], parameters: Sequence[click.Parameter]) -> t
         elif name == "v" and equals:
             found += _details(value)
         elif option is None:
-            # A long name with one dash: click would take it for several short options, and complain about its first letter.
+            # A long name with one dash: click would take it for several short options, and complain about its first
+            # letter.
             found.append(word if word.startswith("--") or word[:2] in short else f"-{word}")
         elif option.is_flag:
             found += _switch(option, name, value if equals else "true")

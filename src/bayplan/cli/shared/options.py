@@ -1,7 +1,7 @@
 """What the commands share: their options, their help with examples first, and the cluster they read.
 
-`ClusterSession` is a cluster loaded from files together with the profiles to judge by; each command asks it for what it needs.
-Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
+`ClusterSession` is a cluster loaded from files together with the profiles to judge by; each command asks it for what it
+needs. Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
 """
 
 from __future__ import annotations
@@ -114,7 +114,10 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
 
 
 def kubeconfig_options(function: _Function) -> _Function:
-    """`--kubeconfig` and `--context`, for commands that read a running cluster and nothing else; `asked_live` uses them."""
+    """`--kubeconfig` and `--context`, for commands that read a running cluster and nothing else.
+
+    `asked_live` uses them.
+    """
     context = click.option(
         "--context", metavar="NAME", expose_value=False, callback=_keep, help="Which context of the kubeconfig."
     )
@@ -183,9 +186,12 @@ def cluster_options(function: _Function) -> _Function:
 
 
 class ClusterSession:
-    """A cluster, from files or as it runs, and the profiles to judge pods by. `configuration` is the document they were read from.
+    """A cluster, from files or as it runs, and the profiles to judge pods by.
 
-    `source` is where an object is said to be missing: in the dump, or in the cluster. With `owners`, pods are in the gangs that their owners mean.
+    `configuration` is the document they were read from.
+
+    `source` is where an object is said to be missing: in the dump, or in the cluster. With `owners`, pods are in the
+    gangs that their owners mean.
     """
 
     def __init__(
@@ -296,7 +302,8 @@ class ClusterSession:
     def trees(self) -> Trees:
         """The trees of the Topology objects, and that of the HyperNodes.
 
-        A Topology that appears twice, as Kueue's and as KAI's, counts as it was read last. Where the two differ, that is a warning.
+        A Topology that appears twice, as Kueue's and as KAI's, counts as it was read last. Where the two differ, that
+        is a warning.
         """
         from bayplan.gangs.trees import Trees
         from bayplan.kube.errors import InvalidObject
@@ -365,7 +372,10 @@ class ClusterSession:
         return list(self._profiles)
 
     def is_stranger(self, pod: Pod) -> bool:
-        """Whether a pod of a running cluster waits for another scheduler. In a dump every pod is judged, regardless of its scheduler."""
+        """Whether a pod of a running cluster waits for another scheduler.
+
+        In a dump every pod is judged, regardless of its scheduler.
+        """
         return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
     def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
@@ -431,7 +441,10 @@ def _read_live() -> ObjectSet:
 def asked_live(
     question: Callable[[Access], Coroutine[Any, Any, _Answer]], instead: str = "a dump can be given with --cluster FILE"
 ) -> _Answer:
-    """What the cluster that the kubeconfig names answers; errors say what to do, `instead` where there is no cluster."""
+    """What the cluster that the kubeconfig names answers.
+
+    Errors say what to do, `instead` where there is no cluster.
+    """
     import asyncio
 
     from bayplan.kube.client.access import find_access

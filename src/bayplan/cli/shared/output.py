@@ -1,6 +1,7 @@
 """What goes to the terminal: answers to stdout, warnings to stderr, colour only where people look.
 
-Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_COLOR on, TERM=dumb off; else a terminal decides.
+Colour carries no meaning that the text does not. NO_COLOR turns it off, FORCE_COLOR on, TERM=dumb off; else a terminal
+decides.
 """
 
 from __future__ import annotations
@@ -137,7 +138,10 @@ def screen_width() -> int | None:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    """A line of prose at this width. What follows is indented to where the words began, behind a lead such as `Nearest:  `."""
+    """A line of prose at this width.
+
+    What follows is indented to where the words began, behind a lead such as `Nearest:  `.
+    """
     if len(line) <= width:
         return [line]
     from textwrap import wrap

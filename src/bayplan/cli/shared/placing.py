@@ -74,7 +74,10 @@ class FilesWork:
 
 
 def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | None) -> FilesWork:
-    """The pods, PodGroups and workloads of `-f`; other kinds are named once, and are an error if there is nothing else."""
+    """The pods, PodGroups and workloads of `-f`.
+
+    Other kinds are named once, and are an error if there is nothing else.
+    """
     objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
@@ -221,7 +224,10 @@ def place_in_turn(
 def by_workload(
     plans: Sequence[WorkloadPlan], outcomes: Sequence[PodOutcome]
 ) -> tuple[list[WorkloadOutcome], list[PodOutcome]]:
-    """Outcomes of pods by the workload that wants them; and those of pods that no workload wants. Gangs have outcomes of their own."""
+    """Outcomes of pods by the workload that wants them; and those of pods that no workload wants.
+
+    Gangs have outcomes of their own.
+    """
     left = {outcome.decision.pod: outcome for outcome in outcomes}
     found = [workload_outcome(plan, left) for plan in plans if not plan.gangs]
     wanted = {outcome.decision.pod for each in found for outcome in each.outcomes}

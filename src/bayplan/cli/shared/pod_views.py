@@ -1,6 +1,7 @@
 """Find the pod that `bayplan why` was asked about, and how it stands.
 
-Pods that have failed or are done occupy nothing and are not part of the cluster's state, so the objects as read are searched.
+Pods that have failed or are done occupy nothing and are not part of the cluster's state, so the objects as read are
+searched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A file that is written at the end of a long task, but checked for writability before the task begins.
 
-The text goes into a file beside the target and replaces it atomically. Readers never see a partial file, and the previous content
-stays until the new text is complete.
+The text goes into a file beside the target and replaces it atomically. Readers never see a partial file, and the
+previous content stays until the new text is complete.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`-l` and `--field-selector` as kubectl has them, for nodes and for pods.
 
-In come the words of the command line, out goes a test of an object. A field or an operator that cannot be selected by is an error that lists those that can.
+In come the words of the command line, out goes a test of an object. A field or an operator that cannot be selected by
+is an error that lists those that can.
 """
 
 from __future__ import annotations

@@ -94,7 +94,10 @@ def _tree_of_labels(session: ClusterSession, levels: str) -> Tree:
 
 
 def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
-    """The number of a level by its whole label, its last part, or `node`; `below` are the levels below the nodes that may be meant."""
+    """The number of a level by its whole label, its last part, or `node`.
+
+    `below` are the levels below the nodes that may be meant.
+    """
     names = (*tree.levels, NODE, *below)
     if text in names:
         return names.index(text)
@@ -135,7 +138,10 @@ def shape_of(session: ClusterSession, requests: str | None, files: Sequence[Path
 def shape_and_size(
     session: ClusterSession, requests: str | None, files: Sequence[Path], group: str | None = None
 ) -> tuple[Pod | None, int | None]:
-    """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has; None where neither is given."""
+    """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has.
+
+    None where neither is given.
+    """
     if requests is not None and files:
         raise click.UsageError("--requests and -f both say what a pod looks like: give one of them")
     if files:
@@ -160,7 +166,10 @@ def _requesting(session: ClusterSession, requests: str) -> Pod:
 
 
 def _shape_in_files(session: ClusterSession, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
-    """The one shape of pods that `-f` holds, and how many pods of it a gang has; of a workload with several shapes that of a group."""
+    """The one shape of pods that `-f` holds, and how many pods of it a gang has.
+
+    Of a workload with several shapes that of a group.
+    """
     shapes: dict[PodClass, list[Pod]] = {}
     for pod in read_pods(session, files, None):
         unbound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=None))

@@ -1,7 +1,8 @@
 """What keeps every waiting pod from its node, for `bayplan why -A`.
 
-Gangs are decided first, then the pods that stand alone, each seeing what the earlier ones took, as `snapshot` does it. Once a pod has no place, no equal pod that comes
-later has one either: so the cost grows with the kinds of pods, not with their number.
+Gangs are decided first, then the pods that stand alone, each seeing what the earlier ones took, as `snapshot` does it.
+Once a pod has no place, no equal pod that comes later has one either: so the cost grows with the kinds of pods, not
+with their number.
 """
 
 from __future__ import annotations

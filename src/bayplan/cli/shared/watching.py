@@ -1,7 +1,8 @@
 """`--watch`: show an answer again whenever what it is made from changes.
 
-A live cluster is followed by watches; files are read again when they change. On a terminal the answer is drawn over the last one; elsewhere lines that are new are appended, and
-documents are appended whole, as `kubectl get --watch` does. Ctrl-C ends it.
+A live cluster is followed by watches; files are read again when they change. On a terminal the answer is drawn over the
+last one; elsewhere lines that are new are appended, and documents are appended whole, as `kubectl get --watch` does.
+Ctrl-C ends it.
 """
 
 from __future__ import annotations

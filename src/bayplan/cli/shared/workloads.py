@@ -1,7 +1,7 @@
 """Workloads for the commands: which objects of `-f` and of the cluster own pods, and what pods and gangs they are.
 
-`take_workloads` puts the pods and PodGroups of every workload of `-f` among the objects, so that a command places them like any
-others. What no pods can be made of is named in a remark, with the way to write a rule for it.
+`take_workloads` puts the pods and PodGroups of every workload of `-f` among the objects, so that a command places them
+like any others. What no pods can be made of is named in a remark, with the way to write a rule for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which rows changed, in order: the list from which cached answers are repaired instead of recomputed.
 
 Every change of a row is appended once. A reader keeps a cursor and asks for the rows since; when the log has been
-trimmed past the cursor the answer is "everything", so a reader that slept long costs one full evaluation, never a wrong one.
+trimmed past the cursor the answer is "everything", so a reader that slept long costs one full evaluation, never a wrong
+one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The cluster as arrays: one row per node, the node axis last and contiguous.
 
 `zone_available[resource, zone, node]` and its neighbours hold exact integers in float64 (comparisons are exact below
-2^53; larger amounts are refused where they enter). Zones of a node are in ascending NUMA id, so "the first zone" of a row
-is the one the kubelet prefers. This module only stores and grows; `cluster/state.py` decides what is written.
+2^53; larger amounts are refused where they enter). Zones of a node are in ascending NUMA id, so "the first zone" of a
+row is the one the kubelet prefers. This module only stores and grows; `cluster/state.py` decides what is written.
 
-Layout measured at 5,000 nodes x 8 zones x 6 resources: 51 us for one feasibility test, 966 us with [node, zone, resource].
+Layout measured at 5,000 nodes x 8 zones x 6 resources: 51 us for one feasibility test, 966 us with [node, zone,
+resource].
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Columns:
         self.free: FloatColumn = zeros((resources, rows))
         self.offered: NDArray[np.bool_] = zeros((resources, rows), np.bool_)
 
-        # Per resource, zone and node; the sums and bits over zones are kept beside them because most tests need only those.
+        # Per resource, zone and node; the sums and bits over zones are kept beside them because most tests need only
+        # those.
         self.zone_available: FloatColumn = zeros((resources, zones, rows))
         self.zone_total: FloatColumn = zeros((resources, zones, rows))
         self.zone_available_sum: FloatColumn = zeros((resources, rows))
@@ -112,7 +114,10 @@ class Columns:
         self.of_no_node = self._new_column("")
 
     def without_room(self, names: Collection[str]) -> list[str]:
-        """Those of some names that have no column and may get none. Columns of names that no node has any more are given up for new ones."""
+        """Those of some names that have no column and may get none.
+
+        Columns of names that no node has any more are given up for new ones.
+        """
         new = [name for name in names if name not in self.resource_index]
         if len(new) > self._spare():
             self.free_unused()

@@ -1,8 +1,8 @@
 """Node labels as columns of small numbers, built for the keys that are asked for.
 
-A selector then compares one integer per node instead of looking into one dictionary per node. Columns are built on first
-use of a key and kept current as nodes change. Number 0 means that the node does not have the label. Pods may ask for any key; a key
-that no node has costs no column.
+A selector then compares one integer per node instead of looking into one dictionary per node. Columns are built on
+first use of a key and kept current as nodes change. Number 0 means that the node does not have the label. Pods may ask
+for any key; a key that no node has costs no column.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from bayplan.kube.wire.core_v1 import Node
 
 ABSENT = 0
-# A node may have any label. If there are more columns, those that were made first are dropped, and made again when they are asked for.
+# A node may have any label. If there are more columns, those that were made first are dropped, and made again when they
+# are asked for.
 MOST_COLUMNS = 1024
-# A node may change a value again and again. A column is made anew when it knows so many more values than there are nodes.
+# A node may change a value again and again. A column is made anew when it knows so many more values than there are
+# nodes.
 SPARE_VALUES = 1024
-# Of keys that so few nodes have it is known which: their columns are made without looking at all others. A node may have thousands of such keys.
+# Of keys that so few nodes have it is known which: their columns are made without looking at all others. A node may
+# have thousands of such keys.
 FEW_ROWS = 16
 # What Kubernetes compares by Gt and Lt: whole numbers of 64 bits.
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -35,7 +38,8 @@ class LabelColumns:
         self._values: dict[str, list[str]] = {}
         self._numbers: dict[str, dict[str, int]] = {}
         self._whole_numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
-        # How many nodes have each key, which nodes if they are few, and which keys each of the nodes has that were counted.
+        # How many nodes have each key, which nodes if they are few, and which keys each of the nodes has that were
+        # counted.
         self._having: Counter[str] = Counter()
         self._rows: dict[str, set[int]] = {}
         self._keys: list[tuple[str, ...]] = []

@@ -1,7 +1,7 @@
 """How many of something stand on which rows, and on none of the others.
 
-Thousands of selectors are counted at once, most of them for pods on a few nodes: so only rows that have any are kept, in two short arrays
-that NumPy reads at once. A pod that comes or goes changes one entry.
+Thousands of selectors are counted at once, most of them for pods on a few nodes: so only rows that have any are kept,
+in two short arrays that NumPy reads at once. A pod that comes or goes changes one entry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sets of taints that nodes have, each under a small number, so that equal ones are judged once.
 
-Autoscalers write moments into taints: over months a cluster sees any number of sets, of which few exist at a time. So a set goes with
-the last node that has it, and its number is used again. Number 0 is "no taints".
+Autoscalers write moments into taints: over months a cluster sees any number of sets, of which few exist at a time. So a
+set goes with the last node that has it, and its number is used again. Number 0 is "no taints".
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class TaintSets:
         return len(self._sets) - 1
 
     def judged(self, numbers: NDArray[np.int32], judge: Callable[[tuple[Taint, ...]], int]) -> NDArray[np.int32]:
-        """By node, what `judge` says of its set; each set that occurs in `numbers` is judged once, the others are not."""
+        """By node, what `judge` says of its set.
+
+        Each set that occurs in `numbers` is judged once, the others are not.
+        """
         occurs = np.zeros(len(self._sets), dtype=np.bool_)
         occurs[numbers] = True
         verdicts = np.zeros(len(self._sets), dtype=np.int32)

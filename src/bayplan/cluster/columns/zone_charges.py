@@ -1,6 +1,7 @@
 """Taking from zones and giving back: what pods hold, as arithmetic on one row of the columns.
 
-`cluster/state.py` decides who takes what; nothing else changes what is left in a zone between two reports (`cluster/columns/zone_rows.py`).
+`cluster/state.py` decides who takes what; nothing else changes what is left in a zone between two reports
+(`cluster/columns/zone_rows.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from bayplan.cluster.reports.topology_report import TopologyReport
 
 
 def take(columns: Columns, row: int, charges: Sequence[ZoneCharge]) -> Charges:
-    """Subtract from zones, never below zero: a late report may already show less than was promised. Returned is what was there."""
+    """Subtract from zones, never below zero: a late report may already show less than was promised.
+
+    Returned is what was there.
+    """
     taken = []
     for charge in charges:
         left = columns.zone_available[charge.resource, charge.zone, row]
@@ -38,7 +42,10 @@ def give(columns: Columns, row: int, charges: Charges) -> None:
 
 
 def charges_of(columns: Columns, holdings: Iterable[Holding]) -> Charges:
-    """Holdings by name as charges by number. A report that cannot be used may name zones and resources that have no column: nothing is held there."""
+    """Holdings by name as charges by number.
+
+    A report that cannot be used may name zones and resources that have no column: nothing is held there.
+    """
     zones = columns.zone_available.shape[1]
     return tuple(
         ZoneCharge(columns.resource_index[name], zone, float(amount))

@@ -1,8 +1,8 @@
 """What the API server would have refused in a pod, and a file may hold nevertheless.
 
-In comes a wire pod, out comes nothing, or an `InvalidObject` that names the field, its value and what is allowed. Amounts that
-cannot be read are refused by `cluster/pods/request.py`; `cluster/pods/pod_class.py` asks here for the rest before it makes a class, `cluster/pods/terms.py` before it reads
-what a pod says about others.
+In comes a wire pod, out comes nothing, or an `InvalidObject` that names the field, its value and what is allowed.
+Amounts that cannot be read are refused by `cluster/pods/request.py`; `cluster/pods/pod_class.py` asks here for the rest
+before it makes a class, `cluster/pods/terms.py` before it reads what a pod says about others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def check_containers(pod: Pod) -> None:
 
 
 def check_number_of_containers(pod: Pod) -> None:
-    """The kubelet aligns containers one after another, and so does who decides for a thousand nodes. Asked only of pods that wait."""
+    """The kubelet aligns containers one after another, and so does who decides for a thousand nodes.
+
+    Asked only of pods that wait.
+    """
     number = len(pod.spec.containers or ()) + len(pod.spec.init_containers or ())
     if number > MOST_CONTAINERS:
         at = ObjectPath.of(pod).child("spec").child("containers")

@@ -1,6 +1,7 @@
 """PodDisruptionBudgets by the pods that they cover.
 
-Budgets come in as the cluster shows them; out comes, for a pod, the budgets that cover it and how many disruptions each still allows.
+Budgets come in as the cluster shows them; out comes, for a pod, the budgets that cover it and how many disruptions each
+still allows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class DisruptionBudgets:
         self._by_namespace: dict[str, AnchoredIndex[_Budget]] = {}
 
     def set(self, written: PodDisruptionBudget) -> None:
-        """Take over a budget. Raises `InvalidObject` if its selector is invalid; the budget then counts as unreadable."""
+        """Take over a budget.
+
+        Raises `InvalidObject` if its selector is invalid; the budget then counts as unreadable.
+        """
         key = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
         problem = _problem(written.spec.selector)
         if problem:
@@ -66,7 +70,10 @@ class DisruptionBudgets:
             self.version += 1
 
     def covering(self, pod: Pod) -> tuple[str, ...]:
-        """The budgets that an eviction of a pod counts against. A pod that is being disrupted already counts against none."""
+        """The budgets that an eviction of a pod counts against.
+
+        A pod that is being disrupted already counts against none.
+        """
         budgets = self._by_namespace.get(namespace_of(pod))
         if not budgets:
             return ()

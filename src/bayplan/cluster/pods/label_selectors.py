@@ -1,8 +1,8 @@
 """Label selectors as values that can be compared, kept as keys and asked.
 
-In comes a wire `LabelSelector` that has been checked (`cluster/pods/checks.py`), out goes a `Selector`: two that demand the same are equal, in
-whatever order they were written. `anchors` names labels of which every match must have one, so that thousands of selectors
-need not all be asked about each pod; `AnchoredIndex` makes use of that.
+In comes a wire `LabelSelector` that has been checked (`cluster/pods/checks.py`), out goes a `Selector`: two that demand
+the same are equal, in whatever order they were written. `anchors` names labels of which every match must have one, so
+that thousands of selectors need not all be asked about each pod; `AnchoredIndex` makes use of that.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def selector_of(written: LabelSelector | None) -> Selector:
 
 
 class AnchoredIndex(Generic[_Entry]):
-    """Entries that concern pods with certain labels, looked up by the labels of one pod. They come in insertion order."""
+    """Entries that concern pods with certain labels, looked up by the labels of one pod.
+
+    They come in insertion order.
+    """
 
     def __init__(self) -> None:
         self._anchored: dict[Label, dict[_Entry, None]] = {}

@@ -134,7 +134,10 @@ class Neighbours:
     # -- pods and namespaces come and go --------------------------------------------------------------------------
 
     def place(self, key: str, row: int, pod: Pod, terms: PodTerms) -> None:
-        """A pod stands on a row. Said again, it counts once; said of another row or other labels, it has moved or changed."""
+        """A pod stands on a row.
+
+        Said again, it counts once; said of another row or other labels, it has moved or changed.
+        """
         kind = self._kind(namespace_of(pod), labels_of(pod), terminating=pod.metadata.deletion_timestamp is not None)
         before = self._standing.get(key)
         if before is not None:

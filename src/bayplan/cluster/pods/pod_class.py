@@ -230,7 +230,10 @@ def _request_key(pod: Pod) -> bytes:
 
 
 def _terms_key(pod: Pod) -> bytes:
-    """Whatever `terms_of` reads; of the labels only those that the terms refer to, because others differ from rank to rank."""
+    """Whatever `terms_of` reads.
+
+    Of the labels only those that the terms refer to, because others differ from rank to rank.
+    """
     affinity = pod.spec.affinity
     of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
     referred = {key: labels_of(pod).get(key) for key in label_keys_of(pod)}

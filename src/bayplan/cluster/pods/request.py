@@ -1,8 +1,8 @@
 """What a pod asks of a node, in exact integers: the form in which every later stage sees a pod.
 
-In comes the wire pod (`kube/wire/core_v1.py`). Out goes a `PodRequest`: the containers in the order in which the kubelet
-handles them, each with its amounts, the QoS class and the pod's total. CPU is counted in milli-CPUs, everything else in
-whole units (bytes, devices). `cluster/pods/pod_class.py` then groups pods that every node must answer alike.
+In comes the wire pod (`kube/wire/core_v1.py`). Out goes a `PodRequest`: the containers in the order in which the
+kubelet handles them, each with its amounts, the QoS class and the pod's total. CPU is counted in milli-CPUs, everything
+else in whole units (bytes, devices). `cluster/pods/pod_class.py` then groups pods that every node must answer alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a pod says about other pods: its affinity terms and spread constraints, as values that are compared and kept.
 
-The input is a checked wire pod (`cluster/pods/checks.py`), the output its `PodTerms`. Placed pods hold their terms against newcomers
-(`cluster/pods/neighbours.py`); `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py` judge the newcomer's own terms.
+The input is a checked wire pod (`cluster/pods/checks.py`), the output its `PodTerms`. Placed pods hold their terms
+against newcomers (`cluster/pods/neighbours.py`); `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py`
+judge the newcomer's own terms.
 """
 
 from __future__ import annotations
@@ -128,7 +129,10 @@ def _preferred(written: PodAffinity, pod: Pod, sign: int) -> tuple[tuple[PodTerm
 
 
 def _term(written: PodAffinityTerm, pod: Pod) -> PodTerm:
-    """The API server merges `matchLabelKeys` into the selector when it admits a pod; pods in files need it done here."""
+    """The API server merges `matchLabelKeys` into the selector when it admits a pod.
+
+    Pods in files need it done here.
+    """
     selector = selector_of(written.label_selector).narrowed(
         (
             *_like(pod, written.match_label_keys or (), "In"),

@@ -1,8 +1,8 @@
 """Numatopologies that list pods by uids that are still unknown.
 
-An agent that reads the kubelet's state file knows no names. Its object may arrive before the watch event that puts a pod on its node,
-and the agent writes again only when something changes. So such an object is kept and reread as soon as one of its pods is known
-(`cluster/state.py`).
+An agent that reads the kubelet's state file knows no names. Its object may arrive before the watch event that puts a
+pod on its node, and the agent writes again only when something changes. So such an object is kept and reread as soon as
+one of its pods is known (`cluster/state.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where reports arrive: from an object of either kind to the report that counts for its node.
 
-In comes a NodeResourceTopology or a Numatopology, or the news that one is gone. What is wrong with it is noted; `cluster/reports/two_reports.py` says which report counts
-where a node has both; a report without its node is kept until the node is known. The state then takes it over (`ClusterState.take_over`).
+In comes a NodeResourceTopology or a Numatopology, or the news that one is gone. What is wrong with it is noted;
+`cluster/reports/two_reports.py` says which report counts where a node has both; a report without its node is kept until
+the node is known. The state then takes it over (`ClusterState.take_over`).
 """
 
 from __future__ import annotations

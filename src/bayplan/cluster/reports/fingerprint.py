@@ -1,15 +1,15 @@
 """The fingerprint of a set of pods: how a node's report says which pods it shows, in 24 characters.
 
-The agents of scheduler-plugins publish no list of pods. They publish a hash over the names of the pods that they saw, as the report's
-attribute `nodeTopologyPodsFingerprint` (older agents use an annotation), together with the method: over `all` pods, or only over those
-`with-exclusive-resources`. A reader that knows the same names computes the same hash, and then knows that the report shows these pods
-and no others.
+The agents of scheduler-plugins publish no list of pods. They publish a hash over the names of the pods that they saw,
+as the report's attribute `nodeTopologyPodsFingerprint` (older agents use an annotation), together with the method: over
+`all` pods, or only over those `with-exclusive-resources`. A reader that knows the same names computes the same hash,
+and then knows that the report shows these pods and no others.
 
     hash of a pod      XXH64(name, seed = XXH64(namespace))
     fingerprint        "pfp0" "v001" and 16 hex digits of XXH64 over the pods' hashes, ascending, 8 bytes little-endian each
 
-`cluster/reports/shown_pods.py` finds out for the ledger which pods a report shows; `compat/scheduler_plugins/cache/` uses it as
-scheduler-plugins does.
+`cluster/reports/shown_pods.py` finds out for the ledger which pods a report shows; `compat/scheduler_plugins/cache/`
+uses it as scheduler-plugins does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def fingerprint_of_hashes(hashes: Iterable[int]) -> str:
 
 @lru_cache(maxsize=262_144)
 def pod_hash(namespace: str, name: str) -> int:
-    """The hash of one pod. Kept, because a pod is looked at with every report of its node: 2.4 us the first time, 0.1 after that."""
+    """The hash of one pod.
+
+    Kept, because a pod is looked at with every report of its node: 2.4 us the first time, 0.1 after that.
+    """
     return xxh64(name.encode(), _namespace_hash(namespace))
 
 
@@ -105,7 +108,10 @@ class Published(NamedTuple):
 
 
 def published_in(topology: NodeResourceTopology) -> Published:
-    """The fingerprint of a report. The attribute comes first, and the method goes with it; of equal names the first counts."""
+    """The fingerprint of a report.
+
+    The attribute comes first, and the method goes with it; of equal names the first counts.
+    """
     attributes = {each.name: each.value for each in reversed(topology.attributes or [])}
     if ATTRIBUTE in attributes:
         return Published(attributes[ATTRIBUTE], attributes.get(METHOD_ATTRIBUTE, ""), in_annotation=False)

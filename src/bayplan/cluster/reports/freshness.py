@@ -1,7 +1,7 @@
 """Is a node's report usable right now? Per row, the reasons against it.
 
-A report may be permanently unusable: its zones contradict each other, it could not be read, or it does not say what its kubelet
-refuses. Or it is unusable until something happens:
+A report may be permanently unusable: its zones contradict each other, it could not be read, or it does not say what its
+kubelet refuses. Or it is unusable until something happens:
 
 * the report was marked as stale;
 * a pod is in unknown zones;
@@ -14,8 +14,8 @@ A unsettled node has one of these pods:
 * one whose init containers still hold memory;
 * one that ended and whose memory spanned zones.
 
-A scheduler that can wait for the next report (`waits_for_reports`) sends no aligned pod there until that report has arrived.
-`cluster/state.py` reports events to this module and writes the standing into the columns.
+A scheduler that can wait for the next report (`waits_for_reports`) sends no aligned pod there until that report has
+arrived. `cluster/state.py` reports events to this module and writes the standing into the columns.
 """
 
 from __future__ import annotations
@@ -86,7 +86,10 @@ class Freshness:
     def reported(
         self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]
     ) -> None:
-        """A new report came; `pods` are those on the node, settled with it, `ended` those that it or the next one may list."""
+        """A new report came.
+
+        `pods` are those on the node, settled with it, `ended` those that it or the next one may list.
+        """
         self.told_stale.discard(row)
         self._restless.pop(row, None)
         if report.pods is None or not self.waits_for_reports:
@@ -128,7 +131,10 @@ def _spans_zones(held: Mapping[str, Mapping[int, int]]) -> bool:
 
 
 def _memory_when_running(request: PodRequest) -> dict[str, int]:
-    """What a pod holds of memory once all of its init containers have ended; one with resources of its own keeps them all."""
+    """What a pod holds of memory once all of its init containers have ended.
+
+    One with resources of its own keeps them all.
+    """
     if request.pod_level is not None:
         return dict(request.pod_level)
     amounts: dict[str, int] = {}

@@ -7,8 +7,9 @@
     refused                           the filter refused a node because of its report
     resync                            time has passed; called every `resync_period` seconds
 
-A plain `ReportIntake` hands reports to the state, whose ledger knows what was promised in which zone (`cluster/reports/ledger.py`);
-it ignores most of the calls. They are for a scheduler that must answer like scheduler-plugins with one of its caches (`bayplan.compat`).
+A plain `ReportIntake` hands reports to the state, whose ledger knows what was promised in which zone
+(`cluster/reports/ledger.py`); it ignores most of the calls. They are for a scheduler that must answer like
+scheduler-plugins with one of its caches (`bayplan.compat`).
 
 All moments are seconds since 1970.
 """

@@ -1,7 +1,7 @@
 """What a node may say beyond amounts: which CPUs it has and which are free, each device, and what each pod holds where.
 
-Amounts per zone decide most admissions, not all: a pod that spans zones, a core split between pods, a device in two zones need
-names and numbers. An agent that knows them writes them into attributes of the node's NodeResourceTopology:
+Amounts per zone decide most admissions, not all: a pod that spans zones, a core split between pods, a device in two
+zones need names and numbers. An agent that knows them writes them into attributes of the node's NodeResourceTopology:
 
     bayplan.io/cpus           {"core": [0, 1], "socket": [0, 0], "zone": [0, 0], "cache": [0, 0]}, one number per CPU id, -1 if offline
     bayplan.io/free-cpus      2-15,18-31             CPUs that can be handed out exclusively now
@@ -10,9 +10,11 @@ names and numbers. An agent that knows them writes them into attributes of the n
     bayplan.io/pods           {"telco/upf-0": {"cpu": {"0": 4000}}}: pod, resource, zone id, amount; cpu in milli
     bayplan.io/made-at        1760000000.25          when all this was true, in seconds since 1970
 
-`bayplan agent-gc` marks a report that its agent has long not renewed with the annotation `bayplan.io/stale-since` and that moment.
+`bayplan agent-gc` marks a report that its agent has long not renewed with the annotation `bayplan.io/stale-since` and
+that moment.
 
-`cluster/reports/topology_report.py` reads them here; the exact replay (`engine/numa/placement.py`) and the ledger use them.
+`cluster/reports/topology_report.py` reads them here; the exact replay (`engine/numa/placement.py`) and the ledger use
+them.
 """
 
 from __future__ import annotations
@@ -78,7 +80,10 @@ class NotUnderstood(ValueError):
 
 @dataclass(frozen=True)
 class CpuLayout:
-    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id; `OFFLINE` where no CPU has that id."""
+    """Where each logical CPU sits, one column per kind of unit, indexed by CPU id.
+
+    `OFFLINE` where no CPU has that id.
+    """
 
     core: tuple[int, ...]
     socket: tuple[int, ...]
@@ -156,7 +161,8 @@ class ListedDevice:
 class Inventory:
     """CPUs and devices by name, and what of them is free.
 
-    `kernel_cores` are the cores as the node's kernel numbers them, in every socket anew; empty if the node does not say.
+    `kernel_cores` are the cores as the node's kernel numbers them, in every socket anew; empty if the node does not
+    say.
     """
 
     cpus: CpuLayout
@@ -174,7 +180,8 @@ class Inventory:
     def plain(self, *, whole_cores: bool) -> bool:
         """True if amounts say all there is to say about a pod that fits into one zone.
 
-        That is: every device is healthy and in one zone and, where CPUs are handed out in `whole_cores`, no core is partly reserved.
+        That is: every device is healthy and in one zone and, where CPUs are handed out in `whole_cores`, no core is
+        partly reserved.
         """
         devices = (device for listed in self.devices.values() for device in listed)
         return not (whole_cores and self.cpus.splits_a_core(self.reserved_cpus)) and all(
@@ -183,7 +190,10 @@ class Inventory:
 
 
 def read_inventory(attributes: Mapping[str, str]) -> Inventory | None:
-    """The inventory among a node's attributes, None if there is none; raises `NotUnderstood` where it makes no sense."""
+    """The inventory among a node's attributes, None if there is none.
+
+    Raises `NotUnderstood` where it makes no sense.
+    """
     if CPUS not in attributes or FREE_CPUS not in attributes:
         return None
     layout = _read(attributes, CPUS, _layout)
@@ -205,7 +215,10 @@ def read_moment(attributes: Mapping[str, str]) -> float | None:
 
 
 def stale_mark(made_at: float) -> str:
-    """The value of `bayplan.io/stale-since` for a report of this moment; a report that was renewed since has another one."""
+    """The value of `bayplan.io/stale-since` for a report of this moment.
+
+    A report that was renewed since has another one.
+    """
     return datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -256,7 +269,10 @@ class _Columns(msgspec.Struct, frozen=True):
 
 
 def _layout(text: str) -> CpuLayout:
-    """Nodes of one kind write the same text, so its groups of CPUs are worked out once for all of them. Very long texts are not kept."""
+    """Nodes of one kind write the same text, so its groups of CPUs are worked out once for all of them.
+
+    Very long texts are not kept.
+    """
     return _kept_layout(text) if len(text) <= LONGEST_KEPT else _kept_layout.__wrapped__(text)
 
 

@@ -1,7 +1,8 @@
 """Which kubelet a node runs, and whose decisions are therefore predicted.
 
-A Node says its kubelet's version (`status.nodeInfo.kubeletVersion`), and nodes of one cluster differ while it is upgraded. Kubelets of one minor version
-decide alike. What differs between versions is data in `engine/kubelet/versions.py` and, apart from it, in `simulate/kubelet/versions.py`; docs/kubelet.md has the table.
+A Node says its kubelet's version (`status.nodeInfo.kubeletVersion`), and nodes of one cluster differ while it is
+upgraded. Kubelets of one minor version decide alike. What differs between versions is data in
+`engine/kubelet/versions.py` and, apart from it, in `simulate/kubelet/versions.py`; docs/kubelet.md has the table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ledger: what pods hold in zones that the node's own report does not show, or not yet.
 
-A report lags behind. In come the last report, the new one and the pods on the node; out goes, per pod, what stays subtracted from
-the zones. The rules:
+A report lags behind. In come the last report, the new one and the pods on the node; out goes, per pod, what stays
+subtracted from the zones. The rules:
 
 * A promise (assumed, not confirmed) stays.
 * A confirmed pod's amounts stay until a report shows other use than the last one (`available` differs somewhere). A report
@@ -11,9 +11,10 @@ the zones. The rules:
 * A report that has only `capacity` shows no use at all. Then everything known stays: promises, and what annotations tell of other
   pods (`cluster/reports/pod_zones.py`). Where only `available` is missing, `allocatable` is what is left, and the report shows use like any other.
 
-A report may publish a fingerprint over the pods that it shows. If that is the fingerprint of pods that were known here at some
-moment (`cluster/reports/shown_pods.py`), the promises of these pods are dropped and all others stay, whatever the amounts are. Where it is
-not, or there is none, but moments are known, nothing is inferred from amounts either; age decides:
+A report may publish a fingerprint over the pods that it shows. If that is the fingerprint of pods that were known here
+at some moment (`cluster/reports/shown_pods.py`), the promises of these pods are dropped and all others stay, whatever
+the amounts are. Where it is not, or there is none, but moments are known, nothing is inferred from amounts either; age
+decides:
 
 * A pod's promise is dropped by a report that comes `SHOWN_AFTER` seconds after the pod was confirmed, or later.
 * If no report comes for `REPORTS_WITHIN` seconds after that, the last one must have shown it: had it not, another would have come.
@@ -42,7 +43,8 @@ from bayplan.cluster.pods.request import PodRequest, is_memory
 from bayplan.cluster.reports.inventory import PodHoldings, ZoneHoldings
 from bayplan.cluster.reports.topology_report import TopologyReport, same_use
 
-# From a bind to a report that shows the pod: the kubelet's admission, the agent's scan and the way through the API server.
+# From a bind to a report that shows the pod: the kubelet's admission, the agent's scan and the way through the API
+# server.
 SHOWN_AFTER = 30.0
 # Agents that hear of nothing look once a minute.
 REPORTS_WITHIN = 90.0
@@ -65,10 +67,9 @@ class PlacedPod(Struct, frozen=True, gc=False):
     """A pod that occupies a node: what it took, and whether the cluster has confirmed it.
 
     `promised` is what the decision asked for; `charges` is what could be taken from the zones of the latest report.
-    `shown` says that a report seems to contain it although it is not confirmed yet, `listed` that a report has named it.
-    `confirmed_at` is the moment of confirmation, if known.
-    `by_amounts` is False if the zones were found by replaying the kubelet, or are not known: then amounts alone do not say what
-    the next pod will meet.
+    `shown` says that a report seems to contain it although it is not confirmed yet, `listed` that a report has named
+    it. `confirmed_at` is the moment of confirmation, if known. `by_amounts` is False if the zones were found by
+    replaying the kubelet, or are not known: then amounts alone do not say what the next pod will meet.
     """
 
     row: int
@@ -126,7 +127,10 @@ def _not_over(ended: Iterable[str], listed_before: PodHoldings, listed: PodHoldi
 
 
 def _alike(held: Charges, promised: Charges, resource_names: Sequence[str]) -> bool:
-    """True if a pod holds what was promised. Memory over several zones counts in total, because its shares are unknown."""
+    """True if a pod holds what was promised.
+
+    Memory over several zones counts in total, because its shares are unknown.
+    """
     zones: dict[int, set[int]] = {}
     for charge in held:
         zones.setdefault(charge.resource, set()).add(charge.zone)
@@ -159,7 +163,10 @@ def settled_by_name(
 
 
 def settled_by_age(pods: Iterable[tuple[str, PlacedPod]], at: float) -> list[tuple[str, PlacedPod]]:
-    """What stays subtracted after a report that came at a moment; a pod's age counts from the first one that is known."""
+    """What stays subtracted after a report that came at a moment.
+
+    A pod's age counts from the first one that is known.
+    """
     kept: list[tuple[str, PlacedPod]] = []
     for key, placed in pods:
         now = placed
@@ -184,7 +191,10 @@ def settled(
     resource_names: Sequence[str],
     holdings: Callable[[str], Charges],
 ) -> list[tuple[str, PlacedPod]]:
-    """The pods whose entries matter after a new report; `holdings` tells what is known about a pod that was not assumed here."""
+    """The pods whose entries matter after a new report.
+
+    `holdings` tells what is known about a pod that was not assumed here.
+    """
     kept: list[tuple[str, PlacedPod]] = []
     if not after.shows_use:
         for key, placed in pods:

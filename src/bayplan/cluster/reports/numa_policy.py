@@ -1,7 +1,7 @@
 """Problems with the policy that a pod requests in Volcano's annotation.
 
-Volcano accepts any text and looks only at Guaranteed pods with whole CPUs. For all other pods it silently ignores the policy. Here
-that becomes a problem of the pod, which `cluster/state.py` records as soon as the pod waits.
+Volcano accepts any text and looks only at Guaranteed pods with whole CPUs. For all other pods it silently ignores the
+policy. Here that becomes a problem of the pod, which `cluster/state.py` records as soon as the pod waits.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """A Numatopology object read into the same report that a NodeResourceTopology becomes.
 
-The input is Volcano's wire object, the output a `TopologyReport`: CPUs per zone, the kubelet's policies, every CPU by its number, and
-what each listed pod holds. The object has nothing about memory, devices, distances or the Topology Manager's scope; the scope is
-assumed to be `container`, the kubelet's default. Invalid content is left out and becomes a problem: no id is ever guessed.
+The input is Volcano's wire object, the output a `TopologyReport`: CPUs per zone, the kubelet's policies, every CPU by
+its number, and what each listed pod holds. The object has nothing about memory, devices, distances or the Topology
+Manager's scope; the scope is assumed to be `container`, the kubelet's default. Invalid content is left out and becomes
+a problem: no id is ever guessed.
 
-The object's `allocatable` are the unowned CPUs, including those that the kubelet reserves for the system. Volcano's agent says how
-many are reserved, but not which. Without explicit ids, a kubelet takes the lowest cores of the machine, and so does `lowest_cores`;
-bayplan's agent names them in the annotation `bayplan.io/reserved-cpus`. If a pod holds one of the lowest, the kubelet was given other
-ids (`reservedSystemCPUs`): these may be anywhere, so that many CPUs are subtracted from every zone.
+The object's `allocatable` are the unowned CPUs, including those that the kubelet reserves for the system. Volcano's
+agent says how many are reserved, but not which. Without explicit ids, a kubelet takes the lowest cores of the machine,
+and so does `lowest_cores`; bayplan's agent names them in the annotation `bayplan.io/reserved-cpus`. If a pod holds one
+of the lowest, the kubelet was given other ids (`reservedSystemCPUs`): these may be anywhere, so that many CPUs are
+subtracted from every zone.
 """
 
 from __future__ import annotations
@@ -211,7 +213,10 @@ class _Reading:
     def pods(
         self, allocations: list[PodAllocation] | None, layout: CpuLayout, names_by_uid: Mapping[str, str]
     ) -> tuple[PodHoldings | None, CpuSet]:
-        """What each listed pod holds, None if the object lists no pods, and the CPUs of them all. Pods of an unknown uid have no name."""
+        """What each listed pod holds, None if the object lists no pods, and the CPUs of them all.
+
+        Pods of an unknown uid have no name.
+        """
         if allocations is None:
             return None, 0
         holdings: dict[str, dict[str, dict[int, int]]] = {}

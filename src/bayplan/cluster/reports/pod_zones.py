@@ -1,8 +1,8 @@
 """The NUMA zones that a running pod was given, if an annotation records them.
 
-The annotation `bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`. Any component
-that knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone is "not reported".
-Pictures show it; `cluster/state.py` needs it where a node's report does not show what is in use.
+The annotation `bayplan.io/numa-zones` on a bound pod holds JSON: container name to list of NUMA ids, `{"upf": [1]}`.
+Any component that knows where the kubelet put a pod may write it. A pod without it may still be pinned; then its zone
+is "not reported". Pictures show it; `cluster/state.py` needs it where a node's report does not show what is in use.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def zones_on_node(
 ) -> ZonesByContainer:
     """Zones by container of a running pod: what its node reports about it counts more than the annotation.
 
-    A report names the zones of the pod as a whole. The annotation adds which container stands in which, as long as both agree.
+    A report names the zones of the pod as a whole. The annotation adds which container stands in which, as long as both
+    agree.
     """
     annotated = zones_of_pod(pod, problems)
     held = (report.pods or {}).get(key) if report is not None else None

@@ -1,13 +1,14 @@
 """The ledger at work: what pods were promised in zones, taken from the columns and given back as events arrive.
 
-`cluster/state.py` passes on what happens to pods and reports. This module decides what stays subtracted, by the rules of
-`cluster/reports/ledger.py` and in this order: by the list of pods in the report; by its fingerprint
-(`cluster/reports/shown_pods.py`); by age, where moments are known; otherwise by what the amounts suggest. Pods that ended and are
-still listed are added back (`cluster/reports/ended_pods.py`).
+`cluster/state.py` passes on what happens to pods and reports. This module decides what stays subtracted, by the rules
+of `cluster/reports/ledger.py` and in this order: by the list of pods in the report; by its fingerprint
+(`cluster/reports/shown_pods.py`); by age, where moments are known; otherwise by what the amounts suggest. Pods that
+ended and are still listed are added back (`cluster/reports/ended_pods.py`).
 
-Where fingerprints make sense, a report whose fingerprint does not is put aside. Either it is late and out of order, or it knows of a
-pod or of an end that we have not heard of yet. The report is applied as soon as we have, and in any case after a while. If a cache
-keeps the books (`cluster/reports/intake.py`), `keeps_ledger` is False: then reports are applied as they are and nothing is promised.
+Where fingerprints make sense, a report whose fingerprint does not is put aside. Either it is late and out of order, or
+it knows of a pod or of an end that we have not heard of yet. The report is applied as soon as we have, and in any case
+after a while. If a cache keeps the books (`cluster/reports/intake.py`), `keeps_ledger` is False: then reports are
+applied as they are and nothing is promised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The kubelet settings that a report states: policy, scope and manager options.
 
-Two readings of one object. `settings_of` is bayplan's: names count in any spelling (`SingleNumaNode`, `single-numa-node`, `SINGLE_NUMA_NODE`), and a
-policy or scope that no kubelet has is replaced by the assumption, with a note that says so. `upstream_settings_of` is scheduler-plugins' recorded
-reading, for filter mode `Upstream`: exact spelling, and only the six names with a level count in `topologyPolicies`.
+Two readings of one object. `settings_of` is bayplan's: names count in any spelling (`SingleNumaNode`,
+`single-numa-node`, `SINGLE_NUMA_NODE`), and a policy or scope that no kubelet has is replaced by the assumption, with a
+note that says so. `upstream_settings_of` is scheduler-plugins' recorded reading, for filter mode `Upstream`: exact
+spelling, and only the six names with a level count in `topologyPolicies`.
 
 Both follow the same precedence: `topologyPolicies[0]` first, then each valid attribute overrides it field by field.
 """
@@ -95,7 +96,10 @@ _POLICY_AND_SCOPE: dict[str, tuple[Policy, Scope | None]] = {
 
 
 def policy_and_scope(text: str) -> tuple[Policy, Scope | None] | None:
-    """The policy that a text names in any spelling, and the scope if the name has a level; None if there is no such policy."""
+    """The policy that a text names in any spelling, and the scope if the name has a level.
+
+    None if there is no such policy.
+    """
     return _POLICY_AND_SCOPE.get(folded(text))
 
 
@@ -118,7 +122,10 @@ class _Said:
 
 
 def settings_of(topology: NodeResourceTopology, assumptions: Assumptions, note: Note) -> KubeletSettings:
-    """Policy, scope and options as the node's kubelet has them, as far as the object tells; `note` hears what it does not."""
+    """Policy, scope and options as the node's kubelet has them, as far as the object tells.
+
+    `note` hears what it does not.
+    """
     at = ObjectPath.of(topology)
     said = _Said()
     odd: list[tuple[ObjectPath, str, str]] = []
@@ -218,7 +225,10 @@ class _NotAllowed(ValueError):
 
 
 def _with_option(settings: KubeletSettings, name: str, value: str, at: ObjectPath, note: Note) -> KubeletSettings:
-    """The settings after one attribute that is not policy or scope; an invalid value leaves the previous one and is noted."""
+    """The settings after one attribute that is not policy or scope.
+
+    An invalid value leaves the previous one and is noted.
+    """
     try:
         match name:
             case "topologyManagerMaxNUMANodes":

@@ -1,12 +1,12 @@
 """Which pods does a report show if it lists none but publishes a fingerprint over them?
 
-Pods come to a node and end there, one after another; each such event makes another set. Reports lag, so a fingerprint may match the
-current set or that of some events ago. Going back event by event finds the set, and with it the moment at which the report was made,
-as a number of events: pods that came before it are shown, pods that came after it are not.
+Pods come to a node and end there, one after another; each such event makes another set. Reports lag, so a fingerprint
+may match the current set or that of some events ago. Going back event by event finds the set, and with it the moment at
+which the report was made, as a number of events: pods that came before it are shown, pods that came after it are not.
 
-Reports come in the order in which they were made. A report whose set is older than that of the last report is either out of order or
-knows of an end that we have not heard of yet: it is *early or old*.
-If the same names came twice, the older set counts: the report is then believed to show too little, never too much.
+Reports come in the order in which they were made. A report whose set is older than that of the last report is either
+out of order or knows of an end that we have not heard of yet: it is *early or old*. If the same names came twice, the
+older set counts: the report is then believed to show too little, never too much.
 
 The input is events and reports from `cluster/reports/promises.py`; the output is a `Reading` for the ledger.
 """
@@ -62,7 +62,10 @@ class _History:
 
 
 class ShownPods:
-    """By row. Only nodes whose report publishes a fingerprint have a history: before the first one, nothing can be late."""
+    """By row.
+
+    Only nodes whose report publishes a fingerprint have a history: before the first one, nothing can be late.
+    """
 
     def __init__(self) -> None:
         self._histories: dict[int, _History] = {}
@@ -82,7 +85,10 @@ class ShownPods:
     def read(
         self, row: int, fingerprint: str, pods: Mapping[str, PodRequest], counts: Callable[[PodRequest], bool]
     ) -> Reading:
-        """What a new report stands for; `pods` are on the node now, `counts` says which of them are part of fingerprints."""
+        """What a new report stands for.
+
+        `pods` are on the node now, `counts` says which of them are part of fingerprints.
+        """
         history = self._histories.setdefault(row, _History())
         found: list[int] = []
         for number, hashes in _sets(history, pods, counts):

@@ -1,9 +1,9 @@
 """What a node reports about itself: a NodeResourceTopology object read into zones and kubelet settings.
 
 In comes the wire object in any of its forms, out goes a `TopologyReport` whose zones are in ascending NUMA id, with
-exact integer amounts, plus a list of everything in the object that could not be used as written. `cluster/reports/reported_settings.py`
-reads policy, scope and options.
-`cluster/state.py` writes the report into the columns.
+exact integer amounts, plus a list of everything in the object that could not be used as written.
+`cluster/reports/reported_settings.py` reads policy, scope and options. `cluster/state.py` writes the report into the
+columns.
 """
 
 from __future__ import annotations
@@ -373,7 +373,8 @@ def _zone_amounts(name: str, resource: ZoneResource, at: ObjectPath) -> ZoneAmou
     if not amounts:
         raise InvalidObject(at, f'resource "{name}" has none of capacity, allocatable, available')
     if "available" not in amounts and "allocatable" in amounts:
-        # The forms before `available` existed: their daemon writes what is left as `allocatable`, so only `capacity` tells the total.
+        # The forms before `available` existed: their daemon writes what is left as `allocatable`, so only `capacity`
+        # tells the total.
         amounts["available"] = amounts["allocatable"]
         amounts["allocatable"] = max(amounts.get("capacity", 0), amounts["available"])
     # A capacity alone describes an idle node: everything is left.

@@ -1,7 +1,7 @@
 """Which report counts where a node has two objects: a NodeResourceTopology and a Numatopology.
 
-Two agents look at one kubelet, each at its own time. Mixing their reports would describe a node that never existed, so one of the two
-reports counts as a whole. The first of these rules that tells them apart decides:
+Two agents look at one kubelet, each at its own time. Mixing their reports would describe a node that never existed, so
+one of the two reports counts as a whole. The first of these rules that tells them apart decides:
 
 1. A usable report counts before an unusable one (no zones, or zones that contradict each other).
 2. A live report counts before a dead one. Agents write when something changes, so age alone means little; a report is dead
@@ -11,9 +11,9 @@ reports counts as a whole. The first of these rules that tells them apart decide
 3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
 4. The NodeResourceTopology counts.
 
-The current time is the arrival of the later report or, where arrival times are unknown, as in a dump, the later of the two moments. So
-the second point also holds for a scheduler that has just started. `cluster/reports/desk.py` calls this module before it hands a report
-over.
+The current time is the arrival of the later report or, where arrival times are unknown, as in a dump, the later of the
+two moments. So the second point also holds for a scheduler that has just started. `cluster/reports/desk.py` calls this
+module before it hands a report over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which HyperNodes select a node: by its name, by a regular expression found in its name, or by its labels.
 
-Volcano's patterns are Go's, that is RE2's: `re2` reads them as Go does and needs time linear in the length of the name, whatever the pattern. All patterns
-are searched at once: 600 of them in the names of 6,000 nodes take 13 ms.
+Volcano's patterns are Go's, that is RE2's: `re2` reads them as Go does and needs time linear in the length of the name,
+whatever the pattern. All patterns are searched at once: 600 of them in the names of 6,000 nodes take 13 ms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class NodeMembers:
         self._by_name[node].add(hyper_node)
 
     def add_pattern(self, pattern: str, hyper_node: str) -> None:
-        """Select nodes by a pattern anywhere in their name, as Volcano does. Raises `ValueError` if it is no regular expression of Go."""
+        """Select nodes by a pattern anywhere in their name, as Volcano does.
+
+        Raises `ValueError` if it is no regular expression of Go.
+        """
         import re2  # here, because few clusters have HyperNodes
 
         options = re2.Options()

@@ -41,9 +41,9 @@ _Level = tuple[NDArray[np.int32], Sequence[str]]
 class Tree:
     """Nodes in the order of their paths.
 
-    `levels` are label names, the widest first; the node is the level below them, with number `len(levels)`. `starts[level]` are the
-    positions at which the domains of a level begin; `rows` are the cluster's rows by position. `outside` has what other nodes lack: a
-    label, or something else if the tree is not made of labels.
+    `levels` are label names, the widest first; the node is the level below them, with number `len(levels)`.
+    `starts[level]` are the positions at which the domains of a level begin; `rows` are the cluster's rows by position.
+    `outside` has what other nodes lack: a label, or something else if the tree is not made of labels.
     """
 
     name: str
@@ -96,7 +96,10 @@ class Tree:
 
     @cached_property
     def members(self) -> tuple[Index, ...]:
-        """Per level `[domain, number]`, the positions of each domain's nodes; where a domain has fewer than others, the position behind the last."""
+        """Per level `[domain, number]`, the positions of each domain's nodes.
+
+        Where a domain has fewer than others, the position behind the last.
+        """
         found = []
         for starts in self.starts:
             ends = np.append(starts[1:], self.size)
@@ -243,7 +246,10 @@ def _natural_ranks(texts: Sequence[str]) -> list[int]:
 
 
 def natural_key(text: str) -> tuple[list[str | int], str]:
-    """The key by which people sort names with numbers in them: r before r2 before r10. The text decides between 01 and 1."""
+    """The key by which people sort names with numbers in them: r before r2 before r10.
+
+    The text decides between 01 and 1.
+    """
     # Texts and numbers alternate, beginning with a text, so that equal places of two keys can be compared.
     parts: list[str | int] = [*_DIGITS.split(text)]
     parts[1::2] = map(int, parts[1::2])

@@ -1,7 +1,7 @@
 """How much CSI drivers can still provision, by class and row.
 
-A driver that keeps volumes on its node reports one CSIStorageCapacity per node, and changes it with every volume. So a change repairs the rows
-that its selector matches, and a decision reads one array.
+A driver that keeps volumes on its node reports one CSIStorageCapacity per node, and changes it with every volume. So a
+change repairs the rows that its selector matches, and a decision reads one array.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class Capacities:
         self._objects.pop(key, None)
 
     def room(self, storage_class: str) -> Room:
-        """The largest volume of a class that each row can have, in bytes; -1 where none is reported. Not to be written to."""
+        """The largest volume of a class that each row can have, in bytes; -1 where none is reported.
+
+        Not to be written to.
+        """
         self._refresh()
         known = self._room.get(storage_class)
         return np.full(self._labels.size, NOTHING, dtype=np.int64) if known is None else known

@@ -1,7 +1,8 @@
 """Claims, volumes, classes and CSI drivers, and what they mean for a pod.
 
-Events come in (`set`, `remove`), rows whose answers may change go into the usage log, and `needs_of` says what a node must offer for
-the volumes of a pod. A decision is *assumed* (`assume`) until its pod is gone: its volumes are taken, and its claims have a node.
+Events come in (`set`, `remove`), rows whose answers may change go into the usage log, and `needs_of` says what a node
+must offer for the volumes of a pod. A decision is *assumed* (`assume`) until its pod is gone: its volumes are taken,
+and its claims have a node.
 """
 
 from __future__ import annotations
@@ -171,7 +172,10 @@ class Volumes:
         return claims
 
     def step_aside(self, key: str) -> tuple[str, ...]:
-        """Look at nodes as if a pod had left, with the volumes that are bound for it; returns the claims that it used."""
+        """Look at nodes as if a pod had left, with the volumes that are bound for it.
+
+        Returns the claims that it used.
+        """
         self._drop_disks(key)
         return self.attached.leave(key)
 
@@ -272,7 +276,10 @@ class Volumes:
     # -- what objects say ------------------------------------------------------------------------------------------
 
     def provisioned_on(self, claim: UnboundClaim) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """The rows on which a claim can be provisioned, and how many bytes there are; a very large number if unknown."""
+        """The rows on which a claim can be provisioned, and how many bytes there are.
+
+        A very large number if unknown.
+        """
         size = self._state.columns.size
         room = np.full(size, np.iinfo(np.int64).max, dtype=np.int64)
         written: StorageClass | None = self._objects[StorageClass].get(claim.storage_class)

@@ -1,7 +1,7 @@
 """Persistent volumes that no claim has yet, as columns: which rows can reach them, and which are free.
 
-`choices` gives, for claims that are bound with their pod, the volume that kube-scheduler would take on each row: the smallest that
-fits. Volumes of a claim are found once and kept; taking one changes a single entry of `_free`.
+`choices` gives, for claims that are bound with their pod, the volume that kube-scheduler would take on each row: the
+smallest that fits. Volumes of a claim are found once and kept; taking one changes a single entry of `_free`.
 """
 
 from __future__ import annotations

@@ -111,7 +111,10 @@ def _name(group: Group) -> str:
 
 
 def _asked_by(whole: Group, group: Group) -> tuple[str | None, str | None]:
-    """The required and the preferred level that a group's pods are under, its own or that of a group around it; there is one at most."""
+    """The required and the preferred level that a group's pods are under, its own or that of a group around it.
+
+    There is one at most.
+    """
     around = [each for each in whole.every_group() if any(inner is group for inner in each.every_group())]
     required = next((each.required for each in around if each.required), None)
     return required, next((each.preferred for each in around if each.preferred), None)
@@ -152,7 +155,9 @@ def _new_nodes(group: Group, assignment: kueue.Assignment) -> list[str]:
 
 
 def _leaves(state: ClusterState, tree: Tree, gang: Gang, request: kueue.TopologyRequest) -> Iterator[kueue.Leaf]:
-    """Every schedulable node of the tree with what is left on it; beside members that run, only of the required domain where they do.
+    """Every schedulable node of the tree with what is left on it.
+
+    Beside members that run, only of the required domain where they do.
 
     A node that was cordoned under members stays where it is, with nothing left on it.
     """

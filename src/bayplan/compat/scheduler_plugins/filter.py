@@ -2,8 +2,8 @@
 
 Only nodes with policy `single-numa-node` are ever refused. Each container (or the pod) must find one zone that reports
 every requested resource in sufficient amount; the lowest such zone is charged before the next container is judged. Init
-containers and sidecars are judged against everything that is free and are never charged. Known differences from the kubelet
-are kept on purpose: this is the answer for users who need the old one (`filterMode: Upstream`).
+containers and sidecars are judged against everything that is free and are never charged. Known differences from the
+kubelet are kept on purpose: this is the answer for users who need the old one (`filterMode: Upstream`).
 """
 
 from __future__ import annotations

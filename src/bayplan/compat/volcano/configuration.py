@@ -1,14 +1,16 @@
 """A profile from Volcano's scheduler configuration: `volcano-scheduler.conf`, or the ConfigMap that holds it.
 
-In comes the decoded document (actions, tiers of plugins, their arguments), out goes a profile called `volcano` and one remark about everything in it that
-bayplan has no counterpart for. The kubelet's verdict is asked whatever the file says, since Volcano's own predicates do not look at zones; only
-`compatibility: volcano` among the arguments of `numa-aware` wants Volcano's answer as it is.
+In comes the decoded document (actions, tiers of plugins, their arguments), out goes a profile called `volcano` and one
+remark about everything in it that bayplan has no counterpart for. The kubelet's verdict is asked whatever the file
+says, since Volcano's own predicates do not look at zones; only `compatibility: volcano` among the arguments of
+`numa-aware` wants Volcano's answer as it is.
 
     predicates   the filters of kube-scheduler            binpack      the fullest node, weight binpack.weight
     nodeorder    its scores, weights as in the arguments  numa-aware   the plugin of that name
 
-`gang` and `priority` need no plugin: gangs are PodGroups, and the queue knows priorities. As with Volcano, a switch `enable...` is on unless it says
-false, a non-integer argument counts as not given, and an unknown switch or argument has no effect; both produce a remark.
+`gang` and `priority` need no plugin: gangs are PodGroups, and the queue knows priorities. As with Volcano, a switch
+`enable...` is on unless it says false, a non-integer argument counts as not given, and an unknown switch or argument
+has no effect; both produce a remark.
 """
 
 from __future__ import annotations

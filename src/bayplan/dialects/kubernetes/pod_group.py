@@ -70,7 +70,9 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
 
 
 def least_running(written: PodGroup) -> int | None:
-    """The number of members that must keep running; None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`).
+    """The number of members that must keep running.
+
+    None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`).
 
     The API server fills in `single` (`Pod`), so it asks for nothing: a gang is never left below its minimum.
     """

@@ -1,6 +1,7 @@
 """Clocks: of this machine, of the leader, and of the nodes whose agents write moments into their reports.
 
-The API server's clock is the measure. It writes the time of every change into `managedFields`, so an agent's clock can be compared with it exactly.
+The API server's clock is the measure. It writes the time of every change into `managedFields`, so an agent's clock can
+be compared with it exactly.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from bayplan.doctor.installation import Installation
 from bayplan.kube.times import moment_of
 
 TOLERATED = 5.0  # seconds
-# A report is written within about a second of its moment, later if the API server was away: only much more means a slow clock.
+# A report is written within about a second of its moment, later if the API server was away: only much more means a slow
+# clock.
 WRITTEN_WITHIN = 60.0
 ADVICE = "Check time synchronisation there (chronyc tracking, timedatectl)."
 

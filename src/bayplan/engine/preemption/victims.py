@@ -1,9 +1,10 @@
 """Choose the cheapest victims on one node.
 
-A set of victims is judged in upstream's order: violated disruption budgets, highest priority, sum of priorities, number of victims. An alternative says how much
-must be freed where, such as 4 CPUs in zone 1; it is necessary, and `admits` tells whether it is sufficient. For each alternative the least number of violations
-and the lowest highest priority that suffice are found first; within these, branch and bound minimises the rest. The search is exact; one that reaches its limit
-returns the best set so far and says that it is not proven.
+A set of victims is judged in upstream's order: violated disruption budgets, highest priority, sum of priorities, number
+of victims. An alternative says how much must be freed where, such as 4 CPUs in zone 1; it is necessary, and `admits`
+tells whether it is sufficient. For each alternative the least number of violations and the lowest highest priority that
+suffice are found first; within these, branch and bound minimises the rest. The search is exact; one that reaches its
+limit returns the best set so far and says that it is not proven.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ NO_COST: Cost = (0, -PRIORITY_OFFSET, 0, 0)
 class Candidate:
     """A pod that may be evicted. `frees` is what its node gains, by cell; a pod of another node frees nothing here.
 
-    `pdbs` are the PodDisruptionBudgets that cover it. Members of a `gang` beyond its surplus are evicted together or not at all.
+    `pdbs` are the PodDisruptionBudgets that cover it. Members of a `gang` beyond its surplus are evicted together or
+    not at all.
     """
 
     key: str
@@ -73,8 +75,8 @@ class Victims:
 def cost_of(victims: Iterable[Candidate], allowed: Mapping[str, int], floor: int = -PRIORITY_OFFSET) -> Cost:
     """What a set of victims costs; `allowed` are the disruptions that each PodDisruptionBudget still allows.
 
-    Where several budgets cover a pod, the order in which pods are counted matters: the most important first, as upstream. With a `floor`,
-    victims up to that priority count alike: others of that priority are evicted anyway.
+    Where several budgets cover a pod, the order in which pods are counted matters: the most important first, as
+    upstream. With a `floor`, victims up to that priority count alike: others of that priority are evicted anyway.
     """
     pods = sorted(victims, key=lambda pod: (-pod.priority, pod.key))
     used: dict[str, int] = {}
@@ -99,7 +101,10 @@ def cheapest_victims(
     at_most: Cost | None = None,
     floor: int = -PRIORITY_OFFSET,
 ) -> Victims | None:
-    """The cheapest victims on one node; None if none suffice, or if all that do cost more than `at_most`. `floor` as in `cost_of`."""
+    """The cheapest victims on one node; None if none suffice, or if all that do cost more than `at_most`.
+
+    `floor` as in `cost_of`.
+    """
     search = _Search(admits, allowed, gangs or {}, budget, at_most, floor)
     for needs in alternatives:
         search.run(candidates, needs)
@@ -122,7 +127,10 @@ class _Search:
     _answers: dict[frozenset[str], bool] = field(default_factory=dict)
 
     def run(self, candidates: Sequence[Candidate], needs: Needs) -> None:
-        """Search one alternative. Only candidates that free something needed, and those that go with them, can be in a cheapest set."""
+        """Search one alternative.
+
+        Only candidates that free something needed, and those that go with them, can be in a cheapest set.
+        """
         useful = [each for each in candidates if any(each.frees.get(cell) for cell in needs)]
         covered = sum(1 for each in self._with_their_gangs(useful) if each.pdbs)
         priorities = sorted({max(each.priority, self.floor) for each in self._with_their_gangs(useful)})
@@ -165,7 +173,10 @@ class _Search:
         return True
 
     def with_victim(self, chosen: Mapping[str, Candidate], candidate: Candidate) -> dict[str, Candidate] | None:
-        """One victim more, and the rest of its gang if that would be left below its minimum; None if the rest must stay."""
+        """One victim more, and the rest of its gang if that would be left below its minimum.
+
+        None if the rest must stay.
+        """
         larger = {**chosen, candidate.key: candidate}
         gang = self.gangs.get(candidate.gang)
         if gang is not None and sum(each.gang == candidate.gang for each in larger.values()) > gang.surplus:
@@ -272,7 +283,9 @@ def _share(candidate: Candidate, needs: Needs) -> float:
 
 
 def _least_to_cover(by_value: Sequence[tuple[int, int, int]], amount: int, start: int) -> tuple[int, int] | None:
-    """A bound on how many candidates from a position on free an amount, and on their weight; None if all of them do not.
+    """A bound on how many candidates from a position on free an amount, and on their weight.
+
+    None if all of them do not.
 
     They come by what a unit costs, the cheapest first; the last one is taken in part.
     """

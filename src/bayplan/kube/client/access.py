@@ -1,9 +1,10 @@
 """How to reach an API server and convince it: from a kubeconfig, or from inside the cluster.
 
-`find_access` looks where kubectl looks: the file that is given, $KUBECONFIG (a list), ~/.kube/config; failing these, the service
-account of the pod that this runs in. Out goes an `Access` for `kube/client/client.py`. Whatever is missing or makes no sense is an
-`AccessError` that names file, context and field before anything is sent. Merging files is in `kube/client/kubeconfig.py`, what is shown
-to the server in `kube/client/credentials.py` and `kube/client/exec_credentials.py`.
+`find_access` looks where kubectl looks: the file that is given, $KUBECONFIG (a list), ~/.kube/config; failing these,
+the service account of the pod that this runs in. Out goes an `Access` for `kube/client/client.py`. Whatever is missing
+or makes no sense is an `AccessError` that names file, context and field before anything is sent. Merging files is in
+`kube/client/kubeconfig.py`, what is shown to the server in `kube/client/credentials.py` and
+`kube/client/exec_credentials.py`.
 """
 
 from __future__ import annotations

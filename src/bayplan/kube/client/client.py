@@ -1,8 +1,8 @@
 """The Kubernetes client: resources and verbs on top of `kube/client/transport.py`.
 
-The client takes an `Access` (the API server's address and credentials) and resources. Reads return wire structs, reduced to the
-fields that bayplan needs; writes return the server's raw response. Reads are retried a few times after a transient error. Writes are
-never retried: the caller checks the watch (`kube/client/watch.py`) and decides.
+The client takes an `Access` (the API server's address and credentials) and resources. Reads return wire structs,
+reduced to the fields that bayplan needs; writes return the server's raw response. Reads are retried a few times after a
+transient error. Writes are never retried: the caller checks the watch (`kube/client/watch.py`) and decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _PATCH_TYPES: Mapping[PatchKind, str] = {
 
 
 class KubeClient(Transport):
-    """`async with KubeClient(access) as client`. At most `connections` requests at once; watches have connections of their own."""
+    """`async with KubeClient(access) as client`.
+
+    At most `connections` requests at once; watches have connections of their own.
+    """
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         """One object. Raises msgspec.ValidationError if it is not of its kind's shape."""
@@ -84,7 +87,10 @@ class KubeClient(Transport):
         name: str | None = None,
         subresource: str | None = None,
     ) -> bytes:
-        """Create an object, or a subresource of the object `name`. `body` is anything that msgspec encodes, or bytes."""
+        """Create an object, or a subresource of the object `name`.
+
+        `body` is anything that msgspec encodes, or bytes.
+        """
         return await self.request("POST", resource.path(namespace, name, subresource), body=body)
 
     async def update(
@@ -111,7 +117,10 @@ class KubeClient(Transport):
         field_manager: str = "bayplan",
         force: bool = False,
     ) -> bytes:
-        """Change parts of an object. Custom resources know no strategic patches; `apply` creates what does not exist."""
+        """Change parts of an object.
+
+        Custom resources know no strategic patches; `apply` creates what does not exist.
+        """
         query = {"fieldManager": field_manager}
         if force:
             query["force"] = "true"
@@ -146,7 +155,10 @@ class KubeClient(Transport):
         annotations: Mapping[str, str],
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Put a pod on a node; the server writes annotations and labels onto the pod in the same step. 409: it has a node, or another uid."""
+        """Put a pod on a node.
+
+        The server writes annotations and labels onto the pod in the same step. 409: it has a node, or another uid.
+        """
         metadata: dict[str, object] = {"name": pod, "namespace": namespace, "uid": uid}
         if annotations:
             metadata["annotations"] = annotations

@@ -1,9 +1,9 @@
 """Credentials for an API server: a token, a password or a client certificate, refreshed in time.
 
-`kube/client/access.py` chooses one of these from the kubeconfig. The client calls `current()` before each request and `refused()`
-after a 401. The kubelet, or another owner, rotates token files, so they are reread every minute and after a 401. A certificate is
-part of the TLS context: a renewed certificate gets its own context, which opens new connections. Credential plug-ins are in
-`kube/client/exec_credentials.py`.
+`kube/client/access.py` chooses one of these from the kubeconfig. The client calls `current()` before each request and
+`refused()` after a 401. The kubelet, or another owner, rotates token files, so they are reread every minute and after a
+401. A certificate is part of the TLS context: a renewed certificate gets its own context, which opens new connections.
+Credential plug-ins are in `kube/client/exec_credentials.py`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class Trust:
 
 
 def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    """The ssl module reads certificates from files only; this one lives for the blink of an eye and only we may read it."""
+    """The ssl module reads certificates from files only.
+
+    This one lives for the blink of an eye and only we may read it.
+    """
     with tempfile.NamedTemporaryFile(prefix="bayplan-", suffix=".pem") as file:
         file.write(certificate.certificate.rstrip() + b"\n" + certificate.key)
         file.flush()
@@ -99,7 +102,10 @@ class Fixed:
 
 
 class TokenFile:
-    """A token in a file, and beside it perhaps the authorities to trust, which are replaced too. An unreadable file is no trouble as long as its last content serves."""
+    """A token in a file, and beside it perhaps the authorities to trust, which are replaced too.
+
+    An unreadable file is no trouble as long as its last content serves.
+    """
 
     def __init__(
         self,

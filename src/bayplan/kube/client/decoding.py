@@ -1,8 +1,9 @@
 """Decode the API server's bytes into wire structs, for one resource: an object, a page of a list, lines of a watch.
 
-The fast path decodes the whole batch into typed structs: one call for a page of 500 objects or for all lines of one socket read.
-Only if that fails is each object decoded separately, so a malformed object does not affect the others: it becomes a `Broken`.
-`kube/client/client.py` and `kube/client/watch.py` call this module; the consumers of `Listed` and `Changes` are in `services/`.
+The fast path decodes the whole batch into typed structs: one call for a page of 500 objects or for all lines of one
+socket read. Only if that fails is each object decoded separately, so a malformed object does not affect the others: it
+becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` call this module; the consumers of `Listed` and
+`Changes` are in `services/`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Exec plug-ins: programs named in a kubeconfig that print credentials (`aws eks get-token`, `gke-gcloud-auth-plugin`).
 
-The protocol is `client.authentication.k8s.io` v1 and v1beta1: the program is started with the request in KUBERNETES_EXEC_INFO and
-prints an ExecCredential with a token or a client certificate, perhaps with a time at which it expires. It is run when credentials
-are first needed, again shortly before they expire, and after the server has refused them with 401; however many requests wait, it
-runs once. It never gets a terminal: bayplan is a service.
+The protocol is `client.authentication.k8s.io` v1 and v1beta1: the program is started with the request in
+KUBERNETES_EXEC_INFO and prints an ExecCredential with a token or a client certificate, perhaps with a time at which it
+expires. It is run when credentials are first needed, again shortly before they expire, and after the server has refused
+them with 401; however many requests wait, it runs once. It never gets a terminal: bayplan is a service.
 """
 
 from __future__ import annotations

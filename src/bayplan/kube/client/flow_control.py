@@ -1,7 +1,8 @@
 """Client-side flow control: so many requests a second on average (`qps`), so many at once after a pause (`burst`).
 
-A bucket holds up to `burst` tokens and gains `qps` of them a second; each request takes one. Who finds it empty takes a token of
-the future and is told how long to wait for it, so requests leave in the order in which they came. The client does the waiting.
+A bucket holds up to `burst` tokens and gains `qps` of them a second; each request takes one. Who finds it empty takes a
+token of the future and is told how long to wait for it, so requests leave in the order in which they came. The client
+does the waiting.
 """
 
 from __future__ import annotations

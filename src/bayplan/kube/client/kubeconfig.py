@@ -1,8 +1,9 @@
 """kubeconfig files: read, merged and looked up by context, as kubectl does.
 
-In comes `--kubeconfig`, the list in $KUBECONFIG, or ~/.kube/config; out goes a `Chosen`: one cluster and one user, each with the
-file that it stands in, because relative paths are meant from there. Of several files the first that names a cluster, user,
-context or current context wins; files of a list that do not exist are passed over. `kube/client/access.py` makes an `Access` of it.
+In comes `--kubeconfig`, the list in $KUBECONFIG, or ~/.kube/config; out goes a `Chosen`: one cluster and one user, each
+with the file that it stands in, because relative paths are meant from there. Of several files the first that names a
+cluster, user, context or current context wins; files of a list that do not exist are passed over.
+`kube/client/access.py` makes an `Access` of it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Leader election with a Lease: one of several schedulers works, the others stand by.
 
-`acquire` returns when the lease is ours, `renew_until_lost` when it no longer is. `release` gives it up so that a standby need not
-wait for it to expire. The caller (`services/edges/leader.py`) does the leader's work and exits when the lease is lost.
+`acquire` returns when the lease is ours, `renew_until_lost` when it no longer is. `release` gives it up so that a
+standby need not wait for it to expire. The caller (`services/edges/leader.py`) does the leader's work and exits when
+the lease is lost.
 
-The rules are those of client-go, so any client may hold the same lease. Clocks of different machines are never compared: a standby
-counts from the moment it saw the lease change, and takes the lease once it has not changed for the duration that its holder
-declared. Every write carries the resource version that it is based on; the slower of two writers gets a 409 and rereads the lease.
+The rules are those of client-go, so any client may hold the same lease. Clocks of different machines are never
+compared: a standby counts from the moment it saw the lease change, and takes the lease once it has not changed for the
+duration that its holder declared. Every write carries the resource version that it is based on; the slower of two
+writers gets a 409 and rereads the lease.
 """
 
 from __future__ import annotations
@@ -86,7 +88,10 @@ def micro_time(moment: datetime) -> str:
 
 
 class LeaderElection:
-    """One candidate for one lease. `on_trouble` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease."""
+    """One candidate for one lease.
+
+    `on_trouble` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease.
+    """
 
     def __init__(
         self,
@@ -114,7 +119,10 @@ class LeaderElection:
 
     @property
     def leads(self) -> bool:
-        """Whether the lease is ours and has not expired, even if the expiry has gone unnoticed so far. Safe to call from any thread."""
+        """Whether the lease is ours and has not expired, even if the expiry has gone unnoticed so far.
+
+        Safe to call from any thread.
+        """
         renewed_at = self._renewed_at
         return renewed_at is not None and self._clock() - renewed_at < self.settings.duration
 
@@ -131,7 +139,8 @@ class LeaderElection:
     async def renew_until_lost(self, why_give_up: Callable[[], str | None] = lambda: None) -> str:
         """Renew again and again; returns when the lease is lost, with a sentence that says how.
 
-        `why_give_up` is asked before each renewal. A holder that cannot do its work releases the lease, and another instance may try.
+        `why_give_up` is asked before each renewal. A holder that cannot do its work releases the lease, and another
+        instance may try.
         """
         assert self._renewed_at is not None, "acquire first"
         while True:

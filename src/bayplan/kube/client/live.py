@@ -1,7 +1,8 @@
 """The objects of a cluster that runs, as if they had been read from files.
 
-In comes an `Access`, out goes the same `ObjectSet` that `kube/files.py` makes of a dump, so that every command that answers for a file answers for a
-cluster too; `follow_cluster` keeps it current for those that watch. Kinds that are not installed are simply not there; an object of a wrong shape is told and left out.
+In comes an `Access`, out goes the same `ObjectSet` that `kube/files.py` makes of a dump, so that every command that
+answers for a file answers for a cluster too; `follow_cluster` keeps it current for those that watch. Kinds that are not
+installed are simply not there; an object of a wrong shape is told and left out.
 """
 
 from __future__ import annotations
@@ -84,9 +85,12 @@ async def follow_cluster(
     settle: float = SETTLE,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Call `show` with everything, first when all of it is known and again after changes, without end. It runs in a thread of its own.
+    """Call `show` with everything, first when all of it is known and again after changes, without end.
 
-    Changes in quick succession are batched for `settle` seconds, and for as long as showing them took: a large cluster that changes all the time is not shown all the time.
+    It runs in a thread of its own.
+
+    Changes in quick succession are batched for `settle` seconds, and for as long as showing them took: a large cluster
+    that changes all the time is not shown all the time.
     """
     async with KubeClient(access) as client:
         cluster = _Followed()

@@ -143,7 +143,10 @@ def _other(api_version: str, kind: str, document: bytes) -> OtherObject:
 
 
 def _decoded(answer: bytes, kind: type[_Struct], about: str) -> _Struct:
-    """What the server answered; raises `InvalidObject` if an object in it cannot be read, such as one that is nested too deeply."""
+    """What the server answered.
+
+    Raises `InvalidObject` if an object in it cannot be read, such as one that is nested too deeply.
+    """
     try:
         return decode(answer, kind)
     except msgspec.DecodeError as error:

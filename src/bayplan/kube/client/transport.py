@@ -1,9 +1,10 @@
 """Requests and watches as bytes: what aiohttp does for `kube/client/client.py`, which knows resources and verbs.
 
-A request is a verb, a path and a body. It waits for its token (`kube/client/flow_control.py`), carries the current credentials
-(`kube/client/credentials.py`) and is counted. The result is the response's bytes or one of two exceptions. `ApiError`: the server
-responded with an error. `Unreachable`: there was no response, and it is unknown whether a write happened. Requests are never sent
-twice, with one exception: after a 401 the server has done nothing yet, so the request is repeated once if there are fresh credentials.
+A request is a verb, a path and a body. It waits for its token (`kube/client/flow_control.py`), carries the current
+credentials (`kube/client/credentials.py`) and is counted. The result is the response's bytes or one of two exceptions.
+`ApiError`: the server responded with an error. `Unreachable`: there was no response, and it is unknown whether a write
+happened. Requests are never sent twice, with one exception: after a 401 the server has done nothing yet, so the request
+is repeated once if there are fresh credentials.
 """
 
 from __future__ import annotations
@@ -223,7 +224,8 @@ async def _refusal(request: _Request, response: aiohttp.ClientResponse) -> ApiEr
     said = status_of(data)
     if not said.message:
         text = data[:80].decode(errors="replace").strip()
-        # The API server itself says this about kinds that are not installed; everything else is from a proxy or load balancer in between.
+        # The API server itself says this about kinds that are not installed; everything else is from a proxy or load
+        # balancer in between.
         message = "nothing is served there" if text == NO_SUCH_PATH else f"the answer is not the API server's: {text}"
         said = Status(reason=response.reason or "", message=message)
     retry_after = _seconds(response.headers.get("Retry-After"))

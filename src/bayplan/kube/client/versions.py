@@ -1,8 +1,9 @@
 """Which API version of a resource to read: the newest that both the API server and bayplan know, found by discovery.
 
-A list of the newest version that answers 404 means: not installed, or served in other versions only. `served` tells the two apart. It asks the API server
-for the versions of the group, its preferred one first, and for the resources of each version, because a group may have other resources in other versions.
-`kube/client/watch.py` and `kube/client/live.py` ask here.
+A list of the newest version that answers 404 means: not installed, or served in other versions only. `served` tells the
+two apart. It asks the API server for the versions of the group, its preferred one first, and for the resources of each
+version, because a group may have other resources in other versions. `kube/client/watch.py` and `kube/client/live.py`
+ask here.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ class _Group(WireStruct, frozen=True):
 
 
 async def served(client: KubeClient, resource: Resource[T]) -> Served:
-    """Look a resource up in the API server's discovery; an empty answer if it is not installed. Raises what the client raises."""
+    """Look a resource up in the API server's discovery; an empty answer if it is not installed.
+
+    Raises what the client raises.
+    """
     group, _, _ = resource.api_version.rpartition("/")
     try:
         found = msgspec.json.decode(await client.request("GET", f"/apis/{quote(group)}"), type=_Group)
@@ -74,7 +78,10 @@ async def served(client: KubeClient, resource: Resource[T]) -> Served:
 
 
 async def is_installed(client: KubeClient, resource: Resource[T]) -> bool:
-    """Whether the API server has a kind in any version. RBAC answers "forbidden" for kinds that do not exist, too; discovery tells the two apart."""
+    """Whether the API server has a kind in any version.
+
+    RBAC answers "forbidden" for kinds that do not exist, too; discovery tells the two apart.
+    """
     if "/" not in resource.api_version:
         return True
     found = await served(client, resource)
@@ -82,7 +89,10 @@ async def is_installed(client: KubeClient, resource: Resource[T]) -> bool:
 
 
 async def list_served(client: KubeClient, resource: Resource[T], *, page: int = 500) -> tuple[Listed[T], Served]:
-    """All objects, in the newest version that is served and readable, and which that is; none without such a version."""
+    """All objects, in the newest version that is served and readable, and which that is.
+
+    None without such a version.
+    """
     try:
         return await client.list(resource, page=page), Served(resource)
     except ApiError as error:

@@ -43,8 +43,8 @@ AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is troubl
 class WatchSettings:
     """Times in seconds.
 
-    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one. It sends the
-    first bookmark after a minute: shorter watches of a quiet resource would never learn a newer version.
+    The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one. It
+    sends the first bookmark after a minute: shorter watches of a quiet resource would never learn a newer version.
     """
 
     silence: float = 100.0
@@ -55,7 +55,10 @@ class WatchSettings:
 
 
 class Absent(Struct, frozen=True):
-    """The resource is not installed (any more), or only in `unreadable` versions. Said once; it is asked for again every `absent_retry` seconds."""
+    """The resource is not installed (any more), or only in `unreadable` versions.
+
+    Said once; it is asked for again every `absent_retry` seconds.
+    """
 
     resource: Resource[Any]
     unreadable: tuple[str, ...] = ()
@@ -81,11 +84,13 @@ async def follow(
     on_progress: Callable[[], None] = lambda: None,
     forbidden_is_absent: bool = False,
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
-    """All news of a resource, without end. `on_trouble` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or
-    lines of a watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
+    """All news of a resource, without end.
 
-    With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for what the caller can do without. A resource
-    that is forbidden and not installed is absent in any case.
+    `on_trouble` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or lines of a
+    watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
+
+    With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for
+    what the caller can do without. A resource that is forbidden and not installed is absent in any case.
     """
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
@@ -149,12 +154,18 @@ class _Reading(Generic[T]):
         self._installed = True
 
     async def resumes_from(self, version: str) -> str | None:
-        """The last version; None if an older API version was read and a better one is served by now: that is to be listed."""
+        """The last version.
+
+        None if an older API version was read and a better one is served by now: that is to be listed.
+        """
         better = self.served is not self._resource and self._takes(await self._look())
         return None if better else version
 
     async def may_be_absent(self, error: ApiError, *, forbidden_is_absent: bool) -> bool:
-        """Whether a refused list means that the resource is not there, or is as good as not there. A discovery that fails says nothing."""
+        """Whether a refused list means that the resource is not there, or is as good as not there.
+
+        A discovery that fails says nothing.
+        """
         if error.status == HTTPStatus.FORBIDDEN:
             try:
                 self._installed = await is_installed(self._client, self._resource)

@@ -1,4 +1,7 @@
-"""Containers, init containers and sidecars: names, images, ports, mounts, restart policies. Variables and probes have files of their own."""
+"""Containers, init containers and sidecars: names, images, ports, mounts, restart policies.
+
+Variables and probes have files of their own.
+"""
 
 from __future__ import annotations
 

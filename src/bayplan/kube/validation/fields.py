@@ -80,7 +80,10 @@ def field_faults(document: Any, kind: str, at: ObjectPath) -> Iterator[InvalidOb
 
 
 def without_nulls(value: Any, expected: str) -> Any:
-    """A value as the API server reads it: a field that is null is absent, an entry that is null is zero or empty. Wrong shapes stay as they are."""
+    """A value as the API server reads it: a field that is null is absent, an entry that is null is zero or empty.
+
+    Wrong shapes stay as they are.
+    """
     known = field_table().types.get(expected)
     if isinstance(value, list) and expected.startswith("[]"):
         return [_filled(each, expected[2:]) for each in value]

@@ -1,9 +1,10 @@
 """Everything that an API server would reject in a submitted pod, as a list of errors.
 
-The input is a pod or pod template as written; the output is `InvalidObject`s that name the field, the value and what is allowed.
-Strict decoding (`fields.py`) comes first; validation runs only if decoding finds nothing. The rules are those of Kubernetes 1.36
-with its default feature gates; `tests/kubernetes/test_strict_pods.py` compares them with a real API server. `kube/files.py` checks
-the files that users submit. Objects from a cluster are not checked: an API server has already admitted them.
+The input is a pod or pod template as written; the output is `InvalidObject`s that name the field, the value and what is
+allowed. Strict decoding (`fields.py`) comes first; validation runs only if decoding finds nothing. The rules are those
+of Kubernetes 1.36 with its default feature gates; `tests/kubernetes/test_strict_pods.py` compares them with a real API
+server. `kube/files.py` checks the files that users submit. Objects from a cluster are not checked: an API server has
+already admitted them.
 """
 
 from __future__ import annotations

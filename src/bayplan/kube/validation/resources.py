@@ -1,6 +1,7 @@
 """Requests and limits, of containers and of whole pods: names, amounts, and how the two belong together.
 
-In comes `resources` as it was written; the API server fills in requests from limits before it checks, and so do these rules.
+In comes `resources` as it was written; the API server fills in requests from limits before it checks, and so do these
+rules.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ Amounts = dict[str, Quantity]
 
 
 def amounts(resources: Json | None, field: str) -> Amounts:
-    """The quantities of `requests` or `limits`, whose text is known to be right; rounded up to thousandths as the API server does."""
+    """The quantities of `requests` or `limits`, whose text is known to be right.
+
+    Rounded up to thousandths as the API server does.
+    """
     return {name: _rounded(value) for name, value in ((resources or {}).get(field) or {}).items()}
 
 
@@ -44,7 +48,10 @@ def container_faults(container: Json, claims: Collection[str], at: ObjectPath) -
 
 
 def byte_fractions(spec: Json, at: ObjectPath) -> Faults:
-    """Amounts of bytes that are no whole number, as `memory: 1500m`. The API server takes them with a warning; hardly ever are they meant."""
+    """Amounts of bytes that are no whole number, as `memory: 1500m`.
+
+    The API server takes them with a warning; hardly ever are they meant.
+    """
     for field in ("initContainers", "containers"):
         for container, place in entries(spec, field, at):
             for which in ("limits", "requests"):

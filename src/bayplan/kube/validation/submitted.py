@@ -21,7 +21,10 @@ _BUILT_IN = {
 
 
 def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> list[InvalidObject]:
-    """Everything that an API server would refuse in a document of a kind, as far as bayplan knows the kind; `at` names the object."""
+    """Everything that an API server would refuse in a document of a kind, as far as bayplan knows the kind.
+
+    `at` names the object.
+    """
     if kind == "Pod" and not api_version.rpartition("/")[0]:
         return pod_faults(document, at)
     if not api_version:

@@ -18,7 +18,8 @@ _RESTARTS = {"Job": ("OnFailure", "Never"), **dict.fromkeys(_WITH_SELECTOR, ("Al
 _MODES = ("NonIndexed", "Indexed")
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 
-# The fields of custom kinds: each with the type of its value where that is looked into; `[]` and `{}` before it as in `fields.py`.
+# The fields of custom kinds: each with the type of its value where that is looked into; `[]` and `{}` before it as in
+# `fields.py`.
 _OBJECT = {"apiVersion": "", "kind": "", "metadata": "", "status": ""}
 _TRAINING_JOBS = ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob", "MPIJob")
 
@@ -82,7 +83,10 @@ _GROUPS = ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "kubeflow.org", "ray.i
 
 
 def built_in_faults(document: Json, kind: str, at: ObjectPath) -> Faults:
-    """The rules of an API server for a built-in workload whose shape is right; those of its pod template are checked by `pod.py`."""
+    """The rules of an API server for a built-in workload whose shape is right.
+
+    Those of its pod template are checked by `pod.py`.
+    """
     spec = part(document, "spec") or {}
     place = at.child("spec")
     if kind == "CronJob":

@@ -43,13 +43,19 @@ class Metadata(WireStruct, frozen=True):
 
 
 class GroupObject(WireStruct, frozen=True):
-    """Base of the objects that describe gangs. `unread` has a sentence for each of their fields that has no effect (`kube/wire/unread_fields.py`)."""
+    """Base of the objects that describe gangs.
+
+    `unread` has a sentence for each of their fields that has no effect (`kube/wire/unread_fields.py`).
+    """
 
     unread: tuple[str, ...] | None = field(default=None, name="x-unread-fields")
 
 
 class VersionedGroupObject(GroupObject, frozen=True):
-    """A group object whose words depend on its API version. Typed lists leave `apiVersion` out, so decoding fills it in."""
+    """A group object whose words depend on its API version.
+
+    Typed lists leave `apiVersion` out, so decoding fills it in.
+    """
 
     api_version: str = ""
 
@@ -188,9 +194,12 @@ class ClaimVolumeSource(WireStruct, frozen=True):
 
 
 class Volume(WireStruct, frozen=True):
-    """A volume; only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
+    """A volume.
 
-    A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap, hostPath, nfs and the like.
+    Only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
+
+    A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap,
+    hostPath, nfs and the like.
     """
 
     name: str = ""

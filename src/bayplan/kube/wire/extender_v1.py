@@ -1,7 +1,7 @@
 """The extender protocol of kube-scheduler (`k8s.io/kube-scheduler/extender/v1`): field names are capitalised.
 
-Pods and nodes inside requests stay raw: pods are decoded on their own, so that an invalid one has its own message; names,
-because `prioritize` often repeats those of `filter`; and whole nodes, because they are sent back as they came.
+Pods and nodes inside requests stay raw: pods are decoded on their own, so that an invalid one has its own message;
+names, because `prioritize` often repeats those of `filter`; and whole nodes, because they are sent back as they came.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ class Domain(Struct, frozen=True):
 
 
 class Assignment(Struct, frozen=True):
-    """Where the pods of a pod set go, domain by domain. Kueue lists the values of all levels, or the host name alone."""
+    """Where the pods of a pod set go, domain by domain.
+
+    Kueue lists the values of all levels, or the host name alone.
+    """
 
     levels: tuple[str, ...] = ()
     domains: tuple[Domain, ...] = ()
@@ -104,7 +107,10 @@ def encoded(assignment: Assignment) -> TopologyAssignment:
 
 
 def encoded_in_runs(assignment: Assignment) -> TopologyAssignment:
-    """A slice for each run of domains whose host names begin alike; one for all, if the lowest level is not the host name."""
+    """A slice for each run of domains whose host names begin alike.
+
+    One for all, if the lowest level is not the host name.
+    """
     domains = assignment.domains
     beginnings: Sequence[str] = ()
     if len(domains) > 1 and assignment.levels and assignment.levels[-1] == HOSTNAME:
@@ -117,9 +123,12 @@ def encoded_in_runs(assignment: Assignment) -> TopologyAssignment:
 
 
 def shared_beginnings(names: Sequence[str]) -> list[str]:
-    """For each name the longest beginning, up to a dash, that another name has too; an empty list if there is no use in them.
+    """For each name the longest beginning, up to a dash, that another name has too.
 
-    Long beginnings make many runs. While these are more than an assignment may have slices, all are cut back by one dash.
+    An empty list if there is no use in them.
+
+    Long beginnings make many runs. While these are more than an assignment may have slices, all are cut back by one
+    dash.
     """
     own = [[name[: end + 1] for end in range(len(name) - 1) if name[end] == SEPARATOR] for name in names]
     seen = Counter(beginning for beginnings in own for beginning in beginnings)

@@ -1,7 +1,7 @@
 """Numatopology (`nodeinfo.volcano.sh/v1alpha1`): what Volcano's agent says about a node's CPUs.
 
-Zeros are left out where it is written: a CPU `{}` sits on NUMA node 0, socket 0, core 0. The structs write it the same way. What the values
-mean is decided in `cluster/reports/numatopology.py`.
+Zeros are left out where it is written: a CPU `{}` sits on NUMA node 0, socket 0, core 0. The structs write it the same
+way. What the values mean is decided in `cluster/reports/numatopology.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class CpuInfo(WireStruct, frozen=True, omit_defaults=True):
 
 
 class ResourceInfo(WireStruct, frozen=True, omit_defaults=True):
-    """One resource with ids: `allocatable` lists those that are *free* now, reserved ones among them; `capacity` counts all."""
+    """One resource with ids: `allocatable` lists those that are *free* now, reserved ones among them.
+
+    `capacity` counts all.
+    """
 
     allocatable: str = ""
     capacity: int = 0
@@ -41,7 +44,10 @@ class ContainerAllocation(WireStruct, frozen=True, omit_defaults=True):
 
 
 class PodAllocation(WireStruct, frozen=True, omit_defaults=True):
-    """What one pod holds. Agents that read state files know only its uid, those that ask the kubelet only namespace and name."""
+    """What one pod holds.
+
+    Agents that read state files know only its uid, those that ask the kubelet only namespace and name.
+    """
 
     uid: str = ""
     name: str = ""

@@ -1,7 +1,7 @@
 """bayplan's own PodGroup (`bayplan.io/v1alpha1`): a gang written in one object, pods included.
 
-Other systems' groups refer to pods that exist somewhere; for planning, a shape and a number are enough. So a group says how many pods of
-which spec it has, and groups may lie inside groups:
+Other systems' groups refer to pods that exist somewhere; for planning, a shape and a number are enough. So a group says
+how many pods of which spec it has, and groups may lie inside groups:
 
     apiVersion: bayplan.io/v1alpha1
     kind: PodGroup
@@ -47,7 +47,10 @@ class PodShape(_Own, frozen=True):
 
 
 class Segment(_Own, frozen=True):
-    """Slices of `size` pods, each inside one domain of `level`; `apart`: no two in one domain; else only `preferred`."""
+    """Slices of `size` pods, each inside one domain of `level`.
+
+    `apart`: no two in one domain; else only `preferred`.
+    """
 
     size: int
     level: str
@@ -70,7 +73,10 @@ class ParallelGroup(_Own, frozen=True):
 
 
 class GroupSpec(_Own, frozen=True):
-    """A group inside a gang. It may be the `segment` of that number of the group around it, where segments are not all equal."""
+    """A group inside a gang.
+
+    It may be the `segment` of that number of the group around it, where segments are not all equal.
+    """
 
     name: str
     size: int = 0
@@ -105,7 +111,10 @@ class PodGroupSpec(_Own, frozen=True):
 
 
 class PodGroupStatus(WireStruct, frozen=True):
-    """How far a gang has come: `WAITING`; `SCHEDULED` while all that it needs have nodes; `DEGRADED` where some have lost theirs; `ENDED`."""
+    """How far a gang has come: `WAITING`; `SCHEDULED` while all that it needs have nodes.
+
+    `DEGRADED` where some have lost theirs; `ENDED`.
+    """
 
     phase: str = ""
     message: str = ""

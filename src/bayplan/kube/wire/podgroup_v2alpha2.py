@@ -76,7 +76,10 @@ class PodGroup(GroupObject, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """All pods within one domain of the level `required`, and best within one of the level `preferred`; "" asks for nothing."""
+    """All pods within one domain of the level `required`, and best within one of the level `preferred`.
+
+    "" asks for nothing.
+    """
 
     topology: str
     required: str = ""
@@ -127,8 +130,8 @@ def sub_groups_problem(sub_groups: Sequence[SubGroup]) -> str | None:
 def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:
     """The tree of a PodGroup's sub-groups, or the sentence with which KAI's scheduler turns the PodGroup down.
 
-    Names of parents are looked up in lower case, names of sub-groups are not, as in KAI: a parent with a capital letter is
-    never found.
+    Names of parents are looked up in lower case, names of sub-groups are not, as in KAI: a parent with a capital letter
+    is never found.
     """
     sub_groups = spec.sub_groups or []
     names: set[str] = set()

@@ -1,6 +1,7 @@
 """Kubernetes' CompositePodGroup (`scheduling.k8s.io/v1alpha3`, feature gate CompositePodGroup): a group of groups.
 
-PodGroups and other CompositePodGroups name the one that they are a part of in `parentCompositePodGroupName`. At most four levels are allowed, PodGroups included.
+PodGroups and other CompositePodGroups name the one that they are a part of in `parentCompositePodGroupName`. At most
+four levels are allowed, PodGroups included.
 """
 
 from __future__ import annotations

@@ -73,7 +73,10 @@ class DisruptionMode(WireStruct, frozen=True):
 
 
 class AskedOfAnyGroup(WireStruct, frozen=True):
-    """What is asked of a group of pods or of groups, in a template and in the group alike; `priority` is filled in from the class."""
+    """What is asked of a group of pods or of groups, in a template and in the group alike.
+
+    `priority` is filled in from the class.
+    """
 
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: str | DisruptionMode | None = None

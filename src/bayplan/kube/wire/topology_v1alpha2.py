@@ -1,8 +1,8 @@
 """NodeResourceTopology (`topology.node.k8s.io`) in every form that has been written.
 
-v1alpha2 (lists and top-level attributes), v1alpha1 (lists, only `topologyPolicies`) and the older map form, where zones,
-resources and costs are keyed by name, all decode into one struct;
-`zones_of` turns them into one list. What the values mean is decided in `cluster/reports/topology_report.py`.
+v1alpha2 (lists and top-level attributes), v1alpha1 (lists, only `topologyPolicies`) and the older map form, where
+zones, resources and costs are keyed by name, all decode into one struct; `zones_of` turns them into one list. What the
+values mean is decided in `cluster/reports/topology_report.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class Cost(WireStruct, frozen=True):
 
 
 class ZoneResource(WireStruct, frozen=True):
-    """Amounts of one resource in one zone. In the early forms, which have no `available`, `allocatable` is what is left."""
+    """Amounts of one resource in one zone.
+
+    In the early forms, which have no `available`, `allocatable` is what is left.
+    """
 
     name: str = ""
     capacity: QuantityText | None = None

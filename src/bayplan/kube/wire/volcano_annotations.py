@@ -49,7 +49,10 @@ def decision_in(annotations: Mapping[str, str] | None) -> AmountsByNuma:
 
 
 def decision_annotations(decided: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
-    """The annotation that tells a decision, with its keys in the order in which Go writes them; none if nothing was decided."""
+    """The annotation that tells a decision, with its keys in the order in which Go writes them.
+
+    None if nothing was decided.
+    """
     if not decided:
         return {}
     # Go sorts the keys of a map as text: 10 before 2.

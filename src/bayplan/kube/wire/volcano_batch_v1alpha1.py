@@ -1,7 +1,7 @@
 """Volcano's Job (`batch.volcano.sh/v1alpha1`): tasks with replicas of a pod template, partitions inside tasks.
 
-Volcano's controllers make a PodGroup and pods of it; `dialects/volcano/job.py` knows how they do that, and what their admission
-webhook has against a Job.
+Volcano's controllers make a PodGroup and pods of it; `dialects/volcano/job.py` knows how they do that, and what their
+admission webhook has against a Job.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ KIND = "Job"
 
 
 class PartitionPolicy(WireStruct, frozen=True):
-    """A task's pods in partitions of one size, each of them close together; `min_partitions` 0 asks for no number of them."""
+    """A task's pods in partitions of one size, each of them close together.
+
+    `min_partitions` 0 asks for no number of them.
+    """
 
     total_partitions: int = 0
     partition_size: int = 0

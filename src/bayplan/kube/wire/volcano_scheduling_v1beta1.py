@@ -1,7 +1,7 @@
 """Volcano's PodGroup (`scheduling.volcano.sh/v1beta1`), reduced to what decides where its pods go.
 
-Volcano's controllers write it, one per Job or per owner of plain pods; pods name it in an annotation. `dialects/volcano/pod_group.py` makes a
-gang of it.
+Volcano's controllers write it, one per Job or per owner of plain pods; pods name it in an annotation.
+`dialects/volcano/pod_group.py` makes a gang of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ MODES = (HARD, SOFT)
 
 
 class NetworkTopology(WireStruct, frozen=True):
-    """How close pods must be (`hard`) or should be (`soft`): tiers count from 1, the closest; a tier may have a name instead."""
+    """How close pods must be (`hard`) or should be (`soft`): tiers count from 1, the closest.
+
+    A tier may have a name instead.
+    """
 
     mode: str = HARD
     highest_tier_allowed: int | None = None

@@ -111,7 +111,10 @@ def _candidate(
 
 
 def freed_in(state: ClusterState, key: str, cells: Collection[Cell]) -> dict[Cell, int]:
-    """What a pod frees of some cells. The common case is read from the report: building all charges takes ten times as long."""
+    """What a pod frees of some cells.
+
+    The common case is read from the report: building all charges takes ten times as long.
+    """
     placed = state.pods[key]
     report = state.reports[placed.row]
     total = placed.request.total

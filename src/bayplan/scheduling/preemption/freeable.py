@@ -1,8 +1,8 @@
 """For every node, how much its less important pods hold: by priority, in columns, so that a plan looks at few nodes.
 
-`Freeable` follows the cluster through the usage log; a node that changed is counted again. `bounds` turns the columns into the least that
-victims on each node can cost. The bound is never too high, so the exact search (`on_node.py`) can stop at the first node whose bound
-exceeds the best plan.
+`Freeable` follows the cluster through the usage log; a node that changed is counted again. `bounds` turns the columns
+into the least that victims on each node can cost. The bound is never too high, so the exact search (`on_node.py`) can
+stop at the first node whose bound exceeds the best plan.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Bounds:
 
 
 class Freeable:
-    """What pods hold by priority. `sums` and `largest` are (level, cell, row); cell 0 is the node, the others are its zones."""
+    """What pods hold by priority.
+
+    `sums` and `largest` are (level, cell, row); cell 0 is the node, the others are its zones.
+    """
 
     def __init__(
         self, state: ClusterState, is_leaving: Callable[[str, Pod], bool] = lambda _, pod: is_terminating(pod)

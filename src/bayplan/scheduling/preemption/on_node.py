@@ -1,8 +1,8 @@
 """The cheapest victims on one node: exactly what must leave so that its kubelet admits the pod.
 
-In come the pods that may be evicted there. For each way in which the pod could fit, such as all of it in zone 1, this module says how much
-must become free where; `engine/preemption/victims.py` finds the cheapest set that frees it, and every set is tried out by a dry run of all
-filters and of the kubelet's admission.
+In come the pods that may be evicted there. For each way in which the pod could fit, such as all of it in zone 1, this
+module says how much must become free where; `engine/preemption/victims.py` finds the cheapest set that frees it, and
+every set is tried out by a dry run of all filters and of the kubelet's admission.
 """
 
 from __future__ import annotations
@@ -205,7 +205,10 @@ def _missing_in_zones(state: ClusterState, row: int, preemptor: Preemptor) -> tu
 
 
 def _conflicting(state: ClusterState, row: int, preemptor: Preemptor) -> frozenset[str] | None:
-    """The pods of a node that conflict with the pod by port or anti-affinity; None if such a pod stays whatever is evicted."""
+    """The pods of a node that conflict with the pod by port or anti-affinity.
+
+    None if such a pod stays whatever is evicted.
+    """
     keys = state.pods_on(row)
     ports = preemptor.pod_class.host_ports
     found = {key for key in keys if any(own.conflicts(other) for own in ports for other in state.pods[key].host_ports)}

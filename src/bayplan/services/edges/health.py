@@ -116,7 +116,10 @@ async def serve_health(
     certificate: Certificate | None = None,
     guard: MetricsGuard | None = None,
 ) -> AsyncIterator[int]:
-    """Serve while the context lasts; yields the port, which the system chooses for port 0. `guard` says who may read metrics."""
+    """Serve while the context lasts; yields the port, which the system chooses for port 0.
+
+    `guard` says who may read metrics.
+    """
     host, port = host_and_port(address)
     tls = _tls_context(certificate) if certificate else None
     runner = web.AppRunner(_application(live, ready, metrics, guard), shutdown_timeout=1.0)

@@ -1,7 +1,8 @@
 """Who may read metrics: the API server says, by TokenReview and SubjectAccessReview, as for kube-scheduler.
 
-In comes the `Authorization` header of a request for `/metrics`; out goes None, or the status and the sentence to refuse it with. Answers are kept for a few seconds, so a scraper costs
-two requests per interval at most, and a flood of wrong tokens is bounded.
+In comes the `Authorization` header of a request for `/metrics`; out goes None, or the status and the sentence to refuse
+it with. Answers are kept for a few seconds, so a scraper costs two requests per interval at most, and a flood of wrong
+tokens is bounded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`bind`: take the pod's zones, then bind it through the API server. Only certain outcomes are reported.
 
-Zones are taken before anything is sent, so that the next `filter` sees them. A node that would refuse the pod by now is an
-error: kube-scheduler then looks for another one.
+Zones are taken before anything is sent, so that the next `filter` sees them. A node that would refuse the pod by now is
+an error: kube-scheduler then looks for another one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cluster as an extender knows it: the scheduler's columns and ledger, without its queue.
 
-Watch events come in through `entries`. Pods that kube-scheduler asked about are remembered by uid: a bind request names only
-the uid, and a pod that another client binds holds the zones that its kubelet picks, as if bayplan had bound it.
+Watch events come in through `entries`. Pods that kube-scheduler asked about are remembered by uid: a bind request names
+only the uid, and a pod that another client binds holds the zones that its kubelet picks, as if bayplan had bound it.
 """
 
 from __future__ import annotations

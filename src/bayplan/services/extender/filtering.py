@@ -1,7 +1,8 @@
 """`filter`: which of the scheduler's nodes would admit a pod into its NUMA zones, and why the others would not.
 
-The columns answer for all nodes at once. Amounts do not always decide, so the best nodes are also placed exactly. If one of
-them needs the kubelet's replay, only nodes that were verified like this pass; kube-scheduler samples nodes the same way.
+The columns answer for all nodes at once. Amounts do not always decide, so the best nodes are also placed exactly. If
+one of them needs the kubelet's replay, only nodes that were verified like this pass; kube-scheduler samples nodes the
+same way.
 """
 
 from __future__ import annotations

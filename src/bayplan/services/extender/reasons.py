@@ -1,7 +1,7 @@
 """Why nodes are refused, in the words of `bayplan why`: kube-scheduler counts equal texts and puts them into its event.
 
-The nodes that come closest also name container, resource, zone, have and want, but only if no node is left: finding that out
-replays admissions. Texts are cached by pod class until something in the cluster changes.
+The nodes that come closest also name container, resource, zone, have and want, but only if no node is left: finding
+that out replays admissions. Texts are cached by pod class until something in the cluster changes.
 """
 
 from __future__ import annotations
@@ -139,7 +139,10 @@ def _lasts(
 
 
 def _exceeds_zones(state: ClusterState, step: Step, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether no zone could hold a step even if it were empty. Resources that no zone of a node reports are not aligned there."""
+    """Whether no zone could hold a step even if it were empty.
+
+    Resources that no zone of a node reports are not aligned there.
+    """
     columns = state.columns
     fits = np.ones((columns.zone_total.shape[1], len(rows)), dtype=bool)
     for name, want in step.wants:

@@ -1,8 +1,8 @@
 """`prioritize`: the profile's weighted scores on the extender's scale of 0 to 10.
 
-kube-scheduler multiplies an extender's score by ten times its weight. By default a score means the same for every pod: the
-share of the highest possible score, in ten steps. Spread over the candidates, the best one gets 10 and the worst one 0, so
-that close scores are told apart.
+kube-scheduler multiplies an extender's score by ten times its weight. By default a score means the same for every pod:
+the share of the highest possible score, in ten steps. Spread over the candidates, the best one gets 10 and the worst
+one 0, so that close scores are told apart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The extender's HTTP server: `POST /filter`, `/prioritize`, `/preempt` and `/bind`, with authentication and limits.
 
-Every refusal is one line of text with its status: 400 malformed, 401 wrong token, 404 no such verb, 405 not POST, 408 too
-slow, 413 too large, 503 not ready. kube-scheduler takes any status but 200 as an error of the extender.
+Every refusal is one line of text with its status: 400 malformed, 401 wrong token, 404 no such verb, 405 not POST, 408
+too slow, 413 too large, 503 not ready. kube-scheduler takes any status but 200 as an error of the extender.
 """
 
 from __future__ import annotations

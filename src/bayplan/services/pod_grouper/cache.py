@@ -1,7 +1,7 @@
 """The pod grouper's view of the cluster: pods to examine, pods in no gang, gangs and their members. No I/O, no clock.
 
-Watch events come in with `take_in_steps`. The grouper asks `to_examine`. The scheduler asks `expects_group` before it places a
-pod by itself, and `wanted.why_gang_waits` before it places a gang.
+Watch events come in with `take_in_steps`. The grouper asks `to_examine`. The scheduler asks `expects_group` before it
+places a pod by itself, and `wanted.why_gang_waits` before it places a gang.
 """
 
 from __future__ import annotations

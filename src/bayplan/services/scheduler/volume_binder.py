@@ -141,7 +141,10 @@ class VolumeBinder:
     async def _wait(
         self, assignment: Assignment, written: dict[str, int], in_unit: int, problems: Sequence[str]
     ) -> str:
-        """Wait until all claims are bound, or another pod of the unit has problems; returns why they will not be bound."""
+        """Wait until all claims are bound, or another pod of the unit has problems.
+
+        Returns why they will not be bound.
+        """
         seconds = self._timeout(assignment.pod)
         end = self._clock() + seconds
         while True:

@@ -1,7 +1,7 @@
 """What a virtual kubelet answers: whether a pod is admitted and what each container got, and what is free afterwards.
 
-Everything is spelled out in ids (CPUs, zones, devices) so that it can be shown, reported to a scheduler or compared with a
-recording as it is.
+Everything is spelled out in ids (CPUs, zones, devices) so that it can be shown, reported to a scheduler or compared
+with a recording as it is.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class ContainerAllocation:
 class Admission:
     """The verdict on one pod.
 
-    A refusal has the reason and message that go into the pod's status, the stage that refused (`topology`, `device`, `cpu`,
-    `memory` or `predicate`) and the container at hand, if any. `fits` is the node-level check alone, before any allocation.
+    A refusal has the reason and message that go into the pod's status, the stage that refused (`topology`, `device`,
+    `cpu`, `memory` or `predicate`) and the container at hand, if any. `fits` is the node-level check alone, before any
+    allocation.
     """
 
     admitted: bool

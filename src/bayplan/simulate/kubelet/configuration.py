@@ -14,8 +14,9 @@ MOST_PODS = 110
 class KubeletConfiguration:
     """Settings of the managers and what is kept from pods.
 
-    `settings` has no unknowns here: `cpu_static` and `memory_static` are True or False. `reserved_cpus` (reservedSystemCPUs) wins
-    over `reserved_cpu_milli` (kubeReserved plus systemReserved). `reserved_memory` is by zone id and resource name.
+    `settings` has no unknowns here: `cpu_static` and `memory_static` are True or False. `reserved_cpus`
+    (reservedSystemCPUs) wins over `reserved_cpu_milli` (kubeReserved plus systemReserved). `reserved_memory` is by zone
+    id and resource name.
     """
 
     settings: KubeletSettings

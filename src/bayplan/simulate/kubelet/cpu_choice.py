@@ -1,11 +1,11 @@
 """Which CPUs a container gets when more are free than it asks for: the kubelet's packed choice.
 
-In come the free CPUs and how many are wanted, out go CPU ids. Whole zones and sockets are taken first, then (if asked for)
-whole caches, then whole cores, then single CPUs; and at each level the fullest unit that still fits, so that large holes
-stay large. `cpu_distribution.py` builds the even split over zones on top of it, `cpu_manager.py` calls both.
+In come the free CPUs and how many are wanted, out go CPU ids. Whole zones and sockets are taken first, then (if asked
+for) whole caches, then whole cores, then single CPUs; and at each level the fullest unit that still fits, so that large
+holes stay large. `cpu_distribution.py` builds the even split over zones on top of it, `cpu_manager.py` calls both.
 
-Where the kubelet compares with an average size or takes a unit as a whole although parts of it are in use, so does this: on
-machines whose sockets differ in size it does hand out CPUs twice.
+Where the kubelet compares with an average size or takes a unit as a whole although parts of it are in use, so does
+this: on machines whose sockets differ in size it does hand out CPUs twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def check_enough(wanted: int, free: CpuSet) -> None:
 
 
 def packed(layout: CpuLayout, free: CpuSet, wanted: int, *, spread: bool, by_cache: bool) -> CpuSet:
-    """CPUs from as few units as possible; `spread` passes over whole cores, `by_cache` fills last-level caches first."""
+    """CPUs from as few units as possible.
+
+    `spread` passes over whole cores, `by_cache` fills last-level caches first.
+    """
     choice = _Choice(layout, free, wanted, spread=spread)
     if choice.done():
         return frozenset()

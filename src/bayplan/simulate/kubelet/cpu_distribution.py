@@ -38,7 +38,8 @@ def distributed(
 ) -> CpuSet:
     """CPUs in groups of `group`, as evenly from several zones as it goes; packed if it does not go at all.
 
-    `by_socket`: zones of one socket rather than any others. `within_reach`: no zone is asked for a larger share than the fullest can give.
+    `by_socket`: zones of one socket rather than any others. `within_reach`: no zone is asked for a larger share than
+    the fullest can give.
     """
     if wanted < 1:
         return frozenset()
@@ -71,7 +72,10 @@ def _best_split(
     group: int,
     sockets: Mapping[int, Mapping[int, CpuSet]] | None,
 ) -> _Split | None:
-    """The most even split over `size` zones, or None if no combination can hold it; given sockets, one of them if that can be."""
+    """The most even split over `size` zones, or None if no combination can hold it.
+
+    Given sockets, one of them if that can be.
+    """
     best: _Split | None = None
     best_is_one_socket = False
     for slots in _combinations(zones, size):

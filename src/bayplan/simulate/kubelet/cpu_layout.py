@@ -44,7 +44,10 @@ class CpuLayout:
         self._most_by_zones = self.zone_sets.most_by_size([len(self.in_zone[zone]) for zone in self.zone_sets.ids])
 
     def fewest_zones_for(self, cpus: int) -> int:
-        """How many zones it takes if every CPU, reserved ones included, were free; all zones if even that is not enough."""
+        """How many zones it takes if every CPU, reserved ones included, were free.
+
+        All zones if even that is not enough.
+        """
         enough = (size for size, most in enumerate(self._most_by_zones, start=1) if most >= cpus)
         return next(enough, len(self.in_zone))
 

@@ -1,8 +1,8 @@
 """The CPU Manager with policy static: which container has which exclusive CPUs.
 
-Input: pods and the Topology Manager's hint. Output: hints and CPU ids. `kubelet.py` asks for hints, has CPUs assigned to containers
-in their order, and has everything released when a pod ends or is refused. Later containers of a pod may reuse the CPUs of a finished
-init container; CPUs that are not reused stay with the pod.
+Input: pods and the Topology Manager's hint. Output: hints and CPU ids. `kubelet.py` asks for hints, has CPUs assigned
+to containers in their order, and has everything released when a pod ends or is refused. Later containers of a pod may
+reuse the CPUs of a finished init container; CPUs that are not reused stay with the pod.
 """
 
 from __future__ import annotations

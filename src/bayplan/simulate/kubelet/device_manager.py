@@ -1,8 +1,9 @@
 """The Device Manager: which devices of the device plugins are whose.
 
-In come pods and the Topology Manager's hint, out go hints and device ids. It looks at every pod, whatever its QoS class. A real
-kubelet leaves the choice among equal devices to the plugin; here the plugin takes what must be included, then ascending ids.
-Devices of a finished init container are used again by later containers of its pod, and stay with the pod if not.
+In come pods and the Topology Manager's hint, out go hints and device ids. It looks at every pod, whatever its QoS
+class. A real kubelet leaves the choice among equal devices to the plugin; here the plugin takes what must be included,
+then ascending ids. Devices of a finished init container are used again by later containers of its pod, and stay with
+the pod if not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ class DeviceLayout:
         self.sets = zone_sets_of(zone_ids(hosting | zone_set(further)))
 
     def fewest_zones_for(self, devices: int) -> int:
-        """How many zones it takes if every device, broken ones included, were free; all of them if that is not enough."""
+        """How many zones it takes if every device, broken ones included, were free.
+
+        All of them if that is not enough.
+        """
         enough = (size for size, most in enumerate(self._most_by_size, start=1) if most >= devices)
         return next(enough, len(self.sets.ids))
 
@@ -64,7 +68,10 @@ def device_layout(devices: tuple[MachineDevice, ...], further: tuple[int, ...]) 
 
 
 class DeviceManager:
-    """Hands out the devices of one machine. Older kubelets give hints for `further` zones, too, which host none of a resource."""
+    """Hands out the devices of one machine.
+
+    Older kubelets give hints for `further` zones, too, which host none of a resource.
+    """
 
     def __init__(self, devices: Mapping[str, tuple[MachineDevice, ...]], further: tuple[int, ...] = ()) -> None:
         self._layouts = {resource: device_layout(listed, further) for resource, listed in devices.items()}

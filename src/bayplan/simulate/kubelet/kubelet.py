@@ -1,11 +1,13 @@
 """A kubelet that admits pods on a machine that exists only on paper.
 
-In come pods, one at a time: `admit`, later `start` and `remove`. Out goes for each an `Admission` with what the kubelet would
-write into the pod's status, and at any time what is left (`free`) and who holds what (`pods`). Admission follows the real
-one: the Topology Manager asks the Device, CPU and Memory Manager for hints, merges them, refuses or has the containers served
-in their order, each manager in turn; the node-level predicate comes last. A pod refused on the way leaves nothing behind.
+In come pods, one at a time: `admit`, later `start` and `remove`. Out goes for each an `Admission` with what the kubelet
+would write into the pod's status, and at any time what is left (`free`) and who holds what (`pods`). Admission follows
+the real one: the Topology Manager asks the Device, CPU and Memory Manager for hints, merges them, refuses or has the
+containers served in their order, each manager in turn; the node-level predicate comes last. A pod refused on the way
+leaves nothing behind.
 
-The managers' rules are in `device_manager.py`, `cpu_manager.py` and `memory_manager.py`, the merge in `topology_manager.py`.
+The managers' rules are in `device_manager.py`, `cpu_manager.py` and `memory_manager.py`, the merge in
+`topology_manager.py`.
 """
 
 from __future__ import annotations

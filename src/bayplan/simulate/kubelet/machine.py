@@ -1,7 +1,7 @@
 """The hardware under a virtual kubelet: NUMA zones with their memory, every logical CPU, every device.
 
-Nothing here changes and nothing is in use; `manager`-side state lives in the kubelet that runs on it. Machines come from a
-text (`simulate/scenario/machine_text.py`), from a node's report, or from a recording in the tests.
+Nothing here changes and nothing is in use; `manager`-side state lives in the kubelet that runs on it. Machines come
+from a text (`simulate/scenario/machine_text.py`), from a node's report, or from a recording in the tests.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from bayplan.cluster.reports.inventory import OFFLINE
 class MachineZone:
     """One NUMA zone.
 
-    `memory` are all its bytes, huge pages included; `huge_pages` are bytes by resource name (`hugepages-1Gi`); `distances` go to
-    the machine's zones in their order, its own included.
+    `memory` are all its bytes, huge pages included; `huge_pages` are bytes by resource name (`hugepages-1Gi`);
+    `distances` go to the machine's zones in their order, its own included.
     """
 
     id: int

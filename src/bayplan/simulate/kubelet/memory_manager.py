@@ -1,12 +1,12 @@
 """The Memory Manager with policy Static: which zones the memory of Guaranteed pods comes from.
 
-In come pods and the Topology Manager's hint, out go hints and memory blocks. All types (memory, huge pages) of a container come
-from the same zones. `kubelet.py` asks for hints, has containers served in their order, tells when a pod's init containers have
-finished, and has everything released at the end. `memory_zones.py` keeps the books.
+In come pods and the Topology Manager's hint, out go hints and memory blocks. All types (memory, huge pages) of a
+container come from the same zones. `kubelet.py` asks for hints, has containers served in their order, tells when a
+pod's init containers have finished, and has everything released at the end. `memory_zones.py` keeps the books.
 
-Two things surprise users. If no zone set can serve a request, the hints are empty, which the Topology Manager reads as "any
-zone will do", so the pod dies later, in `allocate`. And what a finished init container had can be used again only for exactly
-the same zones.
+Two things surprise users. If no zone set can serve a request, the hints are empty, which the Topology Manager reads as
+"any zone will do", so the pod dies later, in `allocate`. And what a finished init container had can be used again only
+for exactly the same zones.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class MemoryManager:
         }
 
     def init_containers_finished(self, key: str, pod: PodRequest) -> None:
-        """Give back what init containers had and no other container took over; a pod served as a whole keeps it to the end."""
+        """Give back what init containers had and no other container took over.
+
+        A pod served as a whole keeps it to the end.
+        """
         for container in pod.containers:
             if container.role is Role.INIT:
                 blocks = self._of_pods[key].pop(container.name, [])
@@ -147,7 +150,10 @@ class MemoryManager:
         return [hints] * len(request) if hints.preferred or hints.others else []
 
     def _hints(self, request: Amounts) -> Hints:
-        """The sets that may be used and have enough of everything; preferred are the smallest an empty machine allows."""
+        """The sets that may be used and have enough of everything.
+
+        Preferred are the smallest an empty machine allows.
+        """
         books = self._zones
         fewest = books.fewest_zones_for(request)
         enough: Iterable[ZoneSet] = books.sets.sets
@@ -186,7 +192,10 @@ class MemoryManager:
         return None
 
     def _note_reuse(self, request: Amounts, zones: ZoneSet, role: Role) -> None:
-        """What an init container gets can serve later containers in the same zones; what another one gets is used up."""
+        """What an init container gets can serve later containers in the same zones.
+
+        What another one gets is used up.
+        """
         for type_, amount in request.items():
             reusable = self._reusable.get((zones, type_), 0)
             self._reusable[zones, type_] = max(reusable, amount) if role is Role.INIT else max(0, reusable - amount)

@@ -1,8 +1,8 @@
 """Memory of the zones as the Memory Manager keeps it: bytes free and charged by type, groups of zones, assignments.
 
-A zone serves either allocations of its own or those of exactly one group of zones, until nothing is assigned to it any more.
-Inside a group the lowest zones are charged first and given back first, so only the sum over a group means something.
-`memory_manager.py` decides who gets what and keeps these books through here.
+A zone serves either allocations of its own or those of exactly one group of zones, until nothing is assigned to it any
+more. Inside a group the lowest zones are charged first and given back first, so only the sum over a group means
+something. `memory_manager.py` decides who gets what and keeps these books through here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class MemoryZones:
                 amount -= taken
 
     def give_back(self, block: MemoryBlock) -> None:
-        """Undo one assignment; the lowest zones are refunded first, regardless of which assignment was charged there."""
+        """Undo one assignment.
+
+        The lowest zones are refunded first, regardless of which assignment was charged there.
+        """
         amount = block.size
         for zone in block.zones:
             self._assignments[zone] -= 1

@@ -1,8 +1,8 @@
 """Pods with resources of their own (`spec.resources`) under the alpha gate PodLevelResourceManagers.
 
-At pod scope such a pod gets CPUs and memory as a whole; containers that are Guaranteed by themselves get a part of them, the
-others share what is left. Here are the rules about parts; `cpu_manager.py` and `memory_manager.py` do the taking. Without the
-gate both managers leave such pods alone.
+At pod scope such a pod gets CPUs and memory as a whole; containers that are Guaranteed by themselves get a part of
+them, the others share what is left. Here are the rules about parts; `cpu_manager.py` and `memory_manager.py` do the
+taking. Without the gate both managers leave such pods alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The node-level check that comes after the managers: does the sum of all requests stay within what the node can give?
 
-In come what the node can give, what its pods use and a new pod; out goes the resource that is short, if any. `kubelet.py` runs it last.
+In come what the node can give, what its pods use and a new pod; out goes the resource that is short, if any.
+`kubelet.py` runs it last.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A virtual kubelet reports itself as a node agent would: a Node object and a NodeResourceTopology.
 
-The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy and scope, and in a simulation the fingerprint of pods. The
-complete one adds what bayplan reads beyond that: manager policies and options, memory groups, CPUs and devices by name and
-what each pod holds where (`cluster/reports/inventory.py`). What it says about use is true at the moment it is made; how late it
-arrives is the simulation's matter.
+The plain report has what agents publish today: capacity, allocatable and available per zone, distances, policy and
+scope, and in a simulation the fingerprint of pods. The complete one adds what bayplan reads beyond that: manager
+policies and options, memory groups, CPUs and devices by name and what each pod holds where
+(`cluster/reports/inventory.py`). What it says about use is true at the moment it is made; how late it arrives is the
+simulation's matter.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class NodeAgent:
         }
 
     def topology(self, *, complete: bool, at: float = 0.0, fingerprint: bool = False) -> NodeResourceTopology:
-        """The node's report at this moment, which a complete one names; a plain one may have the `fingerprint` of the simulated node's pods."""
+        """The node's report at this moment, which a complete one names.
+
+        A plain one may have the `fingerprint` of the simulated node's pods.
+        """
         free = self.kubelet.free()
         attributes = self._attributes
         if complete:
@@ -97,7 +101,10 @@ class NodeAgent:
         return Attribute(name=ATTRIBUTE, value=fingerprint_of((namespace, name) for namespace, name in names))
 
     def holdings(self, key: str) -> Holdings:
-        """What a pod holds in zones. Of memory that spans zones the kubelet keeps only the sum; it is shown in even shares."""
+        """What a pod holds in zones.
+
+        Of memory that spans zones the kubelet keeps only the sum; it is shown in even shares.
+        """
         held: Holdings = {}
 
         def add(resource: str, zone: int, amount: int) -> None:

@@ -1,7 +1,8 @@
 """What a kubelet settles when it starts: whether it can start at all, which CPUs it keeps back, what the node can give.
 
-In come a machine and a configuration. `check_startable` raises `CannotStart` with one sentence where the real kubelet would
-exit, and where zones are so many that this one cannot go on; `resolved_reserved_cpus` and `node_allocatable` are what it would report afterwards. `kubelet.py` begins with these.
+In come a machine and a configuration. `check_startable` raises `CannotStart` with one sentence where the real kubelet
+would exit, and where zones are so many that this one cannot go on; `resolved_reserved_cpus` and `node_allocatable` are
+what it would report afterwards. `kubelet.py` begins with these.
 """
 
 from __future__ import annotations
@@ -139,7 +140,10 @@ def _check_reserved_memory(machine: Machine, configuration: KubeletConfiguration
 
 
 def _check_zones_can_be_combined(machine: Machine, configuration: KubeletConfiguration) -> None:
-    """Reject more zones than can be combined. If nothing is aligned, no sets of zones are needed, and any number is fine."""
+    """Reject more zones than can be combined.
+
+    If nothing is aligned, no sets of zones are needed, and any number is fine.
+    """
     settings = configuration.settings
     across_zones = settings.cpu_static and ACROSS_ZONES in settings.cpu_options
     combines = settings.policy is not Policy.NONE or settings.memory_static or across_zones

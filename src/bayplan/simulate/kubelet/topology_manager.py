@@ -1,11 +1,11 @@
 """The Topology Manager's merge: from what each resource would accept to one zone set for all of them.
 
-Input: one `Hints` per resource (what a hint provider says). Output: one `Hint`: a zone set, or none, and whether all resources
-prefer it. `kubelet.py` admits or refuses by it and hands it to the managers.
+Input: one `Hints` per resource (what a hint provider says). Output: one `Hint`: a zone set, or none, and whether all
+resources prefer it. `kubelet.py` admits or refuses by it and hands it to the managers.
 
-The kubelet tries every combination of hints. A combination is preferred only if all its sets are the same one, so preferred
-outcomes are an intersection; for the others only the zones that remain in common count. Both give the kubelet's answer
-without the product, which on eight zones takes the real one seconds.
+The kubelet tries every combination of hints. A combination is preferred only if all its sets are the same one, so
+preferred outcomes are an intersection; for the others only the zones that remain in common count. Both give the
+kubelet's answer without the product, which on eight zones takes the real one seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Hint(NamedTuple):
 class Hints(NamedTuple):
     """What one resource would accept: the sets it prefers and the other ones. None stands for any zone.
 
-    A resource that accepts nothing is unavailable; then nothing is preferred, but the choices of other resources are not narrowed.
+    A resource that accepts nothing is unavailable; then nothing is preferred, but the choices of other resources are
+    not narrowed.
     """
 
     preferred: Sequence[ZoneSet | None]
@@ -60,7 +61,10 @@ def admits(policy: Policy, hint: Hint) -> bool:
 
 
 def _merged_in_one_zone(zones: ZoneSets, hints: Sequence[Hints]) -> Hint:
-    """The lowest zone that every resource prefers. On a machine with one zone, or if no resource has a preference, there is no affinity."""
+    """The lowest zone that every resource prefers.
+
+    On a machine with one zone, or if no resource has a preference, there is no affinity.
+    """
     single = [
         Hints([each for each in listed.preferred if each is None or each.bit_count() == 1], ()) for listed in hints
     ]

@@ -1,4 +1,7 @@
-"""From which version on a kubelet does what, for the virtual kubelet. Not shared with `engine/kubelet/versions.py`: a mistake would have to be made twice."""
+"""From which version on a kubelet does what, for the virtual kubelet.
+
+Not shared with `engine/kubelet/versions.py`: a mistake would have to be made twice.
+"""
 
 from __future__ import annotations
 

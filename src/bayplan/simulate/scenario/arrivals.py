@@ -1,7 +1,8 @@
 """When the pods of a workload come and how long they run.
 
-In come the keys `arrive` and `runs` and a number of pods, out go their moments, all chance decided. Each workload draws from
-random numbers of its own, made from the scenario's seed and the workload's name, so that adding a workload changes no other one.
+In come the keys `arrive` and `runs` and a number of pods, out go their moments, all chance decided. Each workload draws
+from random numbers of its own, made from the scenario's seed and the workload's name, so that adding a workload changes
+no other one.
 """
 
 from __future__ import annotations

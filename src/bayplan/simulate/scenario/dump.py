@@ -1,7 +1,7 @@
 """A recorded cluster as the start of a scenario: what `kubectl get nodes,pods,noderesourcetopologies -o json` prints.
 
-In comes the path that `cluster` names, out go nodes with rebuilt machines (`recorded_machine.py`), the pods that run on them, and a
-workload for each pod that waits. What had to be assumed or ignored is remarked, once for all nodes alike.
+In comes the path that `cluster` names, out go nodes with rebuilt machines (`recorded_machine.py`), the pods that run on
+them, and a workload for each pod that waits. What had to be assumed or ignored is remarked, once for all nodes alike.
 """
 
 from __future__ import annotations

@@ -46,9 +46,12 @@ ELSEWHERE = {
 def gang_written(
     written: YamlValue, replicas: int | None, template: Pod | None, metadata: Metadata, read_pod: PodReader
 ) -> tuple[GangPattern, tuple[Pod, ...]] | None:
-    """A workload's gangs, and the shape of each pod of one of them; None if something is wrong, which is noted where it stands.
+    """A workload's gangs, and the shape of each pod of one of them.
 
-    `replicas` and `template` are what the workload says about itself, None where it does not; `metadata` is that of all its pods.
+    None if something is wrong, which is noted where it stands.
+
+    `replicas` and `template` are what the workload says about itself, None where it does not; `metadata` is that of all
+    its pods.
     """
     spec = _spec(written, PodGroupSpec, read_pod)
     if GROUP in (metadata.labels or {}):
@@ -136,7 +139,10 @@ def _shape(written: YamlValue, read_pod: PodReader) -> PodShape | None:
 
 
 def _shapes(gang: Gang, template: Pod | None, metadata: Metadata) -> list[Pod]:
-    """For each pod of a gang what it looks like, the same object for all of a group; pods name the group that they are in."""
+    """For each pod of a gang what it looks like, the same object for all of a group.
+
+    Pods name the group that they are in.
+    """
     found: list[Pod] = []
     for group in gang.whole.every_group():
         if not group.name and template is not None:

@@ -1,7 +1,8 @@
 """The `kubelet` part of a node group: field names of the KubeletConfiguration, values as it takes them.
 
-In come the written keys and the machine they are for, out goes the `KubeletConfiguration` of a virtual kubelet. Values that no
-kubelet would start with are faults: those that a single key shows are found here, the rest by starting a kubelet in `nodes.py`.
+In come the written keys and the machine they are for, out goes the `KubeletConfiguration` of a virtual kubelet. Values
+that no kubelet would start with are faults: those that a single key shows are found here, the rest by starting a
+kubelet in `nodes.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A YAML file as a tree of values that know where they stand, and the list of what is wrong with them.
 
-In comes a path, out goes a `YamlValue`: a text, a list or a mapping of further ones, each with its `SourcePosition` (file, line, key). The
-other modules of this folder take what they need through `Section`, which never raises: a value that cannot be used is added to
-the file's `Faults` and its default is used instead, so that one reading finds all faults. `Faults.check` raises them in the end.
+In comes a path, out goes a `YamlValue`: a text, a list or a mapping of further ones, each with its `SourcePosition`
+(file, line, key). The other modules of this folder take what they need through `Section`, which never raises: a value
+that cannot be used is added to the file's `Faults` and its default is used instead, so that one reading finds all
+faults. `Faults.check` raises them in the end.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Faults:
 class YamlValue:
     """A value as it was written.
 
-    `content` is the text of a scalar, None for an empty value, or the parts of a list or mapping. `scalar` is what YAML makes
-    of the text (8, 0.5, true); it matters only for parts that are Kubernetes objects.
+    `content` is the text of a scalar, None for an empty value, or the parts of a list or mapping. `scalar` is what YAML
+    makes of the text (8, 0.5, true); it matters only for parts that are Kubernetes objects.
     """
 
     place: SourcePosition
@@ -189,7 +190,10 @@ def items_of(written: YamlValue, read: Callable[[YamlValue], Value]) -> list[Val
 
 
 def entries_of(written: YamlValue, read: Callable[[str, YamlValue], Value]) -> dict[str, Value]:
-    """The entries of a mapping whose keys are names that users choose; those that cannot be used are noted and left out."""
+    """The entries of a mapping whose keys are names that users choose.
+
+    Those that cannot be used are noted and left out.
+    """
     if not isinstance(written.content, dict):
         raise Wrong(f"{described(written)} is not allowed: must be keys and values")
     found = {}

@@ -1,8 +1,9 @@
 """A machine from one line of text, in the manner of hwloc's synthetic topologies.
 
-`pack:2 numa:2 core:16 pu:2 mem:64Gi gpu:2@numa` is a machine of 2 packages with 2 NUMA zones each, 16 cores in every zone, 2
-threads on every core, 64Gi of memory and 2 GPUs per zone. In comes such a text, out goes a `Machine` whose CPUs have the numbers
-that Linux usually gives them on servers; docs/scenarios.md has the table of words. `nodes.py` asks for one per group of nodes.
+`pack:2 numa:2 core:16 pu:2 mem:64Gi gpu:2@numa` is a machine of 2 packages with 2 NUMA zones each, 16 cores in every
+zone, 2 threads on every core, 64Gi of memory and 2 GPUs per zone. In comes such a text, out goes a `Machine` whose CPUs
+have the numbers that Linux usually gives them on servers; docs/scenarios.md has the table of words. `nodes.py` asks for
+one per group of nodes.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     - {manifest: ../workloads/pytorchjob.yaml, arrive: 10s, runs: 5m}
     - manifest: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {...}}
 
-Pods and gangs are made as for `bayplan place` (`workloads/`); the tree is that of the scenario's `levels`. Out come `Workload`s as
-`workloads.py` makes them, and remarks about objects that are not simulated.
+Pods and gangs are made as for `bayplan place` (`workloads/`); the tree is that of the scenario's `levels`. Out come
+`Workload`s as `workloads.py` makes them, and remarks about objects that are not simulated.
 """
 
 from __future__ import annotations

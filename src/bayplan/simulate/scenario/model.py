@@ -1,7 +1,7 @@
 """A scenario, read and expanded: which nodes there are, what runs already, which pods arrive when.
 
-Everything random has been decided here from the scenario's seed, so that every scheduler that is compared meets the same
-pods at the same moments. `simulate/scenario/` reads the file, `simulate/simulation.py` lets it happen.
+Everything random has been decided here from the scenario's seed, so that every scheduler that is compared meets the
+same pods at the same moments. `simulate/scenario/` reads the file, `simulate/simulation.py` lets it happen.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ JOB_BACKOFF_LIMIT = 6
 class Kind(Enum):
     """The controller of a workload's pods.
 
-    A refused bare pod stays Failed. A replicated set replaces it at once, endlessly: the runaway. A job replaces it after
-    a backoff that doubles, until its limit is reached; its pods end after their run time.
+    A refused bare pod stays Failed. A replicated set replaces it at once, endlessly: the runaway. A job replaces it
+    after a backoff that doubles, until its limit is reached; its pods end after their run time.
     """
 
     POD = "Pod"
@@ -39,8 +39,8 @@ class Kind(Enum):
 class ScenarioPod:
     """One pod that a workload wants: when it arrives, and how long it runs once started (None: until the end).
 
-    `shape` is set where it does not look like the workload's template: in a gang whose groups differ. `name` is the name that its controller
-    gives it, where that is known.
+    `shape` is set where it does not look like the workload's template: in a gang whose groups differ. `name` is the
+    name that its controller gives it, where that is known.
     """
 
     arrives: Seconds
@@ -59,7 +59,9 @@ class GangPattern:
 
 @dataclass(frozen=True)
 class Workload:
-    """Pods of one shape, but for gangs of several. `template` has namespace, labels and spec; names are made from `name` by the simulation.
+    """Pods of one shape, but for gangs of several.
+
+    `template` has namespace, labels and spec; names are made from `name` by the simulation.
 
     `together` is set if its pods start together or not at all.
     """
@@ -77,7 +79,10 @@ class Workload:
         return self.template.metadata.namespace or "default"
 
     def pod_names(self, own_name: str = "") -> list[str]:
-        """The names of its first pods, by their controller's way or numbered; as if the workload were called otherwise where a name is given."""
+        """The names of its first pods, by their controller's way or numbered.
+
+        As if the workload were called otherwise where a name is given.
+        """
         stem = own_name or self.name
         return [member.name or f"{stem}-{number}" for number, member in enumerate(self.members)]
 
@@ -105,8 +110,8 @@ class SimulatedNode:
 class Scenario:
     """All that happens. `running` are bound pods that are there from the beginning, in the order of their admission.
 
-    `report_delay` is how long a node's report takes to arrive after what it shows; `lasts` is when the simulation ends at the
-    latest. `remarks` are things about the file that its author should know, each with file, line and key.
+    `report_delay` is how long a node's report takes to arrive after what it shows; `lasts` is when the simulation ends
+    at the latest. `remarks` are things about the file that its author should know, each with file, line and key.
     """
 
     name: str

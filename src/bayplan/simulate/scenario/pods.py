@@ -1,7 +1,8 @@
 """The pod of a workload: a pod spec as Kubernetes has it, or the short form `resources: {cpu: 8, memory: 16Gi}`.
 
-In comes what stands under `pod`, out goes the template from which the simulation makes pods. What the API server would refuse is
-refused here, at the line where it stands; so are fields that a pod does not have, because a slip in `tolerations` costs an hour.
+In comes what stands under `pod`, out goes the template from which the simulation makes pods. What the API server would
+refuse is refused here, at the line where it stands; so are fields that a pod does not have, because a slip in
+`tolerations` costs an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue, described
 from bayplan.simulate.scenario.machine_text import SHORT_NAMES_BELONG_TO
 from bayplan.simulate.scenario.values import amount, text, whole_amount, whole_number
 
-# The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they are.
+# The fields of Kubernetes' PodSpec and Container. Most of them decide nothing about placement and are accepted as they
+# are.
 POD_FIELDS = (
     *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy"),
     *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),

@@ -1,8 +1,8 @@
 """Read a scenario file: the way in to this folder.
 
-In comes a path, out goes a `Scenario` with every node, every pod and every moment decided. All faults of the file and of those it
-refers to are raised together, each with file, line and key; what is odd but can be used becomes a remark (`remarks.py`). The
-simulation (`simulate/simulation.py`) is next.
+In comes a path, out goes a `Scenario` with every node, every pod and every moment decided. All faults of the file and
+of those it refers to are raised together, each with file, line and key; what is odd but can be used becomes a remark
+(`remarks.py`). The simulation (`simulate/simulation.py`) is next.
 """
 
 from __future__ import annotations

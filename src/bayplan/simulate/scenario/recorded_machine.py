@@ -1,8 +1,9 @@
 """A machine and its kubelet, rebuilt from what a node told about itself.
 
-In come a Node and the report of its zones, out go the `Machine` and the `KubeletConfiguration` that would report the same when
-idle. A report that lists its CPUs and devices (`cluster/reports/inventory.py`) is followed to the letter; otherwise CPUs are numbered as
-Linux would, and what is capacity but not allocatable counts as reserved. `dump.py` asks for one per node.
+In come a Node and the report of its zones, out go the `Machine` and the `KubeletConfiguration` that would report the
+same when idle. A report that lists its CPUs and devices (`cluster/reports/inventory.py`) is followed to the letter;
+otherwise CPUs are numbered as Linux would, and what is capacity but not allocatable counts as reserved. `dump.py` asks
+for one per node.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from bayplan.simulate.kubelet.machine import OFFLINE_CPU, Cpu, Machine, MachineD
 from bayplan.simulate.kubelet.start import check_startable
 
 MOST_DEVICES = 65_536
-# A static Memory Manager wants something to be reserved. Added to each zone and reserved there, it changes nothing for pods.
+# A static Memory Manager wants something to be reserved. Added to each zone and reserved there, it changes nothing for
+# pods.
 RESERVED_AT_LEAST = 1
 NOTHING = ZoneAmounts(0, 0, 0)
 ODD = "what is reported would keep a kubelet from starting"
@@ -95,7 +97,8 @@ def _settings(report: TopologyReport, assumed: list[str]) -> KubeletSettings:
     if said.cpu_static is None:
         assumed.append("cpuManagerPolicy is not reported: taken as static")
     if said.memory_static is None:
-        # Agents read memory from the kubelet's own list of memory blocks, which it has only where the manager is static.
+        # Agents read memory from the kubelet's own list of memory blocks, which it has only where the manager is
+        # static.
         reports_memory = any(MEMORY in zone.resources for zone in report.zones)
         said = replace(said, memory_static=reports_memory)
         assumed.append(f"memoryManagerPolicy is not reported: taken as {'Static' if reports_memory else 'None'}")

@@ -1,7 +1,8 @@
 """Properties of a scenario that are no errors, but that its author should know before the result comes as a surprise.
 
-Input: a parsed scenario. Output: lines with file, line and key: labels that some nodes lack, levels that do not nest, pods
-that arrive too late or that not even an empty node would take, demands that no scheduler judges. `reader.py` adds them to the scenario.
+Input: a parsed scenario. Output: lines with file, line and key: labels that some nodes lack, levels that do not nest,
+pods that arrive too late or that not even an empty node would take, demands that no scheduler judges. `reader.py` adds
+them to the scenario.
 """
 
 from __future__ import annotations
@@ -156,7 +157,10 @@ class _EmptyNodes:
 
 
 def _why_refused(request: PodRequest, kinds: list[SimulatedNode], none: str) -> str | None:
-    """Why kubelets refuse a pod, None if one of them does not. The refusal of a node that has enough in sum says most."""
+    """Why kubelets refuse a pod, None if one of them does not.
+
+    The refusal of a node that has enough in sum says most.
+    """
     refusals = []
     most: dict[str, int] = {}
     for kind in kinds:

@@ -3,8 +3,8 @@
     time,name,runtime,cpu,memory,nvidia.com/gpu
     0s,train,10m,16,128Gi,2
 
-In comes the file that `trace` names, out go workloads: lines of one name are the members of one workload and must ask for
-the same. Columns that are no key are resources; an empty cell or 0 asks for nothing.
+In comes the file that `trace` names, out go workloads: lines of one name are the members of one workload and must ask
+for the same. Columns that are no key are resources; an empty cell or 0 asks for nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ DIFFERING = "differs from what the first line of this name says: must be the sam
 
 
 def read_trace(path: Path, faults: Faults) -> list[Workload]:
-    """The workloads of a trace. A file without a single line that can be read raises `Wrong`, one that is no CSV `ScenarioError`."""
+    """The workloads of a trace.
+
+    A file without a single line that can be read raises `Wrong`, one that is no CSV `ScenarioError`.
+    """
     rows = _json_rows if path.suffix in JSON_LINES else _csv_rows
     faults_before = len(faults.found)
     first_of_name: dict[str, Section] = {}

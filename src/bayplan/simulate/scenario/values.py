@@ -1,7 +1,7 @@
 """What single values of a scenario may look like: names, numbers, durations, rates, amounts.
 
-Each function takes a `YamlValue` value and gives what it means, or raises `Wrong` with what would be allowed. A scalar counts as the
-text that stands in the file, so `zone: 07` and `full-pcpus-only: true` need no quotes.
+Each function takes a `YamlValue` value and gives what it means, or raises `Wrong` with what would be allowed. A scalar
+counts as the text that stands in the file, so `zone: 07` and `full-pcpus-only: true` need no quotes.
 """
 
 from __future__ import annotations

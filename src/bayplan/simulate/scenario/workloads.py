@@ -1,7 +1,7 @@
 """Entries of `workloads`: pods of one shape, or gangs of several; who looks after them, when they come.
 
-In comes what is written, out goes a `Workload` with a member for every pod. Shapes are read in `pods.py` and `gangs.py`, moments are drawn
-in `arrivals.py`; `reader.py` collects the workloads.
+In comes what is written, out goes a `Workload` with a member for every pod. Shapes are read in `pods.py` and
+`gangs.py`, moments are drawn in `arrivals.py`; `reader.py` collects the workloads.
 """
 
 from __future__ import annotations

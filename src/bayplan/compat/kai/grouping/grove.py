@@ -1,6 +1,7 @@
 """KAI's groups of Grove's PodGangs: pod groups are sub-groups, the configurations that join some of them their parents.
 
-Labels and annotations of the PodGang come first; what it does not say, the owner above it may, priority class and preemptibility included.
+Labels and annotations of the PodGang come first; what it does not say, the owner above it may, priority class and
+preemptibility included.
 """
 
 from __future__ import annotations

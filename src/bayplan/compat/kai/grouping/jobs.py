@@ -126,7 +126,7 @@ def azure_ml(case: KaiCase) -> KaiGroup:
     return replace(group, min_available=count)
 
 
-# -- JobSet ----------------------------------------------------------------------------------------------------------------
+# -- JobSet ------------------------------------------------------------------------------------------------------------
 
 
 def job_set(case: KaiCase) -> KaiGroup:
@@ -148,7 +148,10 @@ def job_set(case: KaiCase) -> KaiGroup:
 
 
 def _pods_of_replicated_job(job: RawObject) -> int:
-    """Replicas times pods of one job, as many as run in parallel but no more than complete; what is not positive counts as unset."""
+    """Replicas times pods of one job, as many as run in parallel but no more than complete.
+
+    What is not positive counts as unset.
+    """
     replicas = _positive(number_at(job, ("replicas",)))
     parallelism = _positive(number_at(job, ("template", "spec", "parallelism")))
     completions = number_at(job, ("template", "spec", "completions")) or 0
@@ -165,11 +168,14 @@ def _counted(pods: int) -> int:
     return max(pods, 1)
 
 
-# -- Knative ---------------------------------------------------------------------------------------------------------------
+# -- Knative -----------------------------------------------------------------------------------------------------------
 
 
 def knative(case: KaiCase) -> KaiGroup:
-    """A group per pod; if gangs are wanted one per revision, of its smallest scale, unless its pods are in groups of their own already."""
+    """A group per pod.
+
+    If gangs are wanted one per revision, of its smallest scale, unless its pods are in groups of their own already.
+    """
     pod = Reference.of(case.pod)
     name = labels_of(case.pod).get(REVISION)
     if name is None:

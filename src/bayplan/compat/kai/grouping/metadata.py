@@ -89,7 +89,10 @@ class KaiCase:
 
 
 def usual_group(case: KaiCase, owners: Sequence[RawObject] = ()) -> KaiGroup:
-    """KAI's default: one group per owner, of which one pod suffices. Any of `owners` (else only that one) may give the priority."""
+    """KAI's default: one group per owner, of which one pod suffices.
+
+    Any of `owners` (else only that one) may give the priority.
+    """
     about = Reference.of(case.owner)
     owners = owners or [case.owner]
     defaults = _Defaults(case)
@@ -164,7 +167,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-# -- priority class and preemptibility -------------------------------------------------------------------------------------
+# -- priority class and preemptibility ---------------------------------------------------------------------------------
 
 
 def priority_class_of(

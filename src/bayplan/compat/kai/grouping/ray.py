@@ -1,7 +1,7 @@
 """KAI's groups of Ray clusters: the head and each worker group as sub-groups, regardless of the cluster's owner.
 
-A RayJob or RayService names its cluster in its status. Worker groups need their `minReplicas`, or all replicas where that is 0. Groups that an older KAI left
-without sub-groups stay without.
+A RayJob or RayService names its cluster in its status. Worker groups need their `minReplicas`, or all replicas where
+that is 0. Groups that an older KAI left without sub-groups stay without.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which of KAI's groupers a kind belongs to, and the way in to this folder: `kai_group_for`.
 
-A few kinds are only wrappers: KAI skips them, copies their labels and annotations down where the object below has none of that name, and goes on
-with the grouper of that object. Kinds that are not in the table get the usual group of their owner.
+A few kinds are only wrappers: KAI skips them, copies their labels and annotations down where the object below has none
+of that name, and goes on with the grouper of that object. Kinds that are not in the table get the usual group of their
+owner.
 """
 
 from __future__ import annotations

@@ -223,7 +223,10 @@ def not_ready(job: Job) -> str | None:
 
 
 def over_quota(job: Job, tasks: Sequence[Task], cluster: Cluster, statement: Statement) -> str | None:
-    """Why a job's queue, or one above it, does not let these tasks in; None if there is room, or no queues are known."""
+    """Why a job's queue, or one above it, does not let these tasks in.
+
+    None if there is room, or no queues are known.
+    """
     if not cluster.queues:
         return None
     queues = {queue.name: queue for queue in cluster.queues}

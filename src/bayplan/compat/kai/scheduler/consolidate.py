@@ -1,15 +1,16 @@
 """Make room for a gang by moving running pods: KAI's consolidation.
 
-A job that fits nowhere, although enough is free in total, is *helped*: other pods leave, and both they and the job get a place. All
-of this is a rehearsal that counts only if every pod has a place. KAI does not look for the best move. It helps the first pod of the
-job, then the first two, and so on, and keeps the moves that earlier pods needed. It asks running jobs one by one, the newest of the
-lowest priority first. Each time it goes through the nodes of that job and tries to move all jobs asked so far that have pods there.
+A job that fits nowhere, although enough is free in total, is *helped*: other pods leave, and both they and the job get
+a place. All of this is a rehearsal that counts only if every pod has a place. KAI does not look for the best move. It
+helps the first pod of the job, then the first two, and so on, and keeps the moves that earlier pods needed. It asks
+running jobs one by one, the newest of the lowest priority first. Each time it goes through the nodes of that job and
+tries to move all jobs asked so far that have pods there.
 
-`consolidate` goes through all waiting jobs. In the statement, helped and moved tasks stay pipelined: they wait for what the moved tasks
-still hold.
+`consolidate` goes through all waiting jobs. In the statement, helped and moved tasks stay pipelined: they wait for what
+the moved tasks still hold.
 
-KAI also skips some moves without trying them, when a rough count of free GPUs says they cannot help. That saves time and, in rare
-cases, misses a move. This module tries every move.
+KAI also skips some moves without trying them, when a rough count of free GPUs says they cannot help. That saves time
+and, in rare cases, misses a move. This module tries every move.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ def _move_someone(session: Session, partial: Job, moved: Sequence[Task]) -> list
 
 
 def _rehearse(session: Session, partial: Job, leaving: Sequence[Task], asked: Sequence[Task]) -> list[Task] | None:
-    """Make these tasks leave and place all tasks; returns the moved tasks, or None if one of those asked has no place."""
+    """Make these tasks leave and place all tasks.
+
+    Returns the moved tasks, or None if one of those asked has no place.
+    """
     statement = session.statement
     nodes = _nodes_in_play(session, partial, leaving)
     for task in leaving:

@@ -71,7 +71,9 @@ def _mistaken_for_others(jobs: Sequence[Job]) -> dict[str, Why]:
 
 
 def next_cluster(cluster: Cluster, statement: Statement) -> Cluster:
-    """The cluster as the next round finds it: bound tasks run; leaving tasks are gone and wait again, as do promised ones.
+    """The cluster as the next round finds it: bound tasks run.
+
+    Leaving tasks are gone and wait again, as do promised ones.
 
     The owner of an evicted pod recreates it, so it is the same task, pending.
     """

@@ -1,9 +1,12 @@
-"""What changes while jobs are placed: where each task stands, and what each node has left. Every step can be taken back.
+"""What changes while jobs are placed: where each task stands, and what each node has left.
 
-`Statement` is the only thing here that changes. A search marks its place with `checkpoint`, writes, and takes everything back with
-`rollback` if it came to nothing; whatever is left at the end is the answer.
+Every step can be taken back.
 
-A node has amounts that are idle and amounts that are being released. A task that is *bound* takes from what is idle, one that is
+`Statement` is the only thing here that changes. A search marks its place with `checkpoint`, writes, and takes
+everything back with `rollback` if it came to nothing; whatever is left at the end is the answer.
+
+A node has amounts that are idle and amounts that are being released. A task that is *bound* takes from what is idle,
+one that is
 *pipelined* takes in advance from what is being released; so `idle + releasing` is what can still be given out, and `releasing`
 may be negative.
 """

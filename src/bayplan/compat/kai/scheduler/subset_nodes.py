@@ -1,7 +1,7 @@
 """Which sets of nodes KAI tries for a sub-group, in which order: the heart of its topology plugin.
 
-In come a sub-group's constraint, its tasks and the nodes that the sub-group above it was given; out come node sets, the first to
-be tried first, and scores that pull tasks into few domains of the preferred level. `allocate.py` tries them.
+In come a sub-group's constraint, its tasks and the nodes that the sub-group above it was given; out come node sets, the
+first to be tried first, and scores that pull tasks into few domains of the preferred level. `allocate.py` tries them.
 
 1. The narrowest domain that holds all given nodes is counted, with everything below it (`capacity.py`).
 2. If it does not hold the tasks, that is all.
@@ -10,9 +10,9 @@ be tried first, and scores that pull tasks into few domains of the preferred lev
    If pods of the sub-group run already, only domains below a required domain that has one of them.
 5. The narrowest level comes first, left to right; of each domain only nodes that were given.
 
-Known defects, which a user of KAI meets here too: a level wider than the domain of step 1 was never counted, so it never fits;
-domains with dots in their names may be one (`tree.py`); tasks of different sizes are all taken to be as large as the largest; and
-with more than ten preferred domains some share a score.
+Known defects, which a user of KAI meets here too: a level wider than the domain of step 1 was never counted, so it
+never fits; domains with dots in their names may be one (`tree.py`); tasks of different sizes are all taken to be as
+large as the largest; and with more than ten preferred domains some share a score.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class NodeSets:
-    """Node sets to try one after another. `scores` is None without a preferred level; without sets, `problems` say why."""
+    """Node sets to try one after another.
+
+    `scores` is None without a preferred level; without sets, `problems` say why.
+    """
 
     sets: tuple[tuple[Node, ...], ...]
     scores: Mapping[str, float] | None = None

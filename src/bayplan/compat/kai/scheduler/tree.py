@@ -1,8 +1,9 @@
 """A topology as a tree of domains: the root, below it the domains of the widest level, and so on down to the narrowest.
 
-`build_tree` reads the labels of nodes. A domain is named by the label values on the way to it, joined with dots, because KAI does
-so and its tie-breaks and messages follow these names. Values may contain dots themselves: zone `a.b`, rack `c` and zone `a`, rack
-`b.c` become one rack, in KAI as here. `capacity.py` fills a tree with what is free; the tree itself never changes.
+`build_tree` reads the labels of nodes. A domain is named by the label values on the way to it, joined with dots,
+because KAI does so and its tie-breaks and messages follow these names. Values may contain dots themselves: zone `a.b`,
+rack `c` and zone `a`, rack `b.c` become one rack, in KAI as here. `capacity.py` fills a tree with what is free; the
+tree itself never changes.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ FreeOf = Callable[[str], Amounts]
 class Capacity:
     """Free amounts, and how many pods fit, of the domains that were counted.
 
-    A domain that was not counted has nothing free and no number of pods, which makes KAI compare sums for it: a domain above the
-    one that was counted never fits.
+    A domain that was not counted has nothing free and no number of pods, which makes KAI compare sums for it: a domain
+    above the one that was counted never fits.
     """
 
     wanted: Amounts
@@ -174,8 +175,8 @@ def pods_that_fit(request: Amounts, free: Amounts, wanted: int) -> int:
 def fill_ratio(wanted: Amounts, free: Amounts) -> float:
     """The largest share over all resources of what is wanted in what is free.
 
-    CPU is compared in whole cores, rounded up on both sides; the number of pods is not compared. Of GPUs that are not there any
-    wish is infinitely much, of other resources a thousand times too much.
+    CPU is compared in whole cores, rounded up on both sides; the number of pods is not compared. Of GPUs that are not
+    there any wish is infinitely much, of other resources a thousand times too much.
     """
     ratios = [0.0]
     for resource, amount in wanted.items():

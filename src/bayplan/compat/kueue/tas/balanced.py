@@ -1,8 +1,9 @@
 """Balanced placement: every chosen domain gets about the same number of slices (Kueue's gate TASBalancedPlacement).
 
-For preferred topologies only. For each domain above the wanted level the best *threshold* is found, the largest number of
-slices that every used domain below can have at least. Domains under it are pruned, the tightest smallest set of the rest is
-chosen, each gets the threshold, and what remains goes to the first with room. None means: fill in order instead.
+For preferred topologies only. For each domain above the wanted level the best *threshold* is found, the largest number
+of slices that every used domain below can have at least. Domains under it are pruned, the tightest smallest set of the
+rest is chosen, each gets the threshold, and what remains goes to the first with room. None means: fill in order
+instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """At which level the pods can be together, and in which domains.
 
 In come the counts of all levels, out goes a level with the domains that hold everything, or the reason against it. One
-domain is best, the tightest that suffices; preferred levels give way one by one until only several domains of the top level
-are left, filled in order.
+domain is best, the tightest that suffices; preferred levels give way one by one until only several domains of the top
+level are left, filled in order.
 """
 
 from __future__ import annotations

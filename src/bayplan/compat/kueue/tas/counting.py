@@ -1,10 +1,11 @@
 """How many pods and slices every domain can take: counted on the leaves, added up level by level.
 
-In come a snapshot, what a pod takes and a plan; out goes one `LevelCounts` per level, coarsest first. Nothing is ever written
-back to them: the search (`choice.py`, `sharing.py`, `balanced.py`) reads, and keeps what it hands out in shares of its own.
+In come a snapshot, what a pod takes and a plan; out goes one `LevelCounts` per level, coarsest first. Nothing is ever
+written back to them: the search (`choice.py`, `sharing.py`, `balanced.py`) reads, and keeps what it hands out in shares
+of its own.
 
-With a leader every domain has two rooms: what it takes alone, and what it takes beside the leader. A domain loses to the
-leader only what its best-suited child loses, since the leader needs just one place.
+With a leader every domain has two rooms: what it takes alone, and what it takes beside the leader. A domain loses to
+the leader only what its best-suited child loses, since the leader needs just one place.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts:
-    """One level's domains in the order of their names. Without a leader `beside_leader` is `alone`, and no domain takes one."""
+    """One level's domains in the order of their names.
+
+    Without a leader `beside_leader` is `alone`, and no domain takes one.
+    """
 
     alone: Room
     beside_leader: Room

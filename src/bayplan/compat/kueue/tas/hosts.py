@@ -1,7 +1,7 @@
 """Which hosts a pod set may use at all, and which it likes: taints, node selector, required and preferred affinity.
 
-In comes a snapshot whose leaves are hosts, out goes a `Screen`: a mask, how many hosts fell to which cause, and the score of
-preferred affinity. Where leaves are racks or larger, Kueue looks at none of this.
+In comes a snapshot whose leaves are hosts, out goes a `Screen`: a mask, how many hosts fell to which cause, and the
+score of preferred affinity. Where leaves are racks or larger, Kueue looks at none of this.
 """
 
 from __future__ import annotations

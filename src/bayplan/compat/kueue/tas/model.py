@@ -1,7 +1,7 @@
 """What goes into a placement in Kueue's style and what comes out: pod sets with their wishes, settings, assignments.
 
-Plain data only. Amounts are integers in Kueue's units (cpu in thousandths, everything else whole), and one `pods` per pod
-is added by the counting itself. `snapshot.py` holds the cluster's side, `placement.py` answers.
+Plain data only. Amounts are integers in Kueue's units (cpu in thousandths, everything else whole), and one `pods` per
+pod is added by the counting itself. `snapshot.py` holds the cluster's side, `placement.py` answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Amounts = Mapping[str, int]
 
 
 class Profile(Enum):
-    """Which domains are filled first: the tightest that suffices, or the least free. Kueue has a gate `TASProfile...` for each.
+    """Which domains are filled first: the tightest that suffices, or the least free.
+
+    Kueue has a gate `TASProfile...` for each.
 
     The mixed profile, Kueue's default, takes the least free for unconstrained pods and the best fit for all others.
     """

@@ -1,8 +1,8 @@
 """The fewest domains that hold a request, and among those sets the one with the least room to spare.
 
-`greedy` gives the number: the largest domains first. `tightest_set` is a knapsack over pods still to be placed: for every
-number of domains, with the leader placed or not, which remainders can be reached, and through which domain they were reached
-first. Ties go to the set that is found first in the given order, as in Kueue.
+`greedy` gives the number: the largest domains first. `tightest_set` is a knapsack over pods still to be placed: for
+every number of domains, with the leader placed or not, which remainders can be reached, and through which domain they
+were reached first. Ties go to the set that is found first in the given order, as in Kueue.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Trace = NDArray[np.int32]
 
 # A domain with this much more than all pods is as good as any other such domain: it keeps the tables small.
 AMPLE = 4096
-# Beyond these the exact set is not worth its memory (5 bytes a cell) or its time (5e9 steps take a second on one core), and
-# the caller fills in order instead.
+# Beyond these the exact set is not worth its memory (5 bytes a cell) or its time (5e9 steps take a second on one core),
+# and the caller fills in order instead.
 MOST_CELLS = 50_000_000
 MOST_STEPS = 5_000_000_000
 

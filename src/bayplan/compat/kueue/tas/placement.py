@@ -1,8 +1,8 @@
 """Placement of a workload's pod sets in the style of Kueue's Topology Aware Scheduling: `place` is the way in.
 
-Pod sets are placed one after the other, each seeing what the earlier ones took; two pod sets of one group are placed together.
-The first that does not fit ends it. A user who comes from Kueue finds the same assignment here, or the same reason, word for
-word; where Kueue would leave pods out of an assignment or crash, there is a reason of our own.
+Pod sets are placed one after the other, each seeing what the earlier ones took; two pod sets of one group are placed
+together. The first that does not fit ends it. A user who comes from Kueue finds the same assignment here, or the same
+reason, word for word; where Kueue would leave pods out of an assignment or crash, there is a reason of our own.
 """
 
 from __future__ import annotations

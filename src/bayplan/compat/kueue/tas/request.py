@@ -1,7 +1,8 @@
 """A pod set's wish, read against the levels of a topology: at which level to be together, in slices of which sizes.
 
-In comes a `PodSet`, out goes a `Plan` for the search, or the reason why the wish makes no sense here. Reasons that Kueue has
-are given in its words; what Kueue leaves to its webhooks (a count that slices do not divide) is refused here in ours.
+In comes a `PodSet`, out goes a `Plan` for the search, or the reason why the wish makes no sense here. Reasons that
+Kueue has are given in its words; what Kueue leaves to its webhooks (a count that slices do not divide) is refused here
+in ours.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from bayplan.compat.kueue.tas.model import PodSet, Profile, Settings, SliceLayer
 class Slicing:
     """Slices of `size` pods within a domain of `level`. Without slices: single pods on the lowest level.
 
-    `inner_sizes[level]` is the size in which pods come to the domains of a level below `level`: 1 unless a further layer,
-    there or lower, says more.
+    `inner_sizes[level]` is the size in which pods come to the domains of a level below `level`: 1 unless a further
+    layer, there or lower, says more.
     """
 
     size: int

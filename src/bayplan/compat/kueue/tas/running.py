@@ -1,7 +1,7 @@
 """Elastic workloads: pods that run already stay where they are (Kueue's gate ElasticJobsViaWorkloadSlicesWithTAS).
 
-A workload slice replaces an earlier one with another number of pods. More pods: only the new ones are placed. Fewer: the
-assignment is cut from its end. None means that the earlier assignment is of no use, and all pods are placed afresh.
+A workload slice replaces an earlier one with another number of pods. More pods: only the new ones are placed. Fewer:
+the assignment is cut from its end. None means that the earlier assignment is of no use, and all pods are placed afresh.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One search: a pod set, or workers with their leader, on one snapshot.
 
-Count what every domain takes (`counting.py`), choose a level and its domains (`choice.py`, or `balanced.py` where asked for),
-hand the pods out down to the leaves (`sharing.py`). Out come leaves with pods, or a reason.
+Count what every domain takes (`counting.py`), choose a level and its domains (`choice.py`, or `balanced.py` where asked
+for), hand the pods out down to the leaves (`sharing.py`). Out come leaves with pods, or a reason.
 """
 
 from __future__ import annotations

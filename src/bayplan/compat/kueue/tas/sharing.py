@@ -1,8 +1,8 @@
 """Handing pods out to domains, level by level down to the leaves.
 
-`hand_out` fills domains in a given order and lets the last one be the tightest that suffices. `descend` repeats it on every
-level: above the level of slices all children of the chosen domains are filled as one pool, so that as few as possible are
-used; from there down every domain hands on exactly what it was given.
+`hand_out` fills domains in a given order and lets the last one be the tightest that suffices. `descend` repeats it on
+every level: above the level of slices all children of the chosen domains are filled as one pool, so that as few as
+possible are used; from there down every domain hands on exactly what it was given.
 """
 
 from __future__ import annotations

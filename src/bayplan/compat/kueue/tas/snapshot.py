@@ -1,7 +1,7 @@
 """The cluster at the moment of a decision: a tree of domains, what is left in every leaf, and the hosts behind them.
 
-`snapshot_of` builds it from plain leaves. `minus` gives the snapshot after pods have taken their amounts, which is how a
-pod set sees the pod sets that were placed before it.
+`snapshot_of` builds it from plain leaves. `minus` gives the snapshot after pods have taken their amounts, which is how
+a pod set sees the pod sets that were placed before it.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ Counts = NDArray[np.int64]
 class Snapshot:
     """Leaves are sorted by path; `remaining` has an array over them per resource, `hosts` an entry per leaf.
 
-    `hosts` is None where the lowest level is not the host name: such a leaf is a sum of nodes, and taints, selectors and
-    affinity say nothing about it. `tainted` are the leaves with any taint; `tolerations` are those of the resource flavor,
-    which every pod gets.
+    `hosts` is None where the lowest level is not the host name: such a leaf is a sum of nodes, and taints, selectors
+    and affinity say nothing about it. `tainted` are the leaves with any taint; `tolerations` are those of the resource
+    flavor, which every pod gets.
     """
 
     name: str
@@ -161,9 +161,9 @@ def snapshot_of(
 ) -> Snapshot:
     """The snapshot of a topology's ready nodes.
 
-    Leaves that an assignment could not tell apart are one leaf with the sum of their amounts, in the place of the first:
-    the nodes of a rack where racks are the lowest level, or nodes that share a host name. A leaf without a value for every
-    level is not part of the topology.
+    Leaves that an assignment could not tell apart are one leaf with the sum of their amounts, in the place of the
+    first: the nodes of a rack where racks are the lowest level, or nodes that share a host name. A leaf without a value
+    for every level is not part of the topology.
     """
     levels = tuple(levels)
     shown = shown_levels(levels)

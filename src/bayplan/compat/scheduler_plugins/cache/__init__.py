@@ -5,6 +5,6 @@
     caches.py         Passthrough and DiscardReserved, which ask for the report every time
     over_reserve.py   OverReserve, which keeps copies, reserves pessimistically and replaces a copy when fingerprints agree
 
-`cluster/reports/intake.py` runs them for a scheduler that is configured like scheduler-plugins. bayplan's own way is the ledger
-(`cluster/reports/ledger.py`), which knows zones and needs none of this.
+`cluster/reports/intake.py` runs them for a scheduler that is configured like scheduler-plugins. bayplan's own way is
+the ledger (`cluster/reports/ledger.py`), which knows zones and needs none of this.
 """

@@ -21,7 +21,8 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 class CachedIntake(ReportIntake):
     """One of scheduler-plugins' caches stands between the reports and the state.
 
-    Two gaps of the original are closed: a report that appears after the start is taken in, and one that vanishes is forgotten.
+    Two gaps of the original are closed: a report that appears after the start is taken in, and one that vanishes is
+    forgotten.
     """
 
     def __init__(self, state: ClusterState, settings: ReportSettings, profiles: Collection[str]) -> None:

@@ -1,13 +1,14 @@
 """OverReserve: copies of the reports, less what was reserved since, until a newer report proves to show the same pods.
 
-A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when a foreign pod was bound
-there; in the second case its copy is hidden altogether. For dirty nodes only, `resync` compares the fingerprint in the latest report
-with the pods known on the node. If they agree, the copy is replaced, its reservations and marks are dropped, and the generation rises.
-If the kubelet's configuration differs from the copy, the copy is replaced without any comparison.
+A node is *dirty* when the filter refused it (perhaps only because reservations count in every zone) or when a foreign
+pod was bound there; in the second case its copy is hidden altogether. For dirty nodes only, `resync` compares the
+fingerprint in the latest report with the pods known on the node. If they agree, the copy is replaced, its reservations
+and marks are dropped, and the generation rises. If the kubelet's configuration differs from the copy, the copy is
+replaced without any comparison.
 
-As recorded from scheduler-plugins, including its gaps: a report that appears later than the cache is not picked up automatically, a
-report that vanishes stays, and a node without pods is never compared. Callers can close the first two gaps with `learn` and `forget`
-(`cluster/reports/intake.py`).
+As recorded from scheduler-plugins, including its gaps: a report that appears later than the cache is not picked up
+automatically, a report that vanishes stays, and a node without pods is never compared. Callers can close the first two
+gaps with `learn` and `forget` (`cluster/reports/intake.py`).
 """
 
 from __future__ import annotations
@@ -152,7 +153,8 @@ class OverReserve(TopologyCache):
 def fingerprint_in(topology: NodeResourceTopology, resync_method: str) -> tuple[str, bool]:
     """The fingerprint that a report publishes, and whether it is over pods with exclusive resources only.
 
-    Only Autodetect believes the report about that. A fingerprint in the annotation is over all pods, whatever was configured.
+    Only Autodetect believes the report about that. A fingerprint in the annotation is over all pods, whatever was
+    configured.
     """
     published, method, in_annotation = published_in(topology)
     only_exclusive = resync_method == ONLY_EXCLUSIVE or (resync_method == AUTODETECT and method == METHOD_EXCLUSIVE)

@@ -1,7 +1,7 @@
 """What a filter sees of a node through a cache, and the arithmetic of a pessimistic reservation.
 
-scheduler-plugins does not know in which zone the kubelet will put a pod. So it subtracts the pod's reservation from every zone that
-has the resource, never below zero.
+scheduler-plugins does not know in which zone the kubelet will put a pod. So it subtracts the pod's reservation from
+every zone that has the resource, never below zero.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The nodes of a cluster as Volcano would see them: from bayplan's reports to the sets that its predicate works on.
 
-A node needs a report that lists its CPUs by number: a Numatopology, or a NodeResourceTopology with an inventory. What has been promised since is known
-per zone only; as many CPUs are left out there as Volcano itself would have taken.
+A node needs a report that lists its CPUs by number: a Numatopology, or a NodeResourceTopology with an inventory. What
+has been promised since is known per zone only; as many CPUs are left out there as Volcano itself would have taken.
 """
 
 from __future__ import annotations

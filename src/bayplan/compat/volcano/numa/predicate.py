@@ -1,8 +1,8 @@
 """Volcano's predicate: may a pod use a node, and which CPUs would it get there?
 
-First the gate: the policy that the pod asks for against what the node's kubelet is configured to do. If it leads to an evaluation, it is
-the *node's* policy that decides, for one main container after the other, each seeing what the earlier ones took. Out goes an
-`Evaluation`, which `score.py` counts NUMA nodes of.
+First the gate: the policy that the pod asks for against what the node's kubelet is configured to do. If it leads to an
+evaluation, it is the *node's* policy that decides, for one main container after the other, each seeing what the earlier
+ones took. Out goes an `Evaluation`, which `score.py` counts NUMA nodes of.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def _order(hint: Hint) -> tuple[bool, int, int]:
 
 @dataclass(frozen=True)
 class NodeCpus:
-    """The CPUs of one node, and how much of them is kept for the system, in milli-CPUs; None if nothing is said about that."""
+    """The CPUs of one node, and how much of them is kept for the system, in milli-CPUs.
+
+    None if nothing is said about that.
+    """
 
     machine: Machine
     reserved_milli: int | None = None
@@ -205,7 +208,10 @@ def _rejection(policy: str, policies: NodePolicies | None, free: Cpus | None) ->
 
 
 def evaluate(node: NodeCpus, policy: str, free: Cpus, milli_cpus: Sequence[int | None]) -> Evaluation:
-    """One pod on one node under the node's policy; `milli_cpus` has the request of each main container, None if it has none."""
+    """One pod on one node under the node's policy.
+
+    `milli_cpus` has the request of each main container, None if it has none.
+    """
     results: list[ContainerResult] = []
     left = free
     for milli in milli_cpus:
