@@ -84,7 +84,7 @@ def new_core(
     topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
     state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
     settings = topology.arguments.reports if topology is not None else ReportSettings()
-    state.freshness.waits_for_reports = settings.accounting == LEDGER
+    state.freshness.waits_for_reports = state.freshness.hears_late = settings.accounting == LEDGER
     trees = Trees(state)
     answers = ClassAnswers(state)
     schedulers = {name: GangScheduler(state, trees, profile, answers) for name, profile in profiles.items()}

@@ -43,6 +43,8 @@ class Freshness:
 
     def __init__(self) -> None:
         self.waits_for_reports = False
+        # True if pods end on their nodes before the scheduler hears of it, as over a watch.
+        self.hears_late = False
         self.told_stale: set[int] = set()
         # New nodes without a report, and until when their first one is expected. Where no node ever reports, none is.
         self.expected: dict[int, float] = {}

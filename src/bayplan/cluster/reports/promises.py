@@ -151,7 +151,7 @@ class Promises:
         """
         state = self._state
         lowest = min((charge.zone for charge in freed), default=None)
-        if lowest is None or not state.freshness.waits_for_reports:
+        if lowest is None or not state.freshness.hears_late:
             return
         unlisted = [
             (key, placed)

@@ -39,7 +39,8 @@ class ExtenderCluster:
         topology = next((each.topology for each in self.profiles.values() if each.topology is not None), None)
         self.state = ClusterState(topology.arguments.assumptions if topology is not None else Assumptions())
         settings = topology.arguments.reports if topology is not None else ReportSettings()
-        self.state.freshness.waits_for_reports = settings.accounting == LEDGER
+        freshness = self.state.freshness
+        freshness.waits_for_reports = freshness.hears_late = settings.accounting == LEDGER
         self.reports = intake_for(self.state, settings, set(profiles))
         self.answers = ClassAnswers(self.state)
         self.budgets = DisruptionBudgets()

@@ -87,7 +87,7 @@ class TestZonesInDoubt:
 
     def live(self, listed: Listed) -> ClusterState:
         state = one_node(listed)
-        state.freshness.waits_for_reports = True
+        state.freshness.waits_for_reports = state.freshness.hears_late = True
         return state
 
     def test_a_promise_above_freed_zones_counts_in_every_zone_until_a_report_lists_it(self) -> None:
