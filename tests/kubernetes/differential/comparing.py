@@ -181,10 +181,10 @@ class _Comparison:
                 continue
             if claim.spec.volume_name:
                 continue
-            known = self._state.volumes.static.get(f"free-{name}")
-            backing = await self._client.get(VOLUMES, known.metadata.name) if known is not None else None
+            # The scheduler may have chosen a free volume that was made for another pod's claim.
+            backing = await self._volume_for(namespace, name)
             selected = (claim.metadata.annotations or {}).get(SELECTED, "")
-            if backing is None or backing.spec.claim_ref is None:
+            if backing is None:
                 if not selected:
                     continue
                 made = volume(f"made-{name}", "20Gi", on=selected, modes=claim.spec.access_modes or ())
@@ -198,6 +198,14 @@ class _Comparison:
                 "spec": {"volumeName": backing.metadata.name},
             }
             self._state.volumes.set(await self._patch(CLAIMS, name, namespace, bound))
+
+    async def _volume_for(self, namespace: str, claim: str) -> Any:
+        """The volume that refers to a claim, if there is one."""
+        for each in (await self._client.list(VOLUMES)).items:
+            reference = each.spec.claim_ref
+            if reference is not None and (reference.namespace, reference.name) == (namespace, claim):
+                return each
+        return None
 
     async def _create(self, body: Json) -> Any:
         resource = BY_KIND[body["kind"]]
