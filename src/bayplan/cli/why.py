@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.explain.gangs.outcome import GangOutcome
+    from bayplan.explain.preemption import PreemptionView
     from bayplan.kube.wire.core_v1 import Node, Pod
     from bayplan.workloads.plan import WorkloadPlan
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         "why deploy/web -n shop                                   # a workload: also job/, sts/, jobset/, pytorchjob/, ...",
         "why -A --cluster cluster.json                            # everything that waits, by cause",
         "why -n telco -l app=upf",
+        "why telco/upf-0 --preempt                                # who would be evicted for it",
     ),
 )
 @click.argument("words", metavar="[POD|PODGROUP|KIND/NAME]", nargs=-1, shell_complete=pod_names)
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     shell_complete=node_names,
     help="Ask about this node alone: does the pod fit there, and if not, what is missing?",
 )
+@click.option(
+    "--preempt", is_flag=True, help="Which pods would be evicted for a pod or gang without a place? Nothing is evicted."
+)
 @watch_option
 @output_option("text", "wide", "name", "json", "yaml")
 @click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
@@ -69,6 +74,7 @@ def why(
     label_selector: str | None,
     field_selector: str | None,
     node: str | None,
+    preempt: bool,
     watch: bool,
     output: str,
     now: str | None,
@@ -93,10 +99,14 @@ def why(
     from bayplan.cli.shared.asked_workload import find_workload
     from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
     from bayplan.cli.shared.pod_views import find_pod, now_or, standing_of
+    from bayplan.cli.shared.preempting import preemption_for_pod
+    from bayplan.dialects.registry import gang_named, key_of
     from bayplan.explain.pod_view import standing_document, standing_text
 
     pod = _named(words)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
+    if preempt and (pod is None or node is not None):
+        raise click.UsageError("--preempt asks about one pod or gang, without --node, -A or -n alone")
 
     def draw(session: ClusterSession) -> int:
         moment = now_or(now)
@@ -105,6 +115,8 @@ def why(
                 session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output
             )
         workload = find_workload(session, pod, namespace)
+        if workload is not None and preempt:
+            raise click.UsageError("--preempt asks about one pod or gang; name a pod of the workload")
         if workload is not None:
             return _about_workload(session, workload, node, moment, output)
         member = find_member(session, pod, namespace)
@@ -112,17 +124,20 @@ def why(
         if (gang or member) is not None and node is not None:
             raise click.UsageError("--node asks about one pod, and this is a gang")
         if member is not None:
-            return _about_gang(outcome_of_gang_with(session, member, moment), output)
+            outcome = outcome_of_gang_with(session, member, moment)
+            return _about_gang(outcome, output, _for_gang(session, outcome, gang_named(member), moment, wanted=preempt))
         if gang is not None:
-            return _about_gang(outcome_of(session, gang, moment), output)
+            outcome = outcome_of(session, gang, moment)
+            return _about_gang(outcome, output, _for_gang(session, outcome, key_of(gang), moment, wanted=preempt))
         found = find_pod(session, pod, namespace)
         if node is not None:
             return _on_one_node(session, found, node, output)
         standing = standing_of(session, found, moment)
+        view = preemption_for_pod(session, found, moment) if preempt and not standing.good else None
         if output == "text":
-            print_answer(standing_text(standing), good=standing.good)
+            print_answer(_with_lines(standing_text(standing), view), good=standing.good)
         else:
-            print_document(standing_document(standing), output)
+            print_document(_with_document(standing_document(standing), view), output)
         return 0 if standing.good else 1
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, owners=True)
@@ -200,15 +215,36 @@ def _about_workload(session: ClusterSession, plan: WorkloadPlan, node: str | Non
     return 0 if good else 1
 
 
-def _about_gang(outcome: GangOutcome, output: str) -> int:
+def _for_gang(
+    session: ClusterSession, outcome: GangOutcome, key: str, moment: datetime, *, wanted: bool
+) -> PreemptionView | None:
+    from bayplan.cli.shared.preempting import preemption_for_gang
+
+    return preemption_for_gang(session, key, moment) if wanted and not outcome.good else None
+
+
+def _with_lines(text: str, view: PreemptionView | None) -> str:
+    from bayplan.explain.preemption import preemption_lines
+
+    return text if view is None else visible_lines([*text.split("\n"), *preemption_lines(view)])
+
+
+def _with_document(document: dict[str, Any], view: PreemptionView | None) -> dict[str, Any]:
+    from bayplan.explain.preemption import preemption_document
+
+    return document if view is None else {**document, "preemption": preemption_document(view)}
+
+
+def _about_gang(outcome: GangOutcome, output: str, view: PreemptionView | None = None) -> int:
     from bayplan.explain.gangs.document import gang_explanation
     from bayplan.explain.gangs.text import gang_text
     from bayplan.explain.pod_view import pending_for
 
     if output == "text":
-        print_answer(gang_text(outcome, pending_for(outcome.waiting_seconds)), good=outcome.good)
+        text = gang_text(outcome, pending_for(outcome.waiting_seconds))
+        print_answer(_with_lines(text, view), good=outcome.good)
     else:
-        print_document(gang_explanation(outcome), output)
+        print_document(_with_document(gang_explanation(outcome), view), output)
     return 0 if outcome.good else 1
 
 

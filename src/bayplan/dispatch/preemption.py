@@ -37,6 +37,7 @@ from bayplan.scheduling.profile import PreemptionMode, Profile
 
 # A nominated unit is looked at this often even if nothing seems to happen.
 LOOKS_EVERY = 5.0
+COUNTING = NoPreemption("pods are being counted")
 # A pod that has been terminating for so many seconds beyond its deadline (a finalizer keeps it) does not count as
 # leaving any more.
 STUCK_AFTER = 300.0
@@ -133,7 +134,7 @@ class Preempting:
                 return Outcome(resumed.plan, Stage.UNDER_WAY, now + LOOKS_EVERY)
             self.nominations.withdraw(resumed)
         if not self._freeable.refresh(names | {PODS}, PODS_COUNTED_AT_ONCE):
-            return Outcome(NoPreemption("pods are being counted"), again_at=now)
+            return Outcome(COUNTING, again_at=now)
         found = plan()
         if isinstance(found, NoPreemption) or profile.preemption is PreemptionMode.DRY_RUN:
             return Outcome(found, again_at=min(self._left_alone.values(), default=None))

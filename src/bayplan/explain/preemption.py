@@ -6,16 +6,68 @@ A plan and the cluster's state come in; sentences for events, for `bayplan why -
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import human, usual_order
+from bayplan.explain.documents import Document
 from bayplan.gangs.preemption import GangPreemption
 from bayplan.scheduling.preemption.candidates import freed_by
-from bayplan.scheduling.preemption.plan import Preemption
+from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
+from bayplan.scheduling.profile import PreemptionMode
 
 AnyPlan = Preemption | GangPreemption
 # Victims and nodes that a sentence names; the others are counted.
 MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionView:
+    """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile."""
+
+    plan: AnyPlan | NoPreemption
+    frees: tuple[str, ...]
+    mode: PreemptionMode
+
+
+def preemption_lines(view: PreemptionView) -> list[str]:
+    """The plan below the answer of `bayplan why --preempt`: who would go, from where, and what that frees."""
+    plan, lead = view.plan, "Would evict:  "
+    if isinstance(plan, NoPreemption):
+        return [f"{lead}no pod ({str(plan).removeprefix('preemption: ')})"]
+    if not plan.victims:
+        return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
+    indent = " " * len(lead)
+    victims = [
+        f"{each.key} (priority {each.priority}): frees {freed}"
+        for each, freed in zip(plan.victims, view.frees, strict=True)
+    ]
+    lines = [lead + victims[0], *(indent + each for each in victims[1:])]
+    proof = "no cheaper set would do" if plan.proven else "the cheapest set found; a cheaper one is not ruled out"
+    lines.append(f"{indent}for a place on {nodes_text(plan)}; {proof}")
+    if plan.cost[0]:
+        lines.append(f"{indent}{budgets_text(plan)} forbids that, so the plan is not carried out")
+    if view.mode is not PreemptionMode.ON:
+        lines.append(f"{indent}preemption is {view.mode.value} in its profile, so nothing is evicted")
+    return lines
+
+
+def preemption_document(view: PreemptionView) -> Document:
+    """The same for `-o json`."""
+    plan = view.plan
+    if isinstance(plan, NoPreemption):
+        return {"mode": view.mode.value, "victims": [], "reason": str(plan).removeprefix("preemption: ")}
+    victims = [
+        {"pod": each.key, "priority": each.priority, "frees": freed, "budgets": list(each.pdbs)}
+        for each, freed in zip(plan.victims, view.frees, strict=True)
+    ]
+    return {
+        "mode": view.mode.value,
+        "victims": victims,
+        "nodes": nodes_of(plan),
+        "violatedBudgets": plan.cost[0],
+        "proven": plan.proven,
+    }
 
 
 def nodes_of(plan: AnyPlan) -> list[str]:

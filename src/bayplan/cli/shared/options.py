@@ -211,10 +211,10 @@ class ClusterSession:
         self.source = source
         self.configuration = configuration
         self._profiles = profiles
-        if owners and self._runs:
+        if owners and self.runs:
             self._read_owners()
         self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
-        self.state = load_state(self.objects, live_at=time() if self._runs else None, assumptions=self.assumptions)
+        self.state = load_state(self.objects, live_at=time() if self.runs else None, assumptions=self.assumptions)
         ignored = unused_kinds(self.objects, self.grouping)
         problems = [f"{error}: the object is left out" for error in objects.left_out]
         problems += [*objects.remarks, *map(str, self.state.remarks)]
@@ -270,7 +270,7 @@ class ClusterSession:
         self, text: str, kinds: Sequence[tuple[str, str]], name: str, namespace: str | None
     ) -> list[OtherObject]:
         """In a cluster that runs: the objects of a kind with a name, and those above them, now among the objects."""
-        if not self._runs:
+        if not self.runs:
             return []
         from bayplan.kube.client.named_objects import read_named
 
@@ -294,7 +294,7 @@ class ClusterSession:
             warn([f"pods wait for more than {MOST_OWNERS} owners: {left_out} of them are not read"])
 
     @property
-    def _runs(self) -> bool:
+    def runs(self) -> bool:
         """Whether this is a cluster that runs."""
         return self.source == LIVE
 
@@ -376,7 +376,7 @@ class ClusterSession:
 
         In a dump every pod is judged, regardless of its scheduler.
         """
-        return self._runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
+        return self.runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
     def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
         """What is said about annotations of a pod whose plugins its profile disables."""

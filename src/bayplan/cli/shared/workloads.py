@@ -24,6 +24,7 @@ from bayplan.grouping.raw import RawObject, Reference, raw_pod
 from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet, OtherObject
+from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.existing import OwnerIndex, owner_of
@@ -274,8 +275,12 @@ def used_objects(objects: ObjectSet, settings: GroupingSettings) -> list[OtherOb
 
 
 def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
-    """Objects of kinds without a rule that own nothing."""
-    others = [each for each in objects.others if kind_of(_reference(each), settings.rules) is None]
+    """Objects of kinds without a rule that own nothing. `why --preempt` uses PodDisruptionBudgets."""
+    others = [
+        each
+        for each in objects.others
+        if each.kind != POD_DISRUPTION_BUDGETS.kind and kind_of(_reference(each), settings.rules) is None
+    ]
     owning = _owning(objects) if others else set()
     return [each for each in others if _key(_reference(each)) not in owning]
 

@@ -1,0 +1,120 @@
+"""`bayplan why --preempt`: the plan that the scheduler would make for a pod or gang without a place. Nothing is evicted.
+
+The dispatcher's own `Preempting` plans, on the cluster as it was read: gangs of running pods, PodDisruptionBudgets and
+priorities count as in the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from bayplan.cli.shared.gangs import gang_of_key, pod_groups
+from bayplan.cli.shared.options import ClusterSession, asked_live
+from bayplan.cli.shared.output import warn
+from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
+from bayplan.cluster.state import TERMINAL_PHASES
+from bayplan.dialects.own.members import Incomplete
+from bayplan.dispatch.preemption import COUNTING, Outcome, Preempting
+from bayplan.dispatch.roster import GangRoster
+from bayplan.explain.preemption import PreemptionView, freed_text
+from bayplan.gangs.closeness import unbound
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.json_text import decode
+from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.preemption.plan import NoPreemption
+from bayplan.scheduling.profile import PreemptionMode, Profile
+
+
+def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> PreemptionView:
+    """The plan for a pod that fits on no node."""
+    answers = ClassAnswers(session.state)
+    preempting, profile, asked = _preempting(session, answers), session.profile_for(pod), unbound(pod)
+    plan = _counted(lambda: preempting.for_pod(asked, _planning(profile), now.timestamp()))
+    return _view(session, plan, (asked,), profile)
+
+
+def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> PreemptionView:
+    """The plan for the gang of a key that has no place."""
+    gang, _ = gang_of_key(session, key, session.objects.pods)
+    if isinstance(gang, Incomplete) or not gang.pods:
+        reason = gang.reason if isinstance(gang, Incomplete) else "no member waits"
+        return PreemptionView(NoPreemption(reason), (), PreemptionMode.OFF)
+    answers = ClassAnswers(session.state)
+    preempting, profile = _preempting(session, answers), session.profile_for(gang.pods[0])
+    scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
+    plan = _counted(lambda: preempting.for_gang(key, scheduler, gang, now.timestamp()))
+    return _view(session, plan, gang.pods, profile)
+
+
+def _planning(profile: Profile) -> Profile:
+    return replace(profile, preemption=PreemptionMode.DRY_RUN)
+
+
+def _counted(attempt: Callable[[], Outcome | None]) -> Outcome:
+    """The outcome once all pods have been counted, which the scheduler does in steps."""
+    while (outcome := attempt()) is not None and outcome.plan is COUNTING:
+        pass
+    if outcome is None:
+        raise AssertionError("a profile that plans has an outcome")
+    return outcome
+
+
+def _view(session: ClusterSession, outcome: Outcome, pods: Sequence[Pod], profile: Profile) -> PreemptionView:
+    plan, state = outcome.plan, session.state
+    if isinstance(plan, NoPreemption):
+        return PreemptionView(plan, (), profile.preemption)
+    wanted = {name for pod in pods for name in state.classes.of(pod).request.total}
+    return PreemptionView(plan, tuple(freed_text(state, each.key, wanted) for each in plan.victims), profile.preemption)
+
+
+def _preempting(session: ClusterSession, answers: ClassAnswers) -> Preempting:
+    """Preemption on the session's cluster, with the gangs and budgets that are there."""
+    roster = GangRoster(lambda: session.trees.topologies)
+    for written in pod_groups(session.objects):
+        roster.set_group(written)
+    for pod in session.objects.pods:
+        if pod.status is None or pod.status.phase not in TERMINAL_PHASES:
+            roster.set_member(pod)
+    preempting = Preempting(session.state, roster, answers)
+    _take_budgets(session, preempting.budgets)
+    return preempting
+
+
+def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
+    """Take over the PodDisruptionBudgets of a dump or cluster; one that is invalid forbids all evictions it may cover."""
+    found = asked_live(_read_budgets) if session.runs else []
+    kind = (POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)
+    for each in session.objects.others:
+        if (each.api_version, each.kind) != kind:
+            continue
+        try:
+            found.append(decode(each.document, PodDisruptionBudget))
+        except msgspec.DecodeError as error:
+            key = f"{each.metadata.namespace or 'default'}/{each.metadata.name}"
+            budgets.set_unreadable(key)
+            warn([f"PodDisruptionBudget {key}: {error}; the budget covers every pod of the namespace"])
+    for budget in found:
+        try:
+            budgets.set(budget)
+        except InvalidObject as error:
+            warn([str(error)])
+
+
+async def _read_budgets(access: Access) -> list[PodDisruptionBudget]:
+    async with KubeClient(access) as client:
+        try:
+            listed = await client.list(POD_DISRUPTION_BUDGETS)
+        except ApiError as error:
+            warn([f"PodDisruptionBudgets cannot be read, so none count: {error.message}"])
+            return []
+    return listed.items
