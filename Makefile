@@ -127,13 +127,13 @@ release: setup ## build wheel and sdist, check them, and run the demo from the w
 
 # ENGINE, IMAGE and PLATFORM may be given: make image IMAGE=registry.example.com/bayplan:0.1.0 PLATFORM=linux/arm64
 ENGINE ?= $(firstword $(foreach engine,podman buildah docker,$(if $(shell command -v $(engine)),$(engine))))
-VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/bayplan/__init__.py)
-IMAGE ?= bayplan:$(VERSION)
+PACKAGE_VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/bayplan/__init__.py)
+IMAGE ?= bayplan:$(PACKAGE_VERSION)
 
 image: ## build the container image with podman, buildah or docker
 	@test -n "$(ENGINE)" || { echo "make image needs podman, buildah or docker" >&2; exit 1; }
 	$(ENGINE) build --file deploy/image/Containerfile --tag $(IMAGE) $(if $(PLATFORM),--platform $(PLATFORM)) \
-		--build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null || echo unknown) .
+		--build-arg VERSION=$(PACKAGE_VERSION) --build-arg REVISION=$(shell git rev-parse HEAD 2>/dev/null || echo unknown) .
 
 # FUZZ="--seed 7 --only world" draws the same again. A short run is among the property tests.
 fuzz: setup ## spoil examples and push them through everything: no traceback, no step over its budget, books that add up
