@@ -65,6 +65,7 @@ class Nominations:
             return
         for pod, decision in nomination.seats:
             assume(self._state, decision, pod)
+            self._state.promises.only_kept.add(decision.pod)
         self._by_unit[nomination.unit] = nomination
         self._leaving.update(nomination.leaving)
         self._note_rows(nomination)
@@ -76,6 +77,7 @@ class Nominations:
         if nomination is not None:
             for _, decision in nomination.seats:
                 self._state.forget(decision.pod)
+                self._state.promises.only_kept.discard(decision.pod)
             self._leaving.subtract(nomination.leaving)
             self._leaving += Counter()  # drops pods that no unit waits for
             self._note_rows(nomination)

@@ -52,6 +52,8 @@ class Promises:
 
     def __init__(self, state: ClusterState) -> None:
         self.keeps_ledger = True
+        # Pods whose room is kept while others leave: they are not sent to their nodes yet.
+        self.only_kept: set[str] = set()
         self._state = state
         self._ended = EndedPods()
         self._shown = ShownPods()
@@ -156,7 +158,7 @@ class Promises:
         unlisted = [
             (key, placed)
             for key, placed in self._pods_on(row)
-            if placed.promised and not placed.listed and not placed.shown
+            if placed.promised and not placed.listed and not placed.shown and key not in self.only_kept
         ]
         if all(charge.zone <= lowest for _, placed in unlisted for charge in placed.promised):
             return
