@@ -196,6 +196,7 @@ def _say_what_it_means(configuration: Configuration) -> None:
         click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
         if profile.topology is not None:
             click.echo(f"    NUMA     filterMode {profile.topology.arguments.mode.value}")
+        click.echo(f"    preemption  {profile.preemption.value}")
     election = services.leader_election
     lease = (
         f"lease {election.namespace}/{election.name}, {election.lease_duration:g} s"

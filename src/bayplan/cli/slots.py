@@ -11,6 +11,9 @@ from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_o
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.watching import answered, watch_option
 
+# As many as a PodGroup may have.
+MOST_PODS = 100_000
+
 
 @click.command(
     cls=ExampleCommand,
@@ -31,7 +34,7 @@ from bayplan.cli.shared.watching import answered, watch_option
 )
 @click.option(
     "--pods",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=MOST_PODS),
     metavar="NUMBER",
     help="How many pods a gang has. [default: as many as the workload of -f]",
 )

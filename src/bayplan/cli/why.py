@@ -99,14 +99,14 @@ def why(
     from bayplan.cli.shared.asked_workload import find_workload
     from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
     from bayplan.cli.shared.pod_views import find_pod, now_or, standing_of
-    from bayplan.cli.shared.preempting import preemption_for_pod
+    from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
     from bayplan.dialects.registry import gang_named, key_of
     from bayplan.explain.pod_view import standing_document, standing_text
 
     pod = _named(words)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
     if preempt and (pod is None or node is not None):
-        raise click.UsageError("--preempt asks about one pod or gang, without --node, -A or -n alone")
+        raise click.UsageError("--preempt asks about one pod or gang: name it, without --node")
 
     def draw(session: ClusterSession) -> int:
         moment = now_or(now)
@@ -133,7 +133,14 @@ def why(
         if node is not None:
             return _on_one_node(session, found, node, output)
         standing = standing_of(session, found, moment)
-        view = preemption_for_pod(session, found, moment) if preempt and not standing.good else None
+        view = None
+        if preempt and not standing.good:
+            gang_key = gang_named(found) if standing.gang is not None else ""
+            view = (
+                preemption_for_gang(session, gang_key, moment)
+                if gang_key
+                else preemption_for_pod(session, found, moment)
+            )
         if output == "text":
             print_answer(_with_lines(standing_text(standing), view), good=standing.good)
         else:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.amounts import human, usual_order
+from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.documents import Document
 from bayplan.gangs.preemption import GangPreemption
 from bayplan.scheduling.preemption.candidates import freed_by
@@ -34,7 +34,11 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     """The plan below the answer of `bayplan why --preempt`: who would go, from where, and what that frees."""
     plan, lead = view.plan, "Would evict:  "
     if isinstance(plan, NoPreemption):
-        return [f"{lead}no pod ({str(plan).removeprefix('preemption: ')})"]
+        why = plan.reason or (
+            f"{count(plan.no_victims, 'node')} without victims of lower priority that would make room"
+            f"{f', {plan.not_helpful} closed to it for other reasons' if plan.not_helpful else ''}"
+        )
+        return [f"{lead}no pod: {why}"]
     if not plan.victims:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
     indent = " " * len(lead)
@@ -46,7 +50,7 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     proof = "no cheaper set would do" if plan.proven else "the cheapest set found; a cheaper one is not ruled out"
     lines.append(f"{indent}for a place on {nodes_text(plan)}; {proof}")
     if plan.cost[0]:
-        lines.append(f"{indent}{budgets_text(plan)} forbids that, so the plan is not carried out")
+        lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
     if view.mode is not PreemptionMode.ON:
         lines.append(f"{indent}preemption is {view.mode.value} in its profile, so nothing is evicted")
     return lines

@@ -64,7 +64,7 @@ LOGS = {"matchLabels": {"app": "log"}}
         ((pod("upf", 100),), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
         ((pod("upf", 100), budget(1, LOGS)), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
         ((pod("upf", 100), budget(0, LOGS)), "a/web (priority 5): frees cpu 4 in zone 0, memory 8Gi in zone 0"),
-        ((pod("upf", 1),), "no pod (0/1 nodes are available: 1 No preemption victims found for incoming pod.)"),
+        ((pod("upf", 1),), "no pod: 1 node without victims of lower priority that would make room"),
     ],
 )
 def test_the_cheapest_victim_is_named(bayplan: Bayplan, tmp_path: Path, objects: tuple[Json, ...], victim: str) -> None:
@@ -83,7 +83,9 @@ def test_the_plan_is_data_too(bayplan: Bayplan, tmp_path: Path) -> None:
 def test_a_plan_against_a_budget_is_shown_and_said_to_be_one(bayplan: Bayplan, tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), budget(0, {}))
     result = bayplan("why", "a/upf", "--preempt", cluster=cluster)
-    assert "              a/logs forbids that, so the plan is not carried out" in result.out.splitlines()
+    assert (
+        "              PodDisruptionBudget a/logs forbids that: the plan is not carried out" in result.out.splitlines()
+    )
 
 
 def test_a_gang_evicts_as_a_unit(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -97,6 +99,8 @@ def test_a_gang_evicts_as_a_unit(bayplan: Bayplan, tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path / "cluster.json", group, *members)
     document = json.loads(bayplan("why", "podgroup/train", "--preempt", "-o", "json", cluster=cluster).out)
     assert [each["pod"] for each in document["preemption"]["victims"]] == ["a/web", "a/log"]
+    member = json.loads(bayplan("why", "a/train-0", "--preempt", "-o", "json", cluster=cluster).out)
+    assert member["preemption"] == document["preemption"]
 
 
 def test_a_pod_that_fits_evicts_no_other(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -111,4 +115,4 @@ def test_a_pod_that_fits_evicts_no_other(bayplan: Bayplan, tmp_path: Path) -> No
 
 def test_it_asks_about_one_pod_or_gang(bayplan: Bayplan, tmp_path: Path) -> None:
     result = bayplan("why", "-A", "--preempt", cluster=cluster_of(tmp_path / "cluster.json"))
-    assert (result.code, "--preempt asks about one pod or gang" in result.err) == (2, True)
+    assert (result.code, "--preempt asks about one pod or gang: name it" in result.err) == (2, True)

@@ -29,6 +29,7 @@ from bayplan.cli.shared.gangs import (
 )
 from bayplan.cli.shared.options import ClusterSession, read_all
 from bayplan.cli.shared.output import show_progress, warn, working
+from bayplan.cli.shared.planned_claims import claim_templates, take_claims
 from bayplan.cli.shared.workloads import (
     group_files_by_owners,
     grouping_with,
@@ -79,11 +80,13 @@ def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | N
     Other kinds are named once, and are an error if there is nothing else.
     """
     objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
+    templates = claim_templates(objects.others)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
     objects.pods = _with_namespace(session, objects.pods, namespace)
     _refuse_two_pods_of_one_name(objects.pods)
     group_files_by_owners(session, objects, plans, namespace)
+    take_claims(session.state, objects, plans, templates, namespace or "default")
     return FilesWork(objects, plans)
 
 

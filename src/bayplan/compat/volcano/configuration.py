@@ -62,6 +62,7 @@ SWITCHES = frozenset(
     }
 )
 KUBE_FILTERS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts")
+VOLUME_FILTERS = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 RELATION_FILTERS = ("PodTopologySpread", "InterPodAffinity")
 # Arguments of nodeorder, our plugin for each, and Volcano's default weight.
 NODE_ORDER = {
@@ -145,7 +146,7 @@ def _check_actions(text: str, remarks: list[str]) -> None:
         raise ArgumentError(f'actions: "{unknown[0]}" is no action; expected {", ".join(ACTIONS)}')
     left_out = [action for action in actions if action not in DONE_ANYWAY]
     if left_out:
-        remarks.append(f"bayplan moves no running pods for others: the actions {', '.join(left_out)} have no effect")
+        remarks.append(f"the actions {', '.join(left_out)} have no effect: this profile evicts no pods")
 
 
 def _plugins(file: _File, remarks: list[str]) -> dict[str, dict[str, Any]]:
@@ -181,7 +182,7 @@ def _profile(written: Mapping[str, dict[str, Any]], remarks: list[str]) -> Profi
     weights: dict[str, int] = {}
     arguments: dict[str, dict[str, Any]] = {}
     if _on(written, "predicates", "enablePredicate"):
-        filters = [*KUBE_FILTERS, *filters, *RELATION_FILTERS]
+        filters = [*KUBE_FILTERS, *filters, *VOLUME_FILTERS, *RELATION_FILTERS]
     if _on(written, "nodeorder", "enableNodeOrder"):
         for key, (plugin, usual) in NODE_ORDER.items():
             weights[plugin] = _whole_number(written["nodeorder"], key, usual, remarks)

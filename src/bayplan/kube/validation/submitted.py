@@ -46,8 +46,19 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         found += custom_field_faults(document, kind, api_version, at)
     if all(isinstance(fault, UnknownField) for fault in found):
         for template, place in pod_templates(document, at):
-            found += [fault for fault in template_faults(template, place) if str(fault) not in map(str, found)]
+            whole = _with_claims(template, document) if kind == "StatefulSet" else template
+            found += [fault for fault in template_faults(whole, place) if str(fault) not in map(str, found)]
     return found
+
+
+def _with_claims(template: Any, document: Any) -> Any:
+    """The template of a StatefulSet with a volume for each of its claim templates, as its pods have them."""
+    spec, claims = template["spec"], (part(document, "spec") or {}).get("volumeClaimTemplates") or ()
+    names = [(part(claim, "metadata") or {}).get("name") for claim in claims if isinstance(claim, dict)]
+    known = spec.get("volumes") or []
+    taken = {each.get("name") for each in known if isinstance(each, dict)}
+    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names if name not in taken]
+    return {**template, "spec": {**spec, "volumes": [*known, *added]}} if added else template
 
 
 def submitted_warnings(document: Any, kind: str, api_version: str, at: ObjectPath) -> Iterator[InvalidObject]:

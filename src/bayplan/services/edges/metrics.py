@@ -257,7 +257,7 @@ class SchedulerMetrics:
         """Expose the number of evictions that helped no pod."""
         self._expose(
             "bayplan_preemption_in_vain",
-            "Victims that were evicted although their preemptor found no place afterwards; expected to stay 0.",
+            "Victims that were evicted although their preemptor found no place afterwards; expected to stay near 0.",
             (),
             lambda: {(): count()},
         )

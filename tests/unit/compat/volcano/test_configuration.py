@@ -49,6 +49,10 @@ def test_the_guides_file() -> None:
         "NodeResourcesFit",
         "NodeResourceTopologyMatch",
         "NUMAZoneLimit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
         "PodTopologySpread",
         "InterPodAffinity",
         "numa-aware",
@@ -213,7 +217,7 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "gang"},
             "enqueue, allocate, preempt, reclaim",
-            "bayplan moves no running pods for others: the actions preempt, reclaim have no effect",
+            "the actions preempt, reclaim have no effect: this profile evicts no pods",
         ),
     ],
 )

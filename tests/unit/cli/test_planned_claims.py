@@ -1,0 +1,63 @@
+"""`bayplan place -f`: claims of the files, and those that controllers would create for the pods."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Bayplan
+
+Json = dict[str, Any]
+ASKED = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "fast"},
+    "provisioner": "csi.example.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+CONTAINER = {"name": "main", "image": "example.com/db", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+STATEFUL_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "metadata": {"name": "db"},
+    "spec": {
+        "replicas": 2,
+        "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [CONTAINER]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": ASKED}],
+    },
+}
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "own"}, "spec": ASKED}
+
+
+def pod(**source: Any) -> Json:
+    spec = {"containers": [CONTAINER], "volumes": [{"name": "data", **source}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+
+
+EPHEMERAL = pod(ephemeral={"volumeClaimTemplate": {"spec": ASKED}})
+CLAIMED = pod(persistentVolumeClaim={"claimName": "own"})
+
+
+@pytest.mark.parametrize(
+    "objects, code",
+    [
+        ((CLASS, STATEFUL_SET), 0),
+        ((CLASS, EPHEMERAL), 0),
+        ((CLASS, CLAIM, CLAIMED), 0),
+        ((STATEFUL_SET,), 1),
+        ((EPHEMERAL,), 1),
+        ((CLASS, CLAIMED), 1),
+    ],
+    ids=["claim templates", "ephemeral", "claim of the file", "no class", "no class, ephemeral", "no claim"],
+)
+def test_pods_get_the_claims_that_would_be_there(
+    bayplan: Bayplan, tmp_path: Path, objects: tuple[Json, ...], code: int
+) -> None:
+    file = tmp_path / "objects.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    result = bayplan("place", "-f", str(file), cluster=Path("examples/cluster"))
+    assert (result.code, result.err) == (code, "")
