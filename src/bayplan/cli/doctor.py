@@ -69,7 +69,7 @@ def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, 
 
     names = Names(namespace=namespace, agent_namespace=agent_namespace)
     installation, problems = asked_live(
-        lambda access: read_installation(access, names, scheduler_names), "name it with --kubeconfig FILE"
+        lambda access: read_installation(access, names, scheduler_names), "choose another one with --kubeconfig FILE"
     )
     warn_unused(problems)
     diagnosis = diagnose(installation)
