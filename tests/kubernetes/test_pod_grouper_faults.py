@@ -329,6 +329,7 @@ def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_s
         "scheduling.x-k8s.io",
         "scheduling.k8s.io",
         "nodeinfo.volcano.sh",
+        "storage.k8s.io",
     ]
     but_jobs: Json = {"apiGroups": [*groups, *others], "resources": ["*"], "verbs": ["*"]}
     allow(plane, "without-jobs", but_jobs, WRITE_EVENTS)

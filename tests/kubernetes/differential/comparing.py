@@ -234,11 +234,12 @@ class _Comparison:
         kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, NODES]
         for resource in kinds:
             for each in (await self._client.list(resource)).items:
+                name, namespace = each.metadata.name, each.metadata.namespace
+                if namespace and namespace not in self._namespaces:
+                    continue
                 if resource in (CLAIMS, VOLUMES):
-                    await self._patch(
-                        resource, each.metadata.name, each.metadata.namespace or "", {"metadata": {"finalizers": None}}
-                    )
-                await self._client.delete(resource, each.metadata.name, each.metadata.namespace)
+                    await self._patch(resource, name, namespace or "", {"metadata": {"finalizers": None}})
+                await self._client.delete(resource, name, namespace)
 
 
 def _pinned_to(body: Json, node: str) -> Json:

@@ -13,6 +13,7 @@ applied as they are and nothing is promised.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -152,15 +153,15 @@ class Promises:
         all of these promises count in every zone until a report shows them.
         """
         state = self._state
-        lowest = min((charge.zone for charge in freed), default=None)
-        if lowest is None or not state.freshness.hears_late:
+        if not freed or not state.freshness.hears_late:
             return
         unlisted = [
             (key, placed)
             for key, placed in self._pods_on(row)
             if placed.promised and not placed.listed and not placed.shown and key not in self.only_kept
         ]
-        if all(charge.zone <= lowest for _, placed in unlisted for charge in placed.promised):
+        zones = {charge.zone for charge in freed}
+        if not any(self._may_be_in(placed, zones, unlisted) for _, placed in unlisted):
             return
         for key, placed in unlisted:
             may_hold = charges_of(state.columns, could_hold(placed.request, report))
@@ -168,6 +169,25 @@ class Promises:
             taken = take(state.columns, row, may_hold)
             state.pods[key] = replace(placed, charges=taken, promised=may_hold, by_amounts=False)
             state.freshness.promised_in_the_dark(row, key, report)
+
+    def _may_be_in(self, placed: PlacedPod, freed: set[int], unlisted: Pods) -> bool:
+        """Whether a promise in one zone may be in a lower one that was freed; one over several zones may be anywhere."""
+        zones = {charge.zone for charge in placed.promised}
+        if len(zones) > 1:
+            return True
+        available = self._state.columns.zone_available
+        held: defaultdict[tuple[int, int], float] = defaultdict(float)
+        for _, other in unlisted:
+            for charge in other.charges:
+                held[charge.resource, charge.zone] += charge.amount
+
+        def fits(zone: int) -> bool:
+            return all(
+                charge.amount <= available[charge.resource, zone, placed.row] + held[charge.resource, zone]
+                for charge in placed.promised
+            )
+
+        return any(zone < lowest and fits(zone) for zone in freed for lowest in zones)
 
     def is_ahead(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""
