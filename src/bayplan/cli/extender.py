@@ -11,6 +11,7 @@ from bayplan.cli.scheduler import finite
 from bayplan.cli.shared.flags import (
     EXTENDER_HEALTH_PORT,
     EXTENDER_PORT,
+    access_options,
     health_option,
     log_format_option,
     size_in_bytes,
@@ -38,12 +39,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     metavar="FILE",
     help="A KubeSchedulerConfiguration, or a ConfigMap that holds one: arguments and weights of the NUMA plugins. [default: bayplan's own]",
 )
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
-)
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@access_options
 @click.option(
     "--address",
     default=f"127.0.0.1:{EXTENDER_PORT}",

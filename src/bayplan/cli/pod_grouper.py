@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.program import EXIT_ERROR
-from bayplan.cli.shared.flags import POD_GROUPER_PORT, health_option, log_format_option
+from bayplan.cli.shared.flags import POD_GROUPER_PORT, access_options, health_option, log_format_option
 from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.shared.options import ExampleCommand
 
@@ -35,12 +35,7 @@ logger = logging.getLogger(__name__)
     help="Whose pods are grouped, by spec.schedulerName; may be given several times.",
 )
 @grouping_options
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
-)
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@access_options
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,

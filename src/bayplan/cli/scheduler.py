@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.program import EXIT_ERROR
-from bayplan.cli.shared.flags import SCHEDULER_PORT, health_option, log_format_option
+from bayplan.cli.shared.flags import SCHEDULER_PORT, access_options, health_option, log_format_option
 from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
 from bayplan.cli.shared.options import ExampleCommand
 from bayplan.cli.shared.output import warn
@@ -43,12 +43,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     help="A KubeSchedulerConfiguration, or a ConfigMap that holds one. [default: one profile called bayplan]",
 )
 @click.option("--check-config", is_flag=True, help="Only say whether the configuration can be used, and what it means.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
-)
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@access_options
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,

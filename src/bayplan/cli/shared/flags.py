@@ -49,6 +49,17 @@ def theme_for(name: str | None, *, drawn: bool, drawn_by: str) -> Theme:
     return LIGHT if name is None else THEMES[name]
 
 
+def access_options(function: _Function) -> _Function:
+    """`--kubeconfig` and `--context`, for programs that also run inside a cluster."""
+    context = click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+    )
+    return kubeconfig(context(function))
+
+
 def health_option(port: int) -> Callable[[_Function], _Function]:
     """`--health-address`, on this machine only unless it says otherwise."""
     return click.option(
