@@ -62,6 +62,8 @@ def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Deployed]:
         yield found
     finally:
         remove_namespace(plane.api, NAMESPACE)
+        if overlay:
+            _take_away_rights(plane, DEPLOY / overlay)
 
 
 def _policies_hold(account: Account) -> bool:
@@ -86,6 +88,15 @@ def _lay_over(plane: ControlPlane, folder: Path) -> None:
             continue
         path = PATHS[patch["target"]["kind"]].format(patch["target"]["name"])
         plane.api.patch(path, yaml.safe_load(patch["patch"]), kind="json-patch")
+
+
+def _take_away_rights(plane: ControlPlane, folder: Path) -> None:
+    """Remove the bindings that an overlay adds: the next one to deploy the base has the same accounts."""
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    for file in kustomization["resources"]:
+        for each in read_objects(folder / file) if file != "../base" else ():
+            if each["kind"] == "ClusterRoleBinding":
+                plane.delete(f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{each['metadata']['name']}")
 
 
 def may(api: RawApi, verb: str, resource: str, *, group: str = "", namespace: str = "", name: str = "") -> bool:
