@@ -124,6 +124,17 @@ class Process:
     def pause(self) -> None:
         """Freeze it: connections stay open, and nothing answers."""
         os.kill(self.pid, signal.SIGSTOP)
+        # kill() returns before the threads of the program stand still, and one that still runs may answer.
+        end = time.monotonic() + READY_TIMEOUT
+        while not self._stands_still():
+            if time.monotonic() > end:
+                raise ProgramFailed(f"{self.name} has not stopped {READY_TIMEOUT:.0f} s after SIGSTOP")
+            time.sleep(0.005)
+
+    def _stands_still(self) -> bool:
+        """Whether every thread is stopped: `T` in field 3 of proc(5)."""
+        threads = Path(f"/proc/{self.pid}/task").glob("*/stat")
+        return all(stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T" for stat in threads)
 
     def resume(self) -> None:
         """Let a paused program go on."""
