@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bayplan.cluster.pods.tolerations import tolerates
@@ -80,23 +81,32 @@ class TestTaints:
     def test_hard_taints_keep_pods_away(self, tolerations: list[Json], nodes: set[str]) -> None:
         assert passing(TaintToleration(), self.STATE, pod(tolerations=tolerations)) == nodes
 
-    def scores(self, state: ClusterState, **spec: Any) -> dict[str, int]:
+    def scores(self, state: ClusterState, *names: str, **spec: Any) -> list[int]:
         asked = state.classes.of(pod(**spec))
-        return {name: TaintToleration().score(state, asked, row) for name, row in state.rows.items()}
+        rows = np.array([state.rows[name] for name in names])
+        plugin = TaintToleration()
+        alone = plugin.scores(state, asked, rows)
+        return (alone + plugin.scores_among(state, asked, rows) if plugin.compares(state, asked) else alone).tolist()
 
     def test_soft_taints_cost_score_unless_tolerated(self) -> None:
-        assert self.scores(self.STATE)["clean"] > self.scores(self.STATE)["soft"]
-        tolerant = self.scores(self.STATE, tolerations=[{"key": "old", "operator": "Exists"}])
-        assert tolerant["soft"] == tolerant["clean"] == 100
+        assert self.scores(self.STATE, "clean", "soft") == [100, 0]
+        assert self.scores(self.STATE, "clean", "soft", tolerations=[{"key": "old", "operator": "Exists"}]) == [
+            100,
+            100,
+        ]
 
-    def test_a_nodes_score_does_not_depend_on_other_nodes(self) -> None:
-        """Answers are repaired for changed rows only, so nobody else's score may move with them."""
-        state = cluster(nodes=[node("soft", taints=[{"key": "old", "effect": "PreferNoSchedule"}])])
-        before = self.scores(state)["soft"]
-        worse = [{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(4)]
-        state.set_node(node("worse", taints=worse))
-        after = self.scores(state)
-        assert after["soft"] == before > after["worse"]
+    def test_the_most_soft_taints_among_the_remaining_nodes_give_0(self) -> None:
+        taints = [{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(3)]
+        state = cluster(nodes=[node(f"soft{number}", taints=taints[:number]) for number in range(4)])
+        assert self.scores(state, "soft0", "soft1", "soft3") == [100, 67, 0]
+        assert self.scores(state, "soft0", "soft1") == [100, 0]
+
+    def test_nodes_are_not_compared_once_no_node_has_a_soft_taint(self) -> None:
+        state = cluster(nodes=[node("n1", taints=[{"key": "old", "effect": "PreferNoSchedule"}])])
+        asked = state.classes.of(pod())
+        assert TaintToleration().compares(state, asked)
+        state.set_node(node("n1"))
+        assert not TaintToleration().compares(state, asked)
 
 
 class TestCordons:

@@ -76,6 +76,9 @@ class Columns:
         self.free: FloatColumn = zeros((resources, rows))
         self.offered: NDArray[np.bool_] = zeros((resources, rows), np.bool_)
 
+        # CPU and memory of each node that scores count for containers without requests.
+        self.unrequested: FloatColumn = zeros((2, rows))
+
         # Per resource, zone and node; the sums and bits over zones are kept beside them because most tests need only
         # those.
         self.zone_available: FloatColumn = zeros((resources, zones, rows))

@@ -64,6 +64,8 @@ class PodClass:
     """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
     most_zones: int | None = None
     """How many NUMA zones the pod may get at most; None if it does not say."""
+    images: tuple[str, ...] = ()
+    """The images of its containers and volumes, as nodes name them."""
     volumes: VolumeNeeds = NO_VOLUMES
     """What its claims and disks ask of a node at this moment; another class once they ask for something else."""
 
@@ -150,6 +152,7 @@ def pod_class_of(pod: Pod, volumes: VolumeNeeds = NO_VOLUMES) -> PodClass:
         not_understood=_not_understood(spec),
         numa_policy=policy_in(pod.metadata.annotations),
         most_zones=most_zones_of(pod),
+        images=images_of(spec),
         volumes=volumes,
     )
 
@@ -192,6 +195,13 @@ def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
+def images_of(spec: PodSpec) -> tuple[str, ...]:
+    """The images that a pod needs, one for each container and image volume, with the tag that an absent one means."""
+    written = [container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))]
+    written += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in written if name)
+
+
 def _checked_request(pod: Pod) -> PodRequest:
     request = effective_request(pod)
     check_containers(pod)
@@ -213,7 +223,11 @@ def _key(pod: Pod) -> bytes:
     spec = pod.spec
     return msgspec.json.encode(
         (
-            *_amounts_and_ports(pod),
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            pod.status.qos_class if pod.status else None,
             spec.node_name,
             spec.node_selector,
             spec.affinity.node_affinity if spec.affinity else None,
@@ -221,12 +235,18 @@ def _key(pod: Pod) -> bytes:
             _not_understood(spec),
             policy_in(pod.metadata.annotations),
             (pod.metadata.annotations or {}).get(MOST_ZONES),
+            [volume.image.reference for volume in spec.volumes or () if volume.image is not None],
         )
     )
 
 
 def _request_key(pod: Pod) -> bytes:
-    return msgspec.json.encode(_amounts_and_ports(pod))
+    spec = pod.spec
+    lists = (spec.init_containers or (), spec.containers or ())
+    # Without images: pods of different programs often ask for the same amounts.
+    amounts = [[(each.name, each.resources, each.ports, each.restart_policy) for each in listed] for listed in lists]
+    qos = pod.status.qos_class if pod.status else None
+    return msgspec.json.encode((amounts, spec.overhead, spec.resources, qos))
 
 
 def _terms_key(pod: Pod) -> bytes:
@@ -238,9 +258,3 @@ def _terms_key(pod: Pod) -> bytes:
     of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
     referred = {key: labels_of(pod).get(key) for key in label_keys_of(pod)}
     return msgspec.json.encode((pod.metadata.namespace, referred, of_pods, pod.spec.topology_spread_constraints))
-
-
-def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:
-    spec = pod.spec
-    qos = pod.status.qos_class if pod.status else None
-    return spec.containers, spec.init_containers, spec.overhead, spec.resources, qos

@@ -8,7 +8,7 @@ else in whole units (bytes, devices). `cluster/pods/pod_class.py` then groups po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 
@@ -25,6 +25,8 @@ PODS = "pods"
 
 # Above this a float64 column no longer holds every integer, so larger amounts are refused where they enter.
 LARGEST_AMOUNT = 2**53 - 1
+# What kube-scheduler's scores count for a container that requests none: 100m and 200 MiB.
+UNREQUESTED: Amounts = {CPU: 100, MEMORY: 200 << 20}
 # Characters of a name or an amount that are worth keeping.
 LONGEST_KEPT = 320
 
@@ -79,7 +81,26 @@ class PodRequest:
     @cached_property
     def total(self) -> dict[str, int]:
         """What the node must have in sum: what the scheduler and the kubelet's own predicate count."""
-        amounts = sidecar_aware_sum(self.containers)
+        return self._with_pod_level(self.containers)
+
+    @cached_property
+    def unrequested(self) -> dict[str, int]:
+        """CPU and memory that kube-scheduler's scores count beyond `total`, for containers that request none."""
+        if all(name in container.requests for container in self.containers for name in UNREQUESTED):
+            return {}
+        scored = self._with_pod_level(self._assumed())
+        return {name: scored[name] - self.total.get(name, 0) for name in UNREQUESTED if name in scored}
+
+    @cached_property
+    def scored(self) -> dict[str, int]:
+        """What NodeResourcesFit's score counts for a pod that waits. As in kube-scheduler, not its pod-level resources."""
+        return _plus(sidecar_aware_sum(self._assumed()), self.overhead)
+
+    def _assumed(self) -> list[ContainerRequest]:
+        return [replace(each, requests={**UNREQUESTED, **each.requests}) for each in self.containers]
+
+    def _with_pod_level(self, containers: Iterable[ContainerRequest]) -> dict[str, int]:
+        amounts = sidecar_aware_sum(containers)
         for name, amount in (self.pod_level or {}).items():
             amounts[name] = amount
         return _plus(amounts, self.overhead)

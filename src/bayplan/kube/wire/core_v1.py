@@ -79,6 +79,7 @@ class Container(WireStruct, frozen=True):
     """A container or init container; `restartPolicy: Always` makes an init container a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
@@ -193,10 +194,17 @@ class ClaimVolumeSource(WireStruct, frozen=True):
     claim_name: str = ""
 
 
+class ImageVolumeSource(WireStruct, frozen=True):
+    """A volume with the contents of an image."""
+
+    reference: str = ""
+
+
 class Volume(WireStruct, frozen=True):
     """A volume.
 
-    Only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
+    Only those of which kube-scheduler asks on which node they may be: behind a claim, a disk that nodes attach, or an
+    image.
 
     A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap,
     hostPath, nfs and the like.
@@ -213,6 +221,7 @@ class Volume(WireStruct, frozen=True):
     portworx_volume: dict[str, object] | None = None
     iscsi: dict[str, object] | None = None
     rbd: dict[str, object] | None = None
+    image: ImageVolumeSource | None = None
 
 
 class PodOS(WireStruct, frozen=True):
@@ -299,11 +308,19 @@ class NodeSystemInfo(WireStruct, frozen=True):
     kubelet_version: str = ""
 
 
+class ContainerImage(WireStruct, frozen=True):
+    """An image on a node, under all its names."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(WireStruct, frozen=True):
     """What the kubelet says the node has."""
 
     allocatable: Quantities | None = None
     node_info: NodeSystemInfo | None = None
+    images: list[ContainerImage] | None = None
 
 
 class Node(WireStruct, frozen=True):
@@ -312,6 +329,26 @@ class Node(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class SelectingSpec(WireStruct, frozen=True):
+    """The labels of the pods behind a Service or ReplicationController; absent if it has none."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(WireStruct, frozen=True):
+    """A Service."""
+
+    metadata: Metadata = Metadata()
+    spec: SelectingSpec = SelectingSpec()
+
+
+class ReplicationController(WireStruct, frozen=True):
+    """A ReplicationController."""
+
+    metadata: Metadata = Metadata()
+    spec: SelectingSpec = SelectingSpec()
 
 
 class Namespace(WireStruct, frozen=True):
