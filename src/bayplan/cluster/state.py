@@ -28,6 +28,7 @@ from bayplan.cluster.columns.node_terms import NodeTerms
 from bayplan.cluster.columns.taint_sets import TaintSets
 from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
 from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
+from bayplan.cluster.pods.declared_features import as_bits
 from bayplan.cluster.pods.neighbours import Neighbours
 from bayplan.cluster.pods.owner_selectors import OwnerSelectors
 from bayplan.cluster.pods.pod_class import HostPort, PodClass, PodClasses, host_ports_of
@@ -141,6 +142,7 @@ class ClusterState:
             self.volumes.node_came(row, name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
+        columns.features[row] = as_bits(node.status.declared_features or ())
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
         self.nodes[row] = self._without_images(row, node)
         self.labels.update(row)

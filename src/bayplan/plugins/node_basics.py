@@ -115,6 +115,27 @@ class TaintToleration(FilterPlugin, ScorePlugin):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDeclaredFeatures(FilterPlugin):
+    """Some fields of a pod need kubelets that declare a feature."""
+
+    name: str = "NodeDeclaredFeatures"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """True for pods that need a feature."""
+        return bool(pod.features)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """Return 1 for nodes that lack a feature."""
+        needed = np.uint8(pod.features)
+        return ((state.columns.features[rows] & needed) != needed).astype(np.uint8)
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """Return kube-scheduler's message."""
+        return "node(s) didn't match Pod's required features"
+
+
+@dataclass(frozen=True, slots=True)
 class NodePorts(FilterPlugin):
     """Two pods cannot use the same port of one host."""
 

@@ -10,7 +10,7 @@ from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.image_locality import NAME as IMAGE_LOCALITY
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
-from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_basics import NodeDeclaredFeatures, NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
@@ -34,6 +34,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeName": lambda arguments: _without_arguments(NodeName(), arguments),
     "TaintToleration": lambda arguments: _without_arguments(TaintToleration(), arguments),
     "NodeAffinity": lambda arguments: node_affinity(arguments or {}),
+    "NodeDeclaredFeatures": lambda arguments: _without_arguments(NodeDeclaredFeatures(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: resources_fit(arguments or {}),
     "VolumeRestrictions": lambda arguments: _without_arguments(VolumeRestrictions(), arguments),

@@ -23,7 +23,7 @@ from bayplan.config.configuration import configuration_of
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, SELECTING, STORAGE, VOLUMES, Resource
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Namespace, Pod
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import schedule_one, why_not_yet
 from bayplan.scheduling.profile import Profile
@@ -39,7 +39,10 @@ GIVE_UP = 60.0
 SEEN_AFTER = 0.3
 # Pods that stay: more would leave no room for any.
 MOST_PODS = 60
-BY_KIND: dict[str, Resource[Any]] = {each.kind: each for each in (*STORAGE, *SELECTING, PODS, NODES, NAMESPACES)}
+RUNTIME_CLASSES = Resource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", Namespace, namespaced=False)
+BY_KIND: dict[str, Resource[Any]] = {
+    each.kind: each for each in (*STORAGE, *SELECTING, PODS, NODES, NAMESPACES, RUNTIME_CLASSES)
+}
 STOCK = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
@@ -97,6 +100,8 @@ class Comparison:
             self._client = client
             await self._prepare()
             for each in range(number):
+                if self._standing and self._random.random() < 0.1:
+                    await self._resize(*self._random.choice(self._standing))
                 while len(self._standing) > MOST_PODS or (self._standing and self._random.random() < 0.1):
                     await self._delete(*self._standing.pop(self._random.randrange(len(self._standing))))
                 await self._compare_one(each)
@@ -110,6 +115,7 @@ class Comparison:
             self._state.neighbours.set_namespace(name, {"kubernetes.io/metadata.name": name, **labels})
         for body in random_pods.nodes(self._random):
             self._state.set_node(await self._create(body))
+        await self._create(random_pods.RUNTIME)
         for body in random_pods.storage(self._random):
             self._state.volumes.set(await self._create(body))
         for namespace in self._namespaces:
@@ -192,6 +198,13 @@ class Comparison:
                 raise TimeoutError(f"no answer about {body}")
             await asyncio.sleep(LOOK_EVERY)
 
+    async def _resize(self, namespace: str, name: str) -> None:
+        """Let the kubelet say that a pod runs with other amounts than its spec asks for."""
+        pod: Pod = await self._client.get(PODS, name, namespace)
+        status = random_pods.resized_status(self._random, [each.name for each in pod.spec.containers or ()])
+        self._state.set_pod(await self._patch(PODS, name, namespace, {"status": status}, subresource="status"))
+        await asyncio.sleep(SEEN_AFTER)
+
     async def _bind_claims(self, body: Json, namespace: str) -> None:
         """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to bind."""
         for each in body["spec"].get("volumes", ()):
@@ -254,7 +267,7 @@ class Comparison:
         for namespace, name in self._standing:
             await self._delete(namespace, name)
         rest = [each for each in STORAGE if each not in (CLAIMS, VOLUMES)]
-        kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, *SELECTING, NODES]
+        kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, *SELECTING, RUNTIME_CLASSES, NODES]
         for resource in kinds:
             for each in (await self._client.list(resource)).items:
                 name, namespace = each.metadata.name, each.metadata.namespace

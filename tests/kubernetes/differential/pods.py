@@ -46,10 +46,19 @@ def nodes(random: Random) -> list[Json]:
             for name, size in IMAGES.items()
             if random.random() < 0.5
         ]
+        if random.random() < 0.7:
+            body["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
         made.append(body)
     return made
 
 
+RUNTIME: Json = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "sandboxed"},
+    "handler": "none",
+    "overhead": {"podFixed": {"cpu": "500m", "memory": "1Gi"}},
+}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -153,6 +162,8 @@ def pod(random: Random, name: str, namespace: str, volumes: Volumes | None) -> t
         (0.3, _pod_affinity),
         (0.25, _spread),
         (0.05, _pod_level),
+        (0.1, _overhead),
+        (0.05, _features),
     ):
         if random.random() < chance:
             draw(random, spec)
@@ -255,6 +266,27 @@ def _spread(random: Random, spec: Json) -> None:
 def _pod_level(random: Random, spec: Json) -> None:
     amounts = {"cpu": 7, "memory": "6Gi"}  # at least what the containers of any pod request together
     spec["resources"] = {"requests": amounts, "limits": amounts}
+
+
+def resized_status(random: Random, containers: list[str]) -> Json:
+    """A status as a kubelet writes it while it resizes a pod, or refuses to."""
+    in_effect, allocated = ({"cpu": str(random.randint(1, 4)), "memory": f"{random.randint(1, 4)}Gi"} for _ in range(2))
+    usual = {"image": "example.com/none", "imageID": "none", "ready": True, "restartCount": 0}
+    statuses = [
+        {"name": name, **usual, "resources": {"requests": in_effect}, "allocatedResources": allocated}
+        for name in containers
+    ]
+    pending = {"type": "PodResizePending", "status": "True", "reason": random.choice(("Infeasible", "Deferred"))}
+    return {"containerStatuses": statuses, "conditions": [pending] if random.random() < 0.5 else []}
+
+
+def _overhead(random: Random, spec: Json) -> None:
+    spec["runtimeClassName"], spec["overhead"] = RUNTIME["metadata"]["name"], RUNTIME["overhead"]["podFixed"]
+
+
+def _features(random: Random, spec: Json) -> None:
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    spec["containers"][0].update({"restartPolicy": "Never", "restartPolicyRules": [rule]})
 
 
 class Volumes:

@@ -174,7 +174,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"filter": {"enabled": names("Coscheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware"
             ),
@@ -183,7 +183,7 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"score": {"disabled": names("NodeAfinity", "DynamicResources", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware; did you mean NodeAffinity?"
             ),

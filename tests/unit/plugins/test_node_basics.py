@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod, Taint, Toleration
 from bayplan.plugins.base import FilterPlugin
-from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_basics import NodeDeclaredFeatures, NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from tests.helpers import Json, cluster, container, node, pod
 
 
@@ -172,3 +173,31 @@ class TestPorts:
 def test_causes_are_kube_schedulers_words(plugin: FilterPlugin, words: str) -> None:
     state = cluster()
     assert plugin.cause(state.classes.of(pod()), 1) == words
+
+
+class TestDeclaredFeatures:
+    RESTART_ALL = "RestartAllContainersOnContainerExits"
+    HOST_USERS = "UserNamespacesHostNetworkSupport"
+    RULES: ClassVar[Json] = {"restartPolicyRules": [{"action": "RestartAllContainers"}]}
+
+    def state(self) -> ClusterState:
+        state = cluster(nodes=[node("old")])
+        for name, features in (("new", [self.RESTART_ALL, "Other"]), ("newest", [self.RESTART_ALL, self.HOST_USERS])):
+            plain = node(name)
+            status = structs.replace(plain.status, declared_features=features)
+            state.set_node(structs.replace(plain, status=status))
+        return state
+
+    def test_pods_go_to_nodes_that_declare_what_they_need(self) -> None:
+        plugin, state = NodeDeclaredFeatures(), self.state()
+        restarts_all = pod({"name": "main", **self.RULES})
+        assert passing(plugin, state, restarts_all) == {"new", "newest"}
+        assert passing(plugin, state, pod(hostNetwork=True, hostUsers=False)) == {"newest"}
+        assert passing(plugin, state, pod({"name": "main", **self.RULES}, hostNetwork=True, hostUsers=False)) == {
+            "newest"
+        }
+
+    def test_other_pods_need_nothing(self) -> None:
+        state = self.state()
+        for waiting in (pod(), pod(hostNetwork=True), pod(hostUsers=False)):
+            assert not NodeDeclaredFeatures().applies(state.classes.of(waiting))

@@ -59,7 +59,7 @@ class Images:
         names = tuple(sizes)[:MOST_NAMES]
         before = self._on.get(row, ())
         if names != before:
-            self._forget(row, before, set(names))
+            self._forget(row, before, names)
             # Names are shared between nodes: of 5,000 nodes, most have the same.
             self._on[row] = tuple(self._add(row, name, sizes[name]) for name in names)
             if not names:
@@ -73,7 +73,8 @@ class Images:
         image.put(row, here=True)
         return image.name
 
-    def _forget(self, row: int, before: tuple[str, ...], stay: set[str]) -> None:
+    def _forget(self, row: int, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        stay = frozenset(after)
         for name in before:
             if name not in stay and not self._images[name].put(row, here=False):
                 del self._images[name]

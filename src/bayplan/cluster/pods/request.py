@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 
+from bayplan.cluster.pods.resizing import OF_POD, Running, resize_is_infeasible, running_amounts
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.core_v1 import Container, Pod, ResourceRequirements
@@ -157,14 +158,41 @@ def effective_request(pod: Pod) -> PodRequest:
         )
         for position, (container, role, field, index) in enumerate(listed)
     )
+    running = running_amounts(pod)
+    if running:
+        spec_counts = not resize_is_infeasible(pod)
+        containers = tuple(_as_it_runs(each, running, at, spec_counts=spec_counts) for each in containers)
     overhead = amounts_of(pod.spec.overhead, at.child("spec").child("overhead"))
     pod_level = _pod_level_requests(pod.spec.resources, containers, at.child("spec").child("resources"))
+    if pod_level is not None and OF_POD in running:
+        in_effect = _largest(pod_level if spec_counts else {}, running[OF_POD], at)
+        pod_level = {name: in_effect.get(name, 0) for name in pod_level}
     return PodRequest(
         containers=containers,
         qos=_reported_qos(pod) or _computed_qos(pod, containers, at),
         overhead=overhead,
         pod_level=pod_level,
     )
+
+
+def _as_it_runs(
+    container: ContainerRequest, running: Mapping[str, Running], at: ObjectPath, *, spec_counts: bool
+) -> ContainerRequest:
+    """A container with the amounts that count while it is resized; init containers run once and are not."""
+    if container.role is Role.INIT or container.name not in running:
+        return container
+    return replace(container, requests=_largest(container.requests if spec_counts else {}, running[container.name], at))
+
+
+def _largest(spec: Amounts, running: Running, at: ObjectPath) -> dict[str, int]:
+    amounts = dict(spec)
+    for written in running:
+        try:
+            amounts = _larger(amounts, amounts_of(written, at.child("status")))
+        except InvalidObject:
+            # Malformed amounts in a status must not hide a pod that runs: its spec counts.
+            continue
+    return amounts
 
 
 class AmountError(ValueError):

@@ -75,6 +75,12 @@ class ContainerPort(WireStruct, frozen=True):
     protocol: str = "TCP"
 
 
+class RestartRule(WireStruct, frozen=True):
+    """What happens when a container ends with certain exit codes."""
+
+    action: str = ""
+
+
 class Container(WireStruct, frozen=True):
     """A container or init container; `restartPolicy: Always` makes an init container a sidecar."""
 
@@ -83,6 +89,7 @@ class Container(WireStruct, frozen=True):
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class Toleration(WireStruct, frozen=True):
@@ -255,6 +262,8 @@ class PodSpec(WireStruct, frozen=True):
     resource_claims: list[dict[str, object]] | None = None
     volumes: list[Volume] | None = None
     os: PodOS | None = None
+    host_network: bool = False
+    host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
 
 
@@ -268,6 +277,14 @@ class PodCondition(WireStruct, frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(WireStruct, frozen=True):
+    """What a container that runs has: `resources` are in effect, `allocatedResources` are promised by the kubelet."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
+
+
 class PodStatus(WireStruct, frozen=True):
     """How far a pod has come."""
 
@@ -277,6 +294,10 @@ class PodStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
     nominated_node_name: str | None = None
     start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
 
 
 class Pod(WireStruct, frozen=True):
@@ -321,6 +342,7 @@ class NodeStatus(WireStruct, frozen=True):
     allocatable: Quantities | None = None
     node_info: NodeSystemInfo | None = None
     images: list[ContainerImage] | None = None
+    declared_features: list[str] | None = None
 
 
 class Node(WireStruct, frozen=True):
