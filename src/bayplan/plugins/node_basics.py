@@ -128,7 +128,8 @@ class NodeDeclaredFeatures(FilterPlugin):
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """Return 1 for nodes that lack a feature."""
         needed = np.uint8(pod.features)
-        return ((state.columns.features[rows] & needed) != needed).astype(np.uint8)
+        refused: Codes = ((state.columns.features[rows] & needed) != needed).astype(np.uint8)
+        return refused
 
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message."""

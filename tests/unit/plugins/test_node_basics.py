@@ -86,8 +86,10 @@ class TestTaints:
         asked = state.classes.of(pod(**spec))
         rows = np.array([state.rows[name] for name in names])
         plugin = TaintToleration()
-        alone = plugin.scores(state, asked, rows)
-        return (alone + plugin.scores_among(state, asked, rows) if plugin.compares(state, asked) else alone).tolist()
+        found = plugin.scores(state, asked, rows)
+        if plugin.compares(state, asked):
+            found += plugin.scores_among(state, asked, rows)
+        return [int(score) for score in found]
 
     def test_soft_taints_cost_score_unless_tolerated(self) -> None:
         assert self.scores(self.STATE, "clean", "soft") == [100, 0]

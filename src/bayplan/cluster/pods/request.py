@@ -159,8 +159,8 @@ def effective_request(pod: Pod) -> PodRequest:
         for position, (container, role, field, index) in enumerate(listed)
     )
     running = running_amounts(pod)
+    spec_counts = not running or not resize_is_infeasible(pod)
     if running:
-        spec_counts = not resize_is_infeasible(pod)
         containers = tuple(_as_it_runs(each, running, at, spec_counts=spec_counts) for each in containers)
     overhead = amounts_of(pod.spec.overhead, at.child("spec").child("overhead"))
     pod_level = _pod_level_requests(pod.spec.resources, containers, at.child("spec").child("resources"))
