@@ -94,10 +94,15 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         share *= MOST_SCORE
         share /= np.maximum(allocatable, 1.0)
         np.floor(share, out=share)
-        # A node may be overcommitted, and a resource that it lacks does not count.
-        np.clip(share, 0.0, MOST_SCORE * np.sign(allocatable), out=share)
+        # A node may be overcommitted.
+        np.clip(share, 0.0, float(MOST_SCORE), out=share)
+        present: int | NDArray[np.intp] = len(SCORED)
+        if not allocatable.all():
+            # A resource that a node lacks does not count.
+            share[allocatable == 0] = 0.0
+            present = np.maximum(np.count_nonzero(allocatable, axis=0), 1)
         total: NDArray[np.float64] = np.add.reduce(share, axis=0)
-        total /= np.maximum(np.count_nonzero(allocatable, axis=0), 1)
+        total /= present
         return total.astype(np.int32)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
