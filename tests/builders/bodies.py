@@ -26,11 +26,11 @@ def pod_body(
     """A Guaranteed pod of one container; further fields of the spec by their wire names."""
     resources = {"requests": dict(amounts or {}), "limits": dict(amounts or {})}
     in_gang = {"bayplan.io/pod-group": gang} if gang else {}
-    metadata = {"name": name, "namespace": namespace, "labels": {**in_gang, **(labels or {})}}
+    metadata: Json = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**metadata, "annotations": dict(annotations or {})},
+        "metadata": {**metadata, "labels": {**in_gang, **(labels or {})}, "annotations": dict(annotations or {})},
         "spec": {
             "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 0,

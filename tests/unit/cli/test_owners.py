@@ -45,10 +45,10 @@ def member(name: str, index: int, asks_for: Amounts, node: str = "", kind: str =
     body = pod_body(
         f"{name}-{index}",
         "ml",
-        asks_for,
         labels={INDEX: str(index)},
         phase="Running" if node else "Pending",
         nodeName=node or None,
+        containers=[container(asks_for)],
     )
     api = "batch/v1" if kind == "Job" else "apps/v1"
     owner = {"apiVersion": api, "kind": kind, "name": name, "uid": f"{name}-uid", "controller": True}
