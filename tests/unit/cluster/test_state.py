@@ -20,19 +20,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.builders.clusters import cluster, free_in_zones, free_on, place
 from tests.builders.numatopologies import machine, numatopology
-from tests.builders.objects import (
-    GI,
-    GPU,
-    Amounts,
-    bound,
-    container,
-    cpu_zones,
-    node,
-    pod,
-    simple_pod,
-    topology,
-    zone,
-)
+from tests.builders.objects import GI, GPU, Amounts, bound, container, cpu_zones, node, pod, simple_pod, topology, zone
 
 FOUR_CPUS: Amounts = {"cpu": 4, "memory": "1Gi"}
 
