@@ -160,7 +160,7 @@ class GangDecider:
         if outcome is not None:
             refusal = structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
             again_at = outcome.again_at
-            if outcome.stage is not Stage.PLANNED or again_at == now:
+            if outcome.stage is not Stage.PLANNED or outcome.for_kept_room or again_at == now:
                 waits_for = ForItself(unit)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)

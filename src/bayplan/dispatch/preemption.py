@@ -55,6 +55,8 @@ class Outcome:
     plan: AnyPreemption
     stage: Stage = Stage.PLANNED
     again_at: float | None = None
+    for_kept_room: bool = False
+    """True if victims would help only where room is kept for others: the unit waits for that, not for room."""
 
 
 class Preempting:
@@ -139,6 +141,8 @@ class Preempting:
         if not self._freeable.refresh(names | {PODS}, PODS_COUNTED_AT_ONCE):
             return Outcome(COUNTING, again_at=now)
         found = closing.decide(plan, lambda made: self._seats_of(made, by_key))
+        if isinstance(found, NoPreemption) and closing.rows:
+            return Outcome(NoPreemption(closing.reason), again_at=now + LOOKS_EVERY, for_kept_room=True)
         if isinstance(found, NoPreemption) or profile.preemption is PreemptionMode.DRY_RUN:
             return Outcome(found, again_at=min(self._left_alone.values(), default=None))
         if found.cost[0]:
