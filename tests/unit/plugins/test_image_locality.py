@@ -10,7 +10,8 @@ from bayplan.cluster.columns.images import MOST_NAMES, Images
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import ContainerImage, Node
 from bayplan.plugins.image_locality import ImageLocality
-from tests.helpers import cluster, node, pod
+from tests.builders.clusters import cluster
+from tests.builders.objects import node, pod
 
 MIB = 1 << 20
 

@@ -14,8 +14,10 @@ from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, SYSTEM_DEFAULT
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import PodAnswer, answer_for, incoming_pod
-from tests.helpers import Json, cluster, node
-from tests.neighbourhoods import HOSTNAME, RACK, on, racks, somebody, spread
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.neighbourhoods import HOSTNAME, RACK, on, racks, somebody, spread
+from tests.builders.objects import node
 
 PLUGIN = PodTopologySpread()
 

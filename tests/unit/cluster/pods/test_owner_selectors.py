@@ -8,7 +8,7 @@ import pytest
 from bayplan.cluster.pods.owner_selectors import OwnerSelectors
 from bayplan.kube.wire.apps_v1 import ReplicaSet, StatefulSet
 from bayplan.kube.wire.core_v1 import Pod, ReplicationController, Service
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 OWNERS = {"ReplicaSet": ReplicaSet, "StatefulSet": StatefulSet, "ReplicationController": ReplicationController}
 

@@ -7,7 +7,9 @@ import pytest
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import Json, cluster, container, free_on, node, pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, free_on
+from tests.builders.objects import container, node, pod
 
 INFEASIBLE = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
