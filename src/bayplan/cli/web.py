@@ -57,7 +57,7 @@ def web(
     """Show the cluster as a page: what is free where, the zones of every node, every gang, and why pods wait.
 
     The page is read-only and follows the cluster, or the files of --cluster. On the loopback it needs no token. On other addresses it needs TLS, and viewers need a
-    token of the cluster: whoever may list nodes sees them; pods have names only for those who may list them, and are anonymous amounts for others.
+    token of the cluster: viewers who may list nodes see them; pods have names only for viewers who may list them, and are anonymous amounts for others.
 
     Ctrl-C or SIGTERM ends it.
     """
@@ -78,7 +78,7 @@ def web(
         raise click.UsageError(f"--address: {error}") from None
     context = click.get_current_context()
 
-    def open_session(objects: ObjectSet, owners: bool) -> ClusterSession:  # noqa: FBT001
+    def open_session(objects: ObjectSet, *, owners: bool) -> ClusterSession:
         return ClusterSession.open(cluster, config, scheduler_name, objects, owners=owners)
 
     def make(objects: ObjectSet, problems: list[str]) -> ClusterAnswers:

@@ -14,6 +14,7 @@ from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from time import time
+from typing import Protocol
 
 import click
 import numpy as np
@@ -55,11 +56,16 @@ NO_ZONES: Document = {
     **{key: [] for key in ("remarks", "zones", "podsWithoutReportedZone", "podsNotPinned")},
 }
 
-Opener = Callable[[ObjectSet, bool], ClusterSession]
+
+class Opener(Protocol):
+    """Makes a session of objects, with the owners of their pods if asked to."""
+
+    def __call__(self, objects: ObjectSet, *, owners: bool) -> ClusterSession:
+        """Open it."""
 
 
 class ClusterAnswers:
-    """One state of a cluster. `open_session` makes a session of objects, with their owners if asked to."""
+    """One state of a cluster. `context` has the options of the command."""
 
     def __init__(self, context: click.Context, objects: ObjectSet, open_session: Opener, problems: list[str]) -> None:
         self._context = context
@@ -80,7 +86,7 @@ class ClusterAnswers:
             "what-if": self._what_if,
         }
         with self._quiet() as warnings:
-            self._session = open_session(objects, False)
+            self._session = open_session(objects, owners=False)
             self.warnings = [*problems, *warnings]
 
     @cached_property
@@ -156,7 +162,7 @@ class ClusterAnswers:
     # -- questions that decide -----------------------------------------------------------------------------------------
 
     def _waiting(self, question: Question) -> Document:
-        session, namespace = self._open(self._objects, True), question.get("namespace")
+        session, namespace = self._open(self._objects, owners=True), question.get("namespace")
 
         def in_view(pod: Pod) -> bool:
             return not namespace or (pod.metadata.namespace or "default") == namespace
@@ -164,13 +170,13 @@ class ClusterAnswers:
         return overview_document(overview_of(findings(session, in_view, self._now), namespace))
 
     def _why(self, question: Question) -> Document:
-        session = self._open(self._objects, True)
+        session = self._open(self._objects, owners=True)
         name, namespace = f"{question.get('kind')}/{question.get('name')}", question.get("namespace")
         preempt = question.get("preempt") == "true"
         return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
 
     def _what_if(self, question: Question) -> Document:
-        session = self._open(self._objects, True)
+        session = self._open(self._objects, owners=True)
         with _in_memory(question.manifest) as path:
             read = read_work(session, [path], None)
         for pod in read.objects.pods:
@@ -201,10 +207,10 @@ def _in_memory(manifest: bytes) -> Iterator[Path]:
 def _as_manifest(text: str) -> str:
     """A sentence about the manifest, as its author knows it."""
     words = text.split(IN_MEMORY)
-    return "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])]).replace("-f ", "the manifest ")
+    return "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])]).replace(
+        "-f ", "the manifest "
+    )
 
 
 def _status(error: click.ClickException) -> HTTPStatus:
     return HTTPStatus.BAD_REQUEST if isinstance(error, click.UsageError) else HTTPStatus.NOT_FOUND
-
-

@@ -74,7 +74,9 @@ def cluster_map(session: ClusterSession, tree: Tree, requests: str, now: float) 
         "apiVersion": API_VERSION,
         "kind": "ClusterMap",
         "topology": tree.name if tree.levels else None,
-        "levels": [_level(tree, depth, name) for depth, name in enumerate(short_levels(tree.levels)[: len(tree.levels)])],
+        "levels": [
+            _level(tree, depth, name) for depth, name in enumerate(short_levels(tree.levels)[: len(tree.levels)])
+        ],
         "resources": [{"name": name, "unit": _unit(name)} for name in resources],
         "leading": leading_resource(resources),
         "inTree": tree.size,
@@ -85,7 +87,9 @@ def cluster_map(session: ClusterSession, tree: Tree, requests: str, now: float) 
         "fragmentation": {name: _fragmentation(session, name, rows) for name in resources},
         "slots": None if slots is None else [*slots.astype(int).tolist(), *[0] * len(outside)],
         "report": [REPORTS[int(code)] for code in columns.topology[rows]],
-        "ageSeconds": [UNKNOWN if each is None or each.made_at is None else max(0, round(now - each.made_at)) for each in reports],
+        "ageSeconds": [
+            UNKNOWN if each is None or each.made_at is None else max(0, round(now - each.made_at)) for each in reports
+        ],
         "cordoned": [int(each) for each in np.flatnonzero(columns.unschedulable[rows])],
     }
 

@@ -69,7 +69,7 @@ class Api:
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             answers, viewer = await self._viewed(request)
-            given = dict(request.match_info) | {key: value for key, value in request.query.items()}
+            given = dict(request.match_info) | dict(request.query)
             unknown = [name for name in request.query if name not in route.parameters]
             if unknown:
                 known = ", ".join(route.parameters) or "none"
@@ -144,9 +144,7 @@ async def _manifest(request: web.Request) -> bytes:
         )
     body = await request.read()
     if len(body) > LARGEST_MANIFEST:
-        raise Unanswerable(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the manifest is larger than {LARGEST_MANIFEST} bytes"
-        )
+        raise Unanswerable(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the manifest is larger than {LARGEST_MANIFEST} bytes")
     return body
 
 

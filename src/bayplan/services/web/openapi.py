@@ -72,7 +72,9 @@ def openapi_document() -> dict[str, Any]:
     """OpenAPI 3.1. Documents are described by their `kind` in docs/commands.md."""
     paths: dict[str, Any] = {
         "/api/v1/events": {
-            "get": _operation("Server-Sent Events: `change` whenever answers may differ.", "events", [], "text/event-stream")
+            "get": _operation(
+                "Server-Sent Events: `change` whenever answers may differ.", "events", [], "text/event-stream"
+            )
         }
     }
     for route in ROUTES:

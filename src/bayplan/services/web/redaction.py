@@ -15,7 +15,7 @@ HIDDEN = "hidden"
 # A name, or `namespace/name`, as Kubernetes spells them; further parts are those of resources and labels.
 _WORD = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*(?:/[A-Za-z0-9][-A-Za-z0-9_.]*)*")
 # Of an object in a hidden namespace these would tell more than its amounts.
-_DETAILS = {"containers": [], "owner": None, "group": None, "priorityClassName": None}
+_DETAILS: Document = {"containers": [], "owner": None, "group": None, "priorityClassName": None}
 
 
 def redacted(document: Document, names: Names, visible: frozenset[str] | None) -> Document:

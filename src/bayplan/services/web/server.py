@@ -33,7 +33,15 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-SCREENS = ("/", "/node/{node}", "/why", "/why/{namespace}/{kind}/{name}", "/gangs", "/gang/{namespace}/{name}", "/what-if")
+SCREENS = (
+    "/",
+    "/node/{node}",
+    "/why",
+    "/why/{namespace}/{kind}/{name}",
+    "/gangs",
+    "/gang/{namespace}/{name}",
+    "/what-if",
+)
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -63,12 +71,12 @@ def is_loopback(host: str | None) -> bool:
 
 
 @asynccontextmanager
-async def serve_web(
-    address: str, board: Board, access: Access, *, tls: ServingTls | None = None
-) -> AsyncIterator[int]:
+async def serve_web(address: str, board: Board, access: Access, *, tls: ServingTls | None = None) -> AsyncIterator[int]:
     """Serve while the context lasts; yields the port."""
     host, port = host_and_port(address)
-    runner = web.AppRunner(web_application(board, access, local=is_loopback(host)), shutdown_timeout=0.5, access_log=None)
+    runner = web.AppRunner(
+        web_application(board, access, local=is_loopback(host)), shutdown_timeout=0.5, access_log=None
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None)

@@ -55,7 +55,7 @@ function drawNodes(pen, map, plan, look, colours, marks) {
       rounded(pen, x, y, cell, cell, 3);
       pen.fill();
     } else pen.fillRect(x, y, cell, cell);
-    if (cordoned.has(at) && cell >= 8) stripe(pen, x, y, cell, colours("bad"));
+    if (cordoned.has(at) && cell >= 8) corner(pen, x, y, cell, colours("bad"));
     if (cell >= 16) {
       pen.fillStyle = shade ? colours(`${shade}-ink`) : colours("dim");
       pen.fillText(look.number(at), x + cell / 2, y + cell / 2 + 0.5);
@@ -73,15 +73,15 @@ function drawNodes(pen, map, plan, look, colours, marks) {
   pen.globalAlpha = 1;
 }
 
-// Cordoned nodes differ by shape, not only by colour.
-function stripe(pen, x, y, cell, colour) {
-  pen.strokeStyle = colour;
-  pen.lineWidth = 1.5;
+// Cordoned nodes differ by shape, not only by colour: a corner is cut.
+function corner(pen, x, y, cell, colour) {
+  const size = Math.max(4, cell * 0.36);
+  pen.fillStyle = colour;
   pen.beginPath();
-  pen.moveTo(x + 2, y + cell - 2);
-  pen.lineTo(x + cell - 2, y + 2);
-  pen.stroke();
-  pen.lineWidth = 1;
+  pen.moveTo(x + cell - size, y);
+  pen.lineTo(x + cell, y);
+  pen.lineTo(x + cell, y + size);
+  pen.fill();
 }
 
 function rounded(pen, x, y, width, height, radius) {

@@ -17,6 +17,7 @@ function filled(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.classList.add(...(value ? value.split(" ") : []));
     else if (key === "style") Object.assign(element.style, value);
     else element.setAttribute(key, value === true ? "" : String(value));
   }

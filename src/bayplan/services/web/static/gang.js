@@ -34,7 +34,7 @@ export function gangScreen({ parts: [namespace, name] }) {
     const [found, map] = last;
     const canvas = h("canvas", { role: "img" });
     const picture = h("div.picture", {}, canvas);
-    element.replaceChildren(h("h1", {}, h("span.quiet", {}, "Gang "), `${namespace}/${name}`), ...gangParts(found.now, map ? card("Where it is", picture) : null), preemption(found), warnings(found));
+    element.replaceChildren(h("h1", {}, h("span.quiet", {}, "Gang "), `${namespace}/${name}`), ...gangParts(found.now, map ? card(found.now.fits ? "Where it is" : "What is free", picture) : null), preemption(found), warnings(found));
     if (map) outlined(canvas, map, found.now, picture.clientWidth || 600);
   };
   return { element, update, redraw: () => last && render() };
@@ -61,7 +61,7 @@ export function gangParts(now, picture = null) {
     h("ul.facts", {}, facts.filter(([, value]) => value !== null && value !== undefined).map(([label, value]) => h("li", {}, `${label} `, h("b", {}, String(value))))),
     now.couldBeCloser ? card("Could it be closer?", h("p", {}, now.couldBeCloser.text, now.couldBeCloser.proven ? " Proven." : "")) : "",
     picture ?? "",
-    now.restsOn ? card("This rests on", h("p", {}, now.restsOn)) : "",
+    now.restsOn && now.fits ? card("This rests on", h("p", {}, now.restsOn)) : "",
     ...now.shapes.map(shape),
     now.wouldScheduleIf.length ? card("Would schedule now if", h("ul", {}, now.wouldScheduleIf.map((each) => h("li", {}, each.change)))) : "",
     now.leftOut.length ? card("Left out for now", h("p", {}, now.leftOut.join(", "))) : "",

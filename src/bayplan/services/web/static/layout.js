@@ -1,6 +1,6 @@
 // Boxes in boxes: where every domain and node of the map goes. Numbers in, rectangles out; nothing is drawn here.
 
-const CELLS = [40, 34, 28, 23, 19, 16, 13, 10, 8, 6, 4, 3, 2];
+const CELLS = [52, 46, 40, 34, 28, 23, 19, 16, 13, 10, 8, 6, 4, 3, 2];
 
 // The largest cells with which the map is at most `height` high; the smallest if none is.
 export function layout(map, scope, width, height) {

@@ -22,7 +22,7 @@ function drawn(node) {
     h("ul.facts", {}, facts.filter(([, value]) => value).map(([label, value]) => h("li", {}, `${label} `, h("b", {}, value))), node.remarks.map((each) => h("li.bad", {}, each))),
     node.problem ? card(null, h("p", {}, node.problem)) : packages(node, owners),
     Object.keys(summary.refused).length ? card("Refused by this kubelet", table(["reason", "#pods"], Object.entries(summary.refused).map(([reason, number]) => [reason, String(number)]), "Pods that this kubelet refused")) : "",
-    node.zones.length ? card("Distances", distances(node)) : "",
+    node.zones.some((zone) => zone.distances.some((each) => each !== null)) ? card("Distances", distances(node)) : "",
     card("Pods", pods(node, owners))];
 }
 

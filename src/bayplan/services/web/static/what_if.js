@@ -12,6 +12,7 @@ metadata: {name: example, namespace: default}
 spec:
   containers:
   - name: main
+    image: app
     resources:
       requests: {cpu: "8", memory: 16Gi}
       limits: {cpu: "8", memory: 16Gi}
