@@ -105,7 +105,7 @@ def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: 
     assert_clean(page)
 
 
-@pytest.mark.parametrize("cpu,said", [("2", "ml/asked fits on "), ("4000", "ml/asked does not fit")])
+@pytest.mark.parametrize("cpu,said", [("2", "ml/asked fits: b1-r2-n1, NUMA zone 0"), ("4000", "ml/asked does not fit")])
 def test_what_if_answers_for_a_pasted_manifest(page: Page, gangs: RunningWeb, cpu: str, said: str) -> None:
     page.open(f"{gangs.url}/what-if")
 

@@ -1,6 +1,4 @@
-"""Questions to the API server about a client: who is behind a token (TokenReview), and what that user may do
-(SubjectAccessReview).
-"""
+"""Ask the API server about a client: who is behind a token (TokenReview), what that user may do (SubjectAccessReview)."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ async def user_of(client: KubeClient, token: str) -> User | None:
 
 async def may(client: KubeClient, user: User, attributes: Mapping[str, Mapping[str, str]]) -> bool:
     """Whether a user may do what `resourceAttributes` or `nonResourceAttributes` describe."""
-    spec = {key: user[key] for key in ("groups", "extra", "uid") if key in user}
+    spec: User = {key: user[key] for key in ("groups", "extra", "uid") if key in user}
     spec |= {"user": user.get("username", ""), **attributes}
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     status = msgspec.json.decode(await client.request("POST", ACCESS_REVIEWS, body=body))["status"]
