@@ -110,7 +110,13 @@ def opened_page(program: str) -> Iterator[Page]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         # A browser of root refuses its sandbox.
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        quiet = ["--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
+        quiet = [
+            "--hide-scrollbars",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--no-first-run",
+        ]
         arguments = ["--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}", *quiet, *sandbox]
         process = subprocess.Popen(
             [program, *arguments, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

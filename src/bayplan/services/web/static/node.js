@@ -71,7 +71,7 @@ function distances(node) {
 
 function pods(node, owners) {
   const rows = node.zones.flatMap((zone) => zone.pods.filter((each) => each.zones[0] === zone.id).map((each) => [
-    h("span", {}, h(`i.dot.party-${owners.get(each.pod)}`), podLink(each.pod)), each.zones.join(", "), Object.entries(each.amounts).map(([name, amount]) => `${shortName(name)} ${amount}`).join("  ")]));
+    h("span", {}, h(`i.dot.party-${owners.get(each.pod)}`), podLink(each.pod)), each.zones.join(", "), Object.entries(each.amounts).map(([name, amount]) => `${shortName(name)} ${amount}`).join(" · ")]));
   node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), "not reported", ""]));
   node.podsNotPinned.forEach((each) => rows.push([podLink(each), "not pinned", ""]));
   return rows.length ? table(["pod", "zones", "amounts"], rows, "Pods on this node") : h("p.quiet", {}, "No pods.");

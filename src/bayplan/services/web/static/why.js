@@ -54,7 +54,7 @@ function standing(pod) {
   return [h("ul.facts", {}, facts.filter(([, value]) => value).map(([label, value]) => h("li", {}, `${label} `, h("b", {}, value))),
     pod.node ? h("li", {}, "node ", nodeLink(pod.node)) : null, zones ? h("li", {}, zones) : null,
     pod.gang ? h("li", {}, "gang ", h("a", { href: path("gang", ...pod.gang.split("/")) }, pod.gang)) : null),
-    card("Asks for", h("p", {}, amounts(pod.asksFor.total), h("span.quiet", {}, `  ${pod.asksFor.qosClass}`))),
+    card("Asks for", h("p", {}, amounts(pod.asksFor.total), h("span.quiet", {}, ` · ${pod.asksFor.qosClass}`))),
     ...(!pod.now ? [] : pod.gang ? gangParts(pod.now) : outcome(pod.now))];
 }
 
@@ -98,7 +98,7 @@ export function preemption(found) {
 }
 
 export function amounts(total) {
-  return Object.entries(total).map(([name, amount]) => `${shortName(name)} ${amount}`).join("   ");
+  return Object.entries(total).map(([name, amount]) => `${shortName(name)} ${amount}`).join(" · ");
 }
 
 export function warnings(found) {
