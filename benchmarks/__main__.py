@@ -26,6 +26,7 @@ from benchmarks import (
     slots,
     soak,
     virtual_kubelet,
+    web,
 )
 
 GROUPS = {
@@ -45,6 +46,7 @@ GROUPS = {
     "scheduler": scheduler.run,
     "extender": extender.run,
     "commands": commands.run,
+    "web": web.run,
 }
 
 # These take long and run only when they are named.

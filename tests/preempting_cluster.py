@@ -27,7 +27,7 @@ from bayplan.scheduling.profile import PreemptionMode, default_profile
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.helpers import GI, simple_pod
+from tests.builders.objects import GI, simple_pod
 
 NODES, RACK = 6, "example.com/rack"
 PRIORITIES = (0, 10, 100, 1000)

@@ -16,13 +16,14 @@ import pytest
 import yaml
 
 from bayplan import __version__
+from tests.builders.bodies import pod_body, topology_body
 from tests.kubernetes.control_plane.objects import remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json
 from tests.kubernetes.controllers.catalogue import HELM, KUBECTL, Controller
 from tests.kubernetes.running_scheduler import PROGRAM, RunningScheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import ROOT, create_all, pod_body, topology_body, wait_until_told
+from tests.kubernetes.workloads import ROOT, create_all, wait_until_told
 
 CHART = ROOT / "deploy" / "chart" / "bayplan"
 NAMESPACE, AGENTS = "placement", "placement-agents"

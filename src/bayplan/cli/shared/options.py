@@ -108,7 +108,7 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
         expose_value=False,
         callback=_keep,
         help="Unknown and repeated fields in -f: an error, a warning, or nothing. All else that an API server would "
-        "refuse is always an error.",
+        "refuse is always an error, and so are unknown fields of bayplan's own PodGroup.",
     )
     return lambda function: files(validate(function))
 
@@ -420,6 +420,23 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
         except InvalidObject as error:
             raise found.naming_the_file(error, pod) from None
     return found
+
+
+def read_cluster_files(paths: Sequence[Path]) -> ObjectSet:
+    """The objects of a cluster in files."""
+    return _read(paths)
+
+
+def live_access() -> Access:
+    """How to reach the cluster that the options of the running command name."""
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
+
+    meta = click.get_current_context().meta
+    try:
+        return find_access(meta.get(f"{__name__}.kubeconfig"), meta.get(f"{__name__}.context"))
+    except AccessError as error:
+        raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
 
 
 def _read(paths: Sequence[Path], submitted: Strictness | None = None, without: Sequence[Path] = ()) -> ObjectSet:

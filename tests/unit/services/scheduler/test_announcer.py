@@ -38,9 +38,9 @@ from bayplan.services.scheduler.announcer import (
     Announcer,
 )
 from bayplan.services.scheduler.gang_status import GangStatusWriter
+from tests.builders.numatopologies import policy_pod
+from tests.builders.objects import simple_pod
 from tests.builders.services import pod_named
-from tests.helpers import simple_pod
-from tests.numatopologies import policy_pod
 
 A_WHILE = 10.0
 

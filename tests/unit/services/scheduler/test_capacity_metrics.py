@@ -14,7 +14,7 @@ from bayplan.kube.wire.core_v1 import Node
 from bayplan.services.edges.metrics import CapacityMetrics
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.capacity_metrics import MAX_RESOURCES, capacity_of, keep_measuring
-from tests.helpers import GPU, node, topology, zone
+from tests.builders.objects import GPU, node, topology, zone
 
 BLOCK, RACK = "x/block", "x/rack"
 
