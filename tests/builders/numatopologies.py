@@ -78,7 +78,9 @@ def policy_pod(policy: str | None, *cpus: str | int, name: str = "pod", **others
 
 
 def numa_aware_profile(*, alone: bool = True, **arguments: Any) -> Profile:
-    """A profile from a configuration file that switches `numa-aware` on: alone with the node's fit, or beside all that is usual."""
+    """A profile from a configuration file that switches `numa-aware` on: alone with the node's fit, or beside all that
+    is usual.
+    """
     usual = {"multiPoint": {"enabled": [{"name": "numa-aware"}]}}
     only = {
         "multiPoint": {"disabled": [{"name": "*"}]},

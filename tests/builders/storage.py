@@ -1,4 +1,6 @@
-"""Claims, volumes, classes and CSI objects in one line each, as dictionaries for an API server and as structs for the core."""
+"""Claims, volumes, classes and CSI objects in one line each, as dictionaries for an API server and as structs for the
+core.
+"""
 
 from __future__ import annotations
 

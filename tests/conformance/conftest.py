@@ -9,8 +9,8 @@ A test names the fixture files it answers for and gets them one chunk at a time,
 `filter_problem` receives one entry of the file's `cases` (or one line of a `.jsonl.gz`). What stands beside `cases` in
 the file is `conformance.document`. A check that raises counts as failed. A case that the fixture itself marks with
 `quirk` or `upstream_limitation` is judged too, but where we differ from it, it is set aside instead of failed; no other
-case ever is. `conformance.set_all_aside()` is for families that are not built yet. Where two parts of bayplan answer for the
-same file, one of them gives the mark a `label`, so that its cases are counted by themselves.
+case ever is. `conformance.set_all_aside()` is for families that are not built yet. Where two parts of bayplan answer
+for the same file, one of them gives the mark a `label`, so that its cases are counted by themselves.
 
 The run ends with one line per file (and label), and the ids of all failures are in the file that the last line names.
 """

@@ -3,7 +3,8 @@
     python -m tests.fuzz --objects 1000000          # from a new seed, which is printed
     python -m tests.fuzz --seed 7 --only world      # the same again
 
-Exit code 0 if nothing was found. Each failure is told once, with the seed that brings it again; `--first N` continues behind a run's Nth round.
+Exit code 0 if nothing was found. Each failure is told once, with the seed that brings it again; `--first N` continues
+behind a run's Nth round.
 """
 
 from __future__ import annotations

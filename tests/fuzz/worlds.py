@@ -1,4 +1,5 @@
-"""Spoiled objects through the scheduler without its edges: decode, intake, decide, explain, announce, bind, delete; with oracles on the way.
+"""Spoiled objects through the scheduler without its edges: decode, intake, decide, explain, announce, bind, delete;
+with oracles on the way.
 
 books add up         the free amounts of each node are those of a state built anew from the same nodes and pods
 nothing stays        once everything is deleted, nothing is left of it

@@ -1,7 +1,9 @@
-"""Kubernetes' own Workloads and PodGroups on the API server that serves them: whose word counts, and where a user reads what is wrong.
+"""Kubernetes' own Workloads and PodGroups on the API server that serves them: whose word counts, and where a user reads
+what is wrong.
 
-No controllers run here: the Job's pods are created as its controller would (`controllers.py`). Kubernetes' Job controller leaves a Job alone whose Workload
-a user wrote, so its pods name no PodGroup and the pod grouper makes the gang.
+No controllers run here: the Job's pods are created as its controller would (`controllers.py`). Kubernetes' Job
+controller leaves a Job alone whose Workload a user wrote, so its pods name no PodGroup and the pod grouper makes the
+gang.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     pytest tests/kubernetes/test_strict_pods.py --cases 5000 --first-seed 100000
 
-Random pods, about half of them fine (`tests/random_pods.py`), go to the API server and through the reading that `place -f` does. Where
-an admission plugin refuses a pod, validation has not been asked, and the case does not count.
+Random pods, about half of them fine (`tests/random_pods.py`), go to the API server and through the reading that `place
+-f` does. Where an admission plugin refuses a pod, validation has not been asked, and the case does not count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Clusters and jobs for KAI-Scheduler's allocate action, in the form of its recordings.
 
-One to three levels whose values repeat under different parents, nodes without a label, full and empty ones, pods that run or leave; jobs with sub-groups
-in up to three storeys, required and preferred levels at each, pods of one size and of several, more pods than the minimum, queues with limits. KAI runs
-without its predicates, which ask an API server: tasks have no selectors and no affinity, and there is room for all pods.
+One to three levels whose values repeat under different parents, nodes without a label, full and empty ones, pods that
+run or leave; jobs with sub-groups in up to three storeys, required and preferred levels at each, pods of one size and
+of several, more pods than the minimum, queues with limits. KAI runs without its predicates, which ask an API server:
+tasks have no selectors and no affinity, and there is room for all pods.
 """
 
 from __future__ import annotations

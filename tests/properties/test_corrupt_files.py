@@ -1,7 +1,8 @@
-"""Whatever is wrong with a file, the command that reads it answers or says so in the words of a user: never a traceback, never the words of a library.
+"""Whatever is wrong with a file, the command that reads it answers or says so in the words of a user: never a
+traceback, never the words of a library.
 
-Every example is spoiled by a seeded generator: bytes cut, lines moved, indented or doubled, values exchanged for others. One reading takes some
-milliseconds; `--corruptions` says how many are tried for each command.
+Every example is spoiled by a seeded generator: bytes cut, lines moved, indented or doubled, values exchanged for
+others. One reading takes some milliseconds; `--corruptions` says how many are tried for each command.
 """
 
 from __future__ import annotations

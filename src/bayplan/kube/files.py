@@ -291,7 +291,9 @@ class _Reader:
             found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
 
     def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
-        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no field that it does not know."""
+        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no
+        field that it does not know.
+        """
         if self._submitted or uid:
             return
         for fault in field_faults(msgspec.json.decode(entry.content), kind, _path(kind, entry)):

@@ -1,8 +1,9 @@
 """How resource-topology-exporter counts, where that is not how things are: for recordings of it and for comparison.
 
-It takes the place of a zone in sysfs for its id, counts a memory block in full in each of its zones and every CPU that a container is listed
-with, and knows huge pages of 2Mi and 1Gi only. A reference container, if one is named, shows which CPUs are shared. What is true is in
-`accounting.py`. Where the original ends itself (a gap among the ids of zones), this goes on without.
+It takes the place of a zone in sysfs for its id, counts a memory block in full in each of its zones and every CPU that
+a container is listed with, and knows huge pages of 2Mi and 1Gi only. A reference container, if one is named, shows
+which CPUs are shared. What is true is in `accounting.py`. Where the original ends itself (a gap among the ids of
+zones), this goes on without.
 """
 
 from __future__ import annotations

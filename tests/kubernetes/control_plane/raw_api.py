@@ -62,7 +62,10 @@ class RawApi:
         return self._json("PATCH", path, body, {"Content-Type": f"application/{kind}+{suffix}"}, timeout)
 
     def delete(self, path: str, *, uid: str = "", timeout: float = 30.0) -> Json:
-        """Delete the object or collection at `path` at once: no kubelet here would end a grace period. With `uid`, only this very object."""
+        """Delete the object or collection at `path` at once: no kubelet here would end a grace period.
+
+        With `uid`, only this very object.
+        """
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         if uid:
             options["preconditions"] = {"uid": uid}

@@ -6,7 +6,8 @@
         space.wait_for_pods(6)
         space.kubectl("scale", "deployment/web", "--replicas=2")
 
-Scheduler and pod grouper run as deploy/ ships them: their arguments, their rights. Nodes refuse pods as kubelets do. Next: the fixtures in conftest.py.
+Scheduler and pod grouper run as deploy/ ships them: their arguments, their rights. Nodes refuse pods as kubelets do.
+Next: the fixtures in conftest.py.
 """
 
 from __future__ import annotations
@@ -241,7 +242,9 @@ def running_cluster(
     machine: str = MACHINE,
     kubelets: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
-    """bayplan and its nodes on a control plane with a controller manager, ready; `further` are arguments of the scheduler."""
+    """bayplan and its nodes on a control plane with a controller manager, ready; `further` are arguments of the
+    scheduler.
+    """
     for crd in CRDS:
         plane.apply(crd)
     plane.apply(topology_body())

@@ -78,7 +78,8 @@ def test_a_gang_is_kept_if_its_release_would_fail_the_job(space: Space) -> None:
     assert not conditions_of(space, "train")
 
 
-# -- steps ---------------------------------------------------------------------------------------------------------------
+# -- steps
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def bind_two(space: Space) -> set[str]:

@@ -1,8 +1,9 @@
 """Ask bayplan and the stock kube-scheduler about the same pods, one at a time, in the same state of a real API server.
 
-bayplan's core decides on the objects as the API server has them. Then the pod is created for the stock scheduler, pinned to bayplan's node for
-every second pod. Both must agree whether there is a node, and each one's choice must be feasible for the other. The stock scheduler's pod stays, so both know
-the same pods from then on; a pod without a node is deleted.
+bayplan's core decides on the objects as the API server has them. Then the pod is created for the stock scheduler,
+pinned to bayplan's node for every second pod. Both must agree whether there is a node, and each one's choice must be
+feasible for the other. The stock scheduler's pod stays, so both know the same pods from then on; a pod without a node
+is deleted.
 """
 
 from __future__ import annotations
@@ -170,7 +171,9 @@ class _Comparison:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _bind_claims(self, body: Json, namespace: str) -> None:
-        """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to bind."""
+        """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to
+        bind.
+        """
         for each in body["spec"].get("volumes", ()):
             if "persistentVolumeClaim" not in each:
                 continue

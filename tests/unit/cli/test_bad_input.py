@@ -1,4 +1,7 @@
-"""Whatever is in the files: a clear line that names object and field, or a documented neutral answer. Never a traceback."""
+"""Whatever is in the files: a clear line that names object and field, or a documented neutral answer.
+
+Never a traceback.
+"""
 
 import gzip
 import json

@@ -1,4 +1,6 @@
-"""Volcano's HyperNodes in the commands: `examples/volcano/network.yaml` as a tree, a Job placed by its tiers, and HyperNodes that are no tree."""
+"""Volcano's HyperNodes in the commands: `examples/volcano/network.yaml` as a tree, a Job placed by its tiers, and
+HyperNodes that are no tree.
+"""
 
 from __future__ import annotations
 

@@ -204,7 +204,10 @@ def test_a_cluster_without_a_topology_is_told_about_levels(bayplan: Bayplan) -> 
 
 
 def test_each_domain_has_its_fragmentation_over_nodes_with_reports(bayplan: Bayplan) -> None:
-    """b1-r2-n2 has 4 free GPUs, 2 in each zone: half of what could lie together. Its rack has three more nodes with 4 in a zone."""
+    """b1-r2-n2 has 4 free GPUs, 2 in each zone: half of what could lie together.
+
+    Its rack has three more nodes with 4 in a zone.
+    """
     document = json.loads(bayplan("topology", "-r", "gpu", "-o", "json", cluster=CLUSTER).out)
     racks = {tuple(rack["path"]): rack for block in document["domains"] for rack in block["domains"]}
     assert racks["b1", "r2"]["fragmentation"] == {"nvidia.com/gpu": 0.125}

@@ -1,6 +1,7 @@
 """Inputs that users of telco, HPC and ML clusters come with by mistake or by habit: what they read, and the exit code.
 
-Each row is one input: a command, its files and what stdout or stderr says. Nothing may be lost in silence, and nothing may end in a traceback.
+Each row is one input: a command, its files and what stdout or stderr says. Nothing may be lost in silence, and nothing
+may end in a traceback.
 """
 
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Kubernetes' Workloads: found by the object they are about, and compared with PodGroups that were created from their templates."""
+"""Kubernetes' Workloads: found by the object they are about, and compared with PodGroups that were created from their
+templates.
+"""
 
 from __future__ import annotations
 

@@ -205,7 +205,8 @@ def test_the_pods_of_a_spark_application_follow_the_driver() -> None:
     assert grouped(executor, driver).rank == 2
 
 
-# -- who comes after whom --------------------------------------------------------------------------------------------------
+# -- who comes after whom
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,8 @@ def test_those_that_are_created_first_do_not_wait_for_the_others(
     assert len(everybody.pods) == len(early) + len(late)
 
 
-# -- wishes about groups, and segments ---------------------------------------------------------------------------------------
+# -- wishes about groups, and segments
+# ---------------------------------------------------------------------------------------
 
 
 def pytorch_with_template(workers: int, annotations: dict[str, str]) -> Raw:

@@ -1,4 +1,6 @@
-"""Kubernetes' Workloads about owners of pods: a gang without any annotation, which template is for which group, and what is wrong with them."""
+"""Kubernetes' Workloads about owners of pods: a gang without any annotation, which template is for which group, and
+what is wrong with them.
+"""
 
 from __future__ import annotations
 

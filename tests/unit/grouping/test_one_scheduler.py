@@ -1,4 +1,6 @@
-"""A gang is placed by one scheduler: a role that goes to another one is told on the workload, and the others wait for it knowingly."""
+"""A gang is placed by one scheduler: a role that goes to another one is told on the workload, and the others wait for
+it knowingly.
+"""
 
 from __future__ import annotations
 

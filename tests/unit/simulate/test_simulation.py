@@ -1,8 +1,8 @@
 """Small scenarios, made by hand, and what comes of them second by second.
 
 Unless a story says otherwise, a node has two zones of 7 CPUs that pods can own (one more each is reserved) under policy
-single-numa-node, and 32Gi less 1Gi. A pod of 6 CPUs then fits once into a zone; one of 10 fits into no zone although the node has 14.
-A decision takes 0.01 s, and a pod that ends after its run time needs another second to start.
+single-numa-node, and 32Gi less 1Gi. A pod of 6 CPUs then fits once into a zone; one of 10 fits into no zone although
+the node has 14. A decision takes 0.01 s, and a pod that ends after its run time needs another second to start.
 """
 
 from __future__ import annotations
@@ -206,7 +206,9 @@ class TestLateReports:
         assert (run.refusals_in_all, run.finished) == (refused, 12)
 
     def test_cost_time_instead_of_pods_where_upstreams_cache_reserves_in_every_zone(self) -> None:
-        """OverReserve subtracts a pod from both zones of its node, until a pass of every 5 seconds finds a report that shows it."""
+        """OverReserve subtracts a pod from both zones of its node, until a pass of every 5 seconds finds a report that
+        shows it.
+        """
         uncached, cached, bayplan = (
             happened(self.BURST, name, report_delay=5.0) for name in (UNCACHED, UPSTREAM, BAYPLAN)
         )

@@ -61,7 +61,9 @@ def three_nodes() -> ClusterState:
 
 @pytest.mark.parametrize("compatibility", ["kubelet", "volcano"])
 def test_the_three_nodes_end_to_end(compatibility: str) -> None:
-    """From three Numatopology objects, an annotated pod and a configuration with weight 10 to the decision and its score."""
+    """From three Numatopology objects, an annotated pod and a configuration with weight 10 to the decision and its
+    score.
+    """
     state = three_nodes()
     waiting = policy_pod("best-effort", 8)
     profile = numa_aware_profile(weight=10, compatibility=compatibility)

@@ -188,7 +188,9 @@ class _Reading:
     def reserved(
         self, amounts: Mapping[str, str | int | float], layout: CpuLayout, owned: CpuSet, *, static: bool
     ) -> tuple[CpuSet, int]:
-        """The CPUs kept for the system, from their number: the lowest, or so many that may be anywhere if a pod holds one of those."""
+        """The CPUs kept for the system, from their number: the lowest, or so many that may be anywhere if a pod holds
+        one of those.
+        """
         at, count = self.spec.child("resReserved"), -(-self.reserved_milli(amounts) // _MILLI)
         if not count:
             if static:
@@ -263,7 +265,9 @@ def _milli_by_zone(layout: CpuLayout, cpus: CpuSet) -> dict[int, int]:
 
 
 def lowest_cores(layout: CpuLayout, count: int) -> CpuSet:
-    """The CPUs that a kubelet keeps for the system if it is only told how many: core after core from the lowest zone on."""
+    """The CPUs that a kubelet keeps for the system if it is only told how many: core after core from the lowest zone
+    on.
+    """
     in_order = sorted(
         _members(_all_of(layout)), key=lambda cpu: (layout.socket[cpu], layout.numa[cpu], layout.core[cpu], cpu)
     )

@@ -1,7 +1,8 @@
 """The ledger where a node's report lists the pods it shows: nothing is inferred, whatever comes late.
 
-The stories have one node of two zones with 8 CPUs each. A report is written as the pods it lists: `{"web": {0: 4}}` says that web
-holds 4 CPUs of zone 0. At the end, a kubelet and its agent tell what is true, and the state must believe just that.
+The stories have one node of two zones with 8 CPUs each. A report is written as the pods it lists: `{"web": {0: 4}}`
+says that web holds 4 CPUs of zone 0. At the end, a kubelet and its agent tell what is true, and the state must believe
+just that.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def run(state: ClusterState, *waiting: Pod) -> None:
 
 
 class TestZonesInDoubt:
-    """A kubelet frees zones before the scheduler hears of it, perhaps before it admits a pod that was decided meanwhile."""
+    """A kubelet frees zones before the scheduler hears of it, perhaps before it admits a pod that was decided
+    meanwhile.
+    """
 
     def live(self, listed: Listed) -> ClusterState:
         state = one_node(listed)
@@ -195,7 +198,10 @@ class TestAPodThatEnded:
             assert (left(state), state.is_ahead_of_report(0)) == ([8, 8], ahead)
 
     def test_is_added_back_with_what_the_latest_report_shows(self) -> None:
-        """Its init container had more. That report was the last one before the end was told, and a smaller one came after."""
+        """Its init container had more.
+
+        That report was the last one before the end was told, and a smaller one came after.
+        """
         state = one_node({"web": {0: 6}})
         state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")

@@ -1,4 +1,6 @@
-"""Numatopology objects as reports: what they say, what they leave out, and nonsense that is named instead of guessed at."""
+"""Numatopology objects as reports: what they say, what they leave out, and nonsense that is named instead of guessed
+at.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,9 @@ SINGLE = Policy.SINGLE_NUMA_NODE
 
 
 class TestSpelling:
-    """Every known name counts in any spelling, in `topologyPolicies` and in attributes; scheduler-plugins' own reading stays exact."""
+    """Every known name counts in any spelling, in `topologyPolicies` and in attributes; scheduler-plugins' own reading
+    stays exact.
+    """
 
     @pytest.mark.parametrize(
         "text, policy, scope",

@@ -1,4 +1,6 @@
-"""HyperNodes as a tree: where nodes stand in it, what its levels are called, and what prevents HyperNodes from being one."""
+"""HyperNodes as a tree: where nodes stand in it, what its levels are called, and what prevents HyperNodes from being
+one.
+"""
 
 from __future__ import annotations
 

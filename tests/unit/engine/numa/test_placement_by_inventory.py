@@ -1,7 +1,7 @@
 """Zones and charges on a node that lists its CPUs and devices: what its kubelet will do, to the last CPU.
 
-A kubelet and its agent speak for the node. Each case is decided twice, by amounts with all settings known, and by the complete
-report; then the kubelet itself is asked. Amounts leave open what the names decide.
+A kubelet and its agent speak for the node. Each case is decided twice, by amounts with all settings known, and by the
+complete report; then the kubelet itself is asked. Amounts leave open what the names decide.
 """
 
 from __future__ import annotations

@@ -116,7 +116,9 @@ async def test_a_renewed_certificate_is_shown_after_a_refusal(
 def test_the_authorities_beside_a_token_are_read_again_when_they_are_replaced(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """A cluster that changes its CA replaces ca.crt of service accounts; who read it once could reach no server any more."""
+    """A cluster that changes its CA replaces ca.crt of service accounts; who read it once could reach no server any
+    more.
+    """
     now = 0.0
     token, trusted = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("secret")

@@ -1,13 +1,14 @@
-"""Places one job as KAI does: down its tree of sub-groups, and for each the first node set in which everything finds a node.
+"""Places one job as KAI does: down its tree of sub-groups, and for each the first node set in which everything finds a
+node.
 
-`place_job` takes the tasks that a job has to start together and goes through its tree: inner sub-groups by name, then pod sets.
-Each gets its own node sets out of the one that the sub-group above it tries (`subset_nodes.py`). What fits in the first set is
-kept. If a part fails in all its sets, the sub-group above goes on to its own next set; what an earlier part took within one set
-is never reconsidered for the sake of a later one.
+`place_job` takes the tasks that a job has to start together and goes through its tree: inner sub-groups by name, then
+pod sets. Each gets its own node sets out of the one that the sub-group above it tries (`subset_nodes.py`). What fits in
+the first set is kept. If a part fails in all its sets, the sub-group above goes on to its own next set; what an earlier
+part took within one set is never reconsidered for the sake of a later one.
 
-In a real round (`pretend=False`) a task is bound if what is idle suffices and otherwise waits for what is being released; when a
-pod set cannot start with what is idle, the whole job waits. In a rehearsal (`pretend=True`, for `consolidate.py`) every task is
-promised its place, and tasks that were made to leave look for one too.
+In a real round (`pretend=False`) a task is bound if what is idle suffices and otherwise waits for what is being
+released; when a pod set cannot start with what is idle, the whole job waits. In a rehearsal (`pretend=True`, for
+`consolidate.py`) every task is promised its place, and tasks that were made to leave look for one too.
 
 `allocate` goes through all waiting jobs.
 """

@@ -28,7 +28,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Desynced:
-    """Names of nodes whose copy may be wrong: because of reservations or foreign pods, or because of a changed configuration."""
+    """Names of nodes whose copy may be wrong: because of reservations or foreign pods, or because of a changed
+    configuration.
+    """
 
     maybe_overreserved: list[str]
     config_changed: list[str]

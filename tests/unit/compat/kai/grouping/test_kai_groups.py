@@ -1,4 +1,6 @@
-"""KAI's groups where thought was needed: segments of a LeaderWorkerSet, wrappers, Ray's templates, revisions, defaults per kind."""
+"""KAI's groups where thought was needed: segments of a LeaderWorkerSet, wrappers, Ray's templates, revisions, defaults
+per kind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Where the kubelet's configuration comes from: files, flags on top of them, configz; and what is said when it does not come."""
+"""Where the kubelet's configuration comes from: files, flags on top of them, configz; and what is said when it does not
+come.
+"""
 
 from __future__ import annotations
 
