@@ -76,7 +76,10 @@ class Figures:
         """The figures beside the first."""
         together = "" if self.together is None else f"; {self.together:.2f} s under ten"
         elsewhere = "" if self.elsewhere is None else f"; {self.elsewhere:.2f} s for another scheduler"
-        return f"s worst delay of others{together}{elsewhere}; longest turn {1e3 * self.longest_turn:.0f} ms, {1e3 * self.longest_cpu:.0f} ms of CPU"
+        return (
+            f"s worst delay of others{together}{elsewhere}; longest turn {1e3 * self.longest_turn:.0f} ms, "
+            f"{1e3 * self.longest_cpu:.0f} ms of CPU"
+        )
 
 
 def run() -> None:

@@ -1,4 +1,6 @@
-"""Volcano's objects in one line each: Numatopologies of machines that look alike in every zone, and pods with a policy."""
+"""Volcano's objects in one line each: Numatopologies of machines that look alike in every zone,
+and pods with a policy.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def volume(
     modes: Sequence[str] = ("ReadWriteOnce",),
     **spec: Any,
 ) -> Json:
-    """A volume that the node `on`, or the nodes of a `zone`, can reach; bound to or kept for a `claim`, else available."""
+    """A volume that the node `on`, or the nodes of a `zone`, can reach; bound to or kept for a
+    `claim`, else available.
+    """
     wanted = {HOSTNAME: on, ZONE: zone}
     terms = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items() if value]
     source = {} if any(key in spec for key in ("csi", "awsElasticBlockStore")) else {"local": {"path": "/data"}}

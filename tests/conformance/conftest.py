@@ -145,7 +145,9 @@ def _has_file(item: pytest.Item) -> bool:
 
 
 def fixtures_root(config: pytest.Config) -> Path:
-    """The folder given with --fixtures, else a collection beside the checkout, else the recordings that come with it."""
+    """The folder given with --fixtures, else a collection beside the checkout, else the
+    recordings that come with it.
+    """
     given = config.getoption("recordings")
     if given:
         return Path(given)
@@ -225,7 +227,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             counts = [part["agreement"][label] for part in parts if label in part["agreement"]]
             total, accepts, refusals = (sum(column) for column in zip(*counts, strict=True))
             terminalreporter.write_line(
-                f"agreement {file} {label}: {total} admissions, {100 - (accepts + refusals) / total * 100:.1f} % agree, "
+                f"agreement {file} {label}: {total} admissions, "
+                f"{100 - (accepts + refusals) / total * 100:.1f} % agree, "
                 f"{accepts / total * 100:.1f} % false accepts, {refusals / total * 100:.1f} % false refusals"
             )
     target = config.rootpath / FAILURES_FILE

@@ -117,7 +117,8 @@ def main() -> int:
     )
     seconds, slowest = findings.slowest
     _say(
-        f"\n{findings.objects} objects, {findings.steps.total()} steps, {len(findings.seen)} failures; slowest {seconds:.2f} s: {slowest}"
+        f"\n{findings.objects} objects, {findings.steps.total()} steps, {len(findings.seen)} failures; slowest "
+        f"{seconds:.2f} s: {slowest}"
     )
     _say(", ".join(f"{name} {times}" for name, times in findings.steps.most_common()))
     for what, times in findings.seen.most_common():

@@ -257,7 +257,9 @@ def _changes(said: WatchLines[Any]) -> Changes[Any]:
 
 
 def honest_world(random: Random, findings: Findings) -> None:
-    """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's (virtual) kubelet admits."""
+    """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's
+    (virtual) kubelet admits.
+    """
     profile = default_profile()
     dispatcher = Dispatcher({"bayplan": profile})
     intake = Intake(dispatcher)

@@ -1,4 +1,6 @@
-"""deploy/ on a real API server: everything is accepted, and the service account may do what it must and nothing else."""
+"""deploy/ on a real API server: everything is accepted, and the service account may do what it
+must and nothing else.
+"""
 
 from __future__ import annotations
 

@@ -133,7 +133,8 @@ def test_what_is_wrong_and_what_has_no_effect_is_an_event_on_the_workload(
     right, _ = documents(namespace, disruptionMode=served.disrupted_together())
     at = f"/apis/{served.api_version}/namespaces/{namespace}/workloads/rehearsal"
     told = (
-        f"Workload {namespace}/rehearsal: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
+        f"Workload {namespace}/rehearsal: "
+        "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
         f" of Job {namespace}/rehearsal; there are 4"
     )
     with running_scheduler(control_plane):

@@ -257,7 +257,9 @@ def test_pods_are_followed_one_by_one_through_pod_allocations(
 
 
 def in_order_of_creation(namespace: str) -> list[Json]:
-    """A small pod first, then two that need what it must not take; they are more important, so they are decided first."""
+    """A small pod first, then two that need what it must not take; they are more important, so
+    they are decided first.
+    """
     small = worker("a-notebook", namespace, "single-numa-node", {"cpu": 1, "memory": "1Gi"})
     large = [
         worker(f"worker-{number}", namespace, "single-numa-node", {"cpu": 3, "memory": "1Gi"}) for number in (0, 1)

@@ -155,7 +155,9 @@ def allocate_problem(case: Json) -> str | None:
 
 
 def documented(case: Json) -> str | None:
-    """bayplan's style follows later versions, which look for a preferred level that is wider than the domain at hand."""
+    """bayplan's style follows later versions, which look for a preferred level that is wider
+    than the domain at hand.
+    """
     refusals = [text for texts in case["refused"].values() for text in texts]
     levels = case["topologies"][0]["levels"]
     trees = [job["rootSubGroupSet"] for job in case["jobs"] if job["name"] in case["refused"]]

@@ -210,7 +210,9 @@ def _requests(random: Random) -> dict[str, int]:
 
 
 def leaves_of(case: Json) -> list[Json]:
-    """What is left in each domain of the lowest level: ready nodes of the flavor, minus foreign pods, minus what runs."""
+    """What is left in each domain of the lowest level: ready nodes of the flavor, minus foreign
+    pods, minus what runs.
+    """
     levels = case["topology"]["levels"]
     pool = case["flavor"].get("nodeLabels") or {}
     by_host = levels[-1] == HOSTNAME

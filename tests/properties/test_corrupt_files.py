@@ -48,7 +48,8 @@ SCENARIO = "nodes: [{name: n, count: 2, machine: 'socket:2 core:8', memory: 64Gi
 # What no user should have to read.
 OF_A_LIBRARY = re.compile(
     r"Traceback|internal error|byte string|unicode string|[Ee]xpected `|got `|msgspec|at `\$|NoneType|object at 0x"
-    r"|[Ii]nvalid enum value|<class|Errno|\bdict\b|\bstr\b|\bint\b|codec can't|JSON is malformed|Input data was truncated"
+    r"|[Ii]nvalid enum value|<class|Errno|\bdict\b|\bstr\b|\bint\b|codec can't|JSON is "
+    r"malformed|Input data was truncated"
     r"|while (parsing|scanning)|Object (missing|contains)|unhashable|argument of type|not subscriptable"
 )
 

@@ -343,7 +343,9 @@ def _below(at: ObjectPath, field: str) -> ObjectPath:
 
 
 def _named_in(content: msgspec.Raw) -> dict[str, str]:
-    """Kind, namespace and name of an object of which not even the head has the right shape, as far as they can be read."""
+    """Kind, namespace and name of an object of which not even the head has the right shape, as
+    far as they can be read.
+    """
     read = msgspec.json.decode(content)
     head = read if isinstance(read, dict) else {}
     metadata = head.get("metadata")

@@ -224,7 +224,9 @@ class Simulation:
         return GangTurn({decision.pod: decision})
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
-        """Send a pod to its node: in the order of decisions, or together with all that is decided in the same session."""
+        """Send a pod to its node: in the order of decisions, or together with all that is
+        decided in the same session.
+        """
         if not self._scheduler.session:
             self._admit(member, pod, decision)
             return

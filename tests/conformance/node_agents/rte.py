@@ -79,7 +79,10 @@ def scan(
     method: str | None = None,
     reference: tuple[str, str, str] | None = None,
 ) -> Scan:
-    """Zones, attributes and annotations; no fingerprint without a `method`. An empty namespace stands for all of them."""
+    """Zones, attributes and annotations; no fingerprint without a `method`.
+
+    An empty namespace stands for all of them.
+    """
     shared = shared_pool_of(listed, *reference) if reference else frozenset()
     pods = without_cpus(listed, shared)
     zone_of = {cpu: zone.id for zone in machine for cpu in zone.cpus}

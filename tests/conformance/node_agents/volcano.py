@@ -28,7 +28,9 @@ class CannotExport(ValueError):
 
 
 def cpus_in_text(text: str) -> tuple[int, ...]:
-    """The CPUs of a list, in Volcano's reading: parts with more than one dash and ranges that go backwards are nothing."""
+    """The CPUs of a list, in Volcano's reading: parts with more than one dash and ranges that
+    go backwards are nothing.
+    """
     text = text.strip("\n")
     found: list[int] = []
     for part in text.split(",") if text else ():

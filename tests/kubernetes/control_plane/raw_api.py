@@ -57,7 +57,9 @@ class RawApi:
         return self._json("PUT", path, body, {"Content-Type": "application/json"}, timeout)
 
     def patch(self, path: str, body: Json | list[Json], *, kind: str = "merge-patch", timeout: float = 10.0) -> Json:
-        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch, json-patch (a list) or apply-patch."""
+        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch, json-patch (a
+        list) or apply-patch.
+        """
         suffix = "yaml" if kind == "apply-patch" else "json"
         return self._json("PATCH", path, body, {"Content-Type": f"application/{kind}+{suffix}"}, timeout)
 

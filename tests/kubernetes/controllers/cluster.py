@@ -171,7 +171,8 @@ class Space:
     def describe(self) -> str:
         """What the pods do, in one line each."""
         lines = [
-            f"{pod['metadata']['name']}: {pod['status'].get('phase')} on {pod['spec'].get('nodeName', '-')} {pod['status'].get('reason', '')}"
+            f"{pod['metadata']['name']}: {pod['status'].get('phase')} on {pod['spec'].get('nodeName', '-')} "
+            f"{pod['status'].get('reason', '')}"
             f"{scheduled_message(pod)}"
             for pod in self.pods()
         ]

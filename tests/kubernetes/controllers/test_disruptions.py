@@ -1,4 +1,6 @@
-"""Disruptions with the real controllers: deleted and NotReady nodes, deleted pods, and gangs that are released or kept."""
+"""Disruptions with the real controllers: deleted and NotReady nodes, deleted pods, and gangs
+that are released or kept.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,10 @@ class Tally:
     differences: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        head = f"{self.pods} pods: {self.placed} with a node ({self.pinned} of them bayplan's choice), {len(self.differences)} differences"
+        head = (
+            f"{self.pods} pods: {self.placed} with a node ({self.pinned} of them bayplan's choice), "
+            f"{len(self.differences)} differences"
+        )
         return "\n".join(
             (head, *(f"  {count:5} x {cause}" for cause, count in self.reasons.most_common()), *self.differences)
         )

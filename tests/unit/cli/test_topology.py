@@ -124,7 +124,8 @@ def test_as_a_picture(bayplan: Bayplan) -> None:
 def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(
-        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: other}\nspec: {levels: [{nodeLabel: x.io/row}]}\n"
+        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: other}\nspec: "
+        "{levels: [{nodeLabel: x.io/row}]}\n"
     )
     result = bayplan("topology", "other", "--cluster", other, cluster=CLUSTER)
     assert (result.code, result.answer) == (1, "other: no node carries all of its labels; 43 nodes outside")

@@ -1,4 +1,6 @@
-"""Gangs from objects to seats: ranks in the order of the tree, what is given up and in which order, and all or nothing."""
+"""Gangs from objects to seats: ranks in the order of the tree, what is given up and in which
+order, and all or nothing.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,10 @@ def test_pod_scope(compatibility: str, *, admitted: bool) -> None:
     """Two containers of four CPUs on 2 x 4: at pod scope one zone would have to hold both."""
     state = ClusterState()
     state.set_node(node("n1", {"cpu": 8, "memory": "8Gi"}))
-    cpus = '{"core": [0,1,2,3,4,5,6,7], "socket": [0,0,0,0,1,1,1,1], "zone": [0,0,0,0,1,1,1,1], "cache": [0,0,0,0,1,1,1,1]}'
+    cpus = (
+        '{"core": [0,1,2,3,4,5,6,7], "socket": [0,0,0,0,1,1,1,1], "zone": '
+        '[0,0,0,0,1,1,1,1], "cache": [0,0,0,0,1,1,1,1]}'
+    )
     state.set_topology(
         topology(
             zone(0, {"cpu": 4}),
@@ -198,7 +201,9 @@ def test_beside_the_other_plugins_it_adds_to_their_scores() -> None:
 
 
 def test_issue_2892_a_pod_of_16_cpus_and_20_free_on_one_numa_node() -> None:
-    """Two sockets of ten cores with two threads each; CPUs 0-9,20-29 on NUMA node 0 and the others on 1, which is idle."""
+    """Two sockets of ten cores with two threads each; CPUs 0-9,20-29 on NUMA node 0 and the
+    others on 1, which is idle.
+    """
     detail = {str(cpu): {"numa": cpu // 10 % 2, "socket": cpu // 10 % 2, "core": cpu % 10} for cpu in range(40)}
     state = volcano_cluster(numatopology("n1", detail, free="0,20,10-19,30-39", reserved="1"))
     decision = decide(state, policy_pod("single-numa-node", 16), numa_aware_profile())

@@ -1,4 +1,6 @@
-"""Nearest misses: the node that lacks least comes first, with the resource, the zone, what it has and what is wanted."""
+"""Nearest misses: the node that lacks least comes first, with the resource, the zone, what it
+has and what is wanted.
+"""
 
 from __future__ import annotations
 

@@ -196,7 +196,10 @@ class TestUse:
 
 
 class TestLateReports:
-    """Twelve pods of 4 CPUs come at once. Three nodes have room for nine in sum, and for six in their zones of 7 CPUs."""
+    """Twelve pods of 4 CPUs come at once.
+
+    Three nodes have room for nine in sum, and for six in their zones of 7 CPUs.
+    """
 
     BURST = a_scenario(pods({"cpu": 4, "memory": "8Gi"}, 12, Kind.JOB, runs_for=20.0), nodes=3, lasts=300.0)
 

@@ -306,7 +306,9 @@ class TestKaiTopologyAwareScheduling:
 
     @pytest.fixture
     def cluster(self, tmp_path: Path) -> Path:
-        """The nodes of the picture, each with the labels of all domains above it, and Kueue's Topology called network."""
+        """The nodes of the picture, each with the labels of all domains above it, and Kueue's
+        Topology called network.
+        """
         names = dict(re.findall(r"(\w+)\[([\w-]+):", self.TREE))
         parents = {below: above for above, below in re.findall(r"(\w+)(?:\[[^\]]*\])? --> (\w+)", self.TREE)}
         objects = []

@@ -46,7 +46,9 @@ def test_the_priority_function() -> None:
 
 
 def test_the_widest_of_the_filtered_nodes_sets_the_scale() -> None:
-    """maxNumaNodeNum is "the maximum NUMA node number in all filtered nodes": without Node-C, Node-B is at the bottom."""
+    """maxNumaNodeNum is "the maximum NUMA node number in all filtered nodes": without Node-C,
+    Node-B is at the bottom.
+    """
     assert relative_width_scores(np.array([1, 2]), weight=10).tolist() == [500, 0]
 
 

@@ -194,7 +194,10 @@ class _Reading:
         at, count = self.spec.child("resReserved"), -(-self.reserved_milli(amounts) // _MILLI)
         if not count:
             if static:
-                text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
+                text = (
+                    "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: "
+                    "it may refuse what looks free"
+                )
                 self.problems.append(ObjectRemark(at, text))
             return 0, 0
         if count > layout.count:
@@ -206,7 +209,8 @@ class _Reading:
             return lowest, 0
         held, kept = cpu_list(_members(lowest & owned)), cpu_list(_members(lowest))
         text = (
-            f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the object cannot say which:"
+            f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the "
+            "object cannot say which:"
             f" every zone is counted without {count}"
         )
         self.problems.append(ObjectRemark(at.child(CPU), text))

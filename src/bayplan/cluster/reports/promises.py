@@ -172,7 +172,9 @@ class Promises:
             state.freshness.promised_in_the_dark(row, key, report)
 
     def _may_be_in(self, placed: PlacedPod, freed: set[int], unlisted: Pods) -> bool:
-        """Whether a promise in one zone may be in a lower one that was freed; one over several zones may be anywhere."""
+        """Whether a promise in one zone may be in a lower one that was freed; one over several
+        zones may be anywhere.
+        """
         zones = {charge.zone for charge in placed.promised}
         if len(zones) > 1:
             return True

@@ -43,7 +43,9 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class NodePosition:
-    """Where a node stands: its domain at each tier, the widest first, and what it lacks if it stands alone everywhere."""
+    """Where a node stands: its domain at each tier, the widest first, and what it lacks if it
+    stands alone everywhere.
+    """
 
     path: tuple[str, ...]
     lacks: str = ""

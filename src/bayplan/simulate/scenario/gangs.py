@@ -82,7 +82,9 @@ def gives_all_shapes(written: YamlValue | None) -> bool:
 
 
 def note_what_cannot_be(written: YamlValue, together: GangPattern, trees: Trees) -> None:
-    """Note what is wrong with a gang before any node is looked at: the sentence that it would be told while it waits."""
+    """Note what is wrong with a gang before any node is looked at: the sentence that it would
+    be told while it waits.
+    """
     gang = _gang(together.spec)
     problem = problem_of(gang, trees.get(trees.name_for(gang)), trees.names)
     field, _, sentence = problem.partition(": ")

@@ -123,7 +123,10 @@ class TestAPromise:
         assert left(state) == [4, 8]
 
     def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
-        """A report with other use than the last one settles all promises where pods are not listed. Here it does not."""
+        """A report with other use than the last one settles all promises where pods are not listed.
+
+        Here it does not.
+        """
         state = one_node()
         run(state, cpu_pod(4))
         state.set_topology(report({"stranger": {1: 2}}))
@@ -287,7 +290,9 @@ class TestTheSameNameAgain:
             assert left(state) == [2, 8], listed
 
     def test_memory_over_two_zones_is_compared_in_sum(self) -> None:
-        """In which shares a group of zones holds it, the kubelet does not know; a list of even shares is no other pod."""
+        """In which shares a group of zones holds it, the kubelet does not know; a list of even
+        shares is no other pod.
+        """
         zones = [
             zone(number, {"cpu": (8, 8, left), "memory": ("8Gi", "8Gi", f"{left}Gi")})
             for number, left in ((0, 0), (1, 4))

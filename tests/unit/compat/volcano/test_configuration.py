@@ -67,7 +67,10 @@ def test_the_guides_file() -> None:
         "numa-aware": 10,
     }
     assert found.remarks == (
-        "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion of Volcano: they have no effect",
+        (
+            "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion "
+            "of Volcano: they have no effect"
+        ),
     )
 
 
@@ -203,7 +206,10 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "binpack", "arguments": {"binpack.weight": 5, "binpack.cpu": 3, "binpack.resources": "a.b/gpu"}},
             "allocate",
-            "bayplan has no counterpart for these arguments, they have no effect: binpack: binpack.cpu, binpack.resources",
+            (
+                "bayplan has no counterpart for these arguments, they have no effect: binpack: "
+                "binpack.cpu, binpack.resources"
+            ),
         ),
         (
             {"name": "nodeorder", "arguments": {"mostrequested.weight": 0, "balancedresource.weight": 2}},
@@ -218,7 +224,10 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "predicates", "enablePredicates": False},
             "allocate",
-            "tiers[0].plugins[0].enablePredicates: is no field of a plugin and has no effect, as with Volcano (perhaps enablePredicate is meant)",
+            (
+                "tiers[0].plugins[0].enablePredicates: is no field of a plugin and has no effect, as with Volcano "
+                "(perhaps enablePredicate is meant)"
+            ),
         ),
         (
             {"name": "gang"},

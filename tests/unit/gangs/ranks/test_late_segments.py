@@ -1,4 +1,6 @@
-"""Replacements in a gang that is cut into segments: each goes where the rest of its segment runs, and a "no" is true."""
+"""Replacements in a gang that is cut into segments: each goes where the rest of its segment
+runs, and a "no" is true.
+"""
 
 from __future__ import annotations
 

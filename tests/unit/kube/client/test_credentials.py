@@ -1,4 +1,6 @@
-"""What is shown to the server: tokens that are rotated, certificates, over real TLS; plug-ins are little shell scripts."""
+"""What is shown to the server: tokens that are rotated, certificates, over real TLS; plug-ins
+are little shell scripts.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +211,10 @@ async def test_a_plug_in_prints_a_token_once(tmp_path: Path, api_version: str, m
 
 @asynchronous
 async def test_a_plug_in_is_told_what_it_asked_for(tmp_path: Path) -> None:
-    script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $PROFILE $KEPT" > {tmp_path}/rest\n{prints(token="a")}'
+    script = (
+        f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $PROFILE $KEPT" > '
+        f"{tmp_path}/rest\n{prints(token='a')}"
+    )
     file = plugin(
         tmp_path,
         script,
@@ -255,7 +260,10 @@ async def test_a_plug_in_runs_again_shortly_before_its_credentials_expire(tmp_pa
 async def test_a_plug_in_runs_again_once_after_a_refusal_however_many_were_refused(tmp_path: Path) -> None:
     file = plugin(
         tmp_path,
-        f'wc -l < {tmp_path}/runs | xargs printf \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"%s"}}}}\'',
+        (
+            f"wc -l < {tmp_path}/runs | xargs printf "
+            f'\'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"%s"}}}}\''
+        ),
     )
     async with ScriptedServer() as server:
         server.answers("GET", "/api/v1/pods", *[refusal(401, "Unauthorized")] * 3, listing([]))

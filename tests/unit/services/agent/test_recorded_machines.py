@@ -173,7 +173,9 @@ def cpu_set(text: str | None) -> frozenset[int]:
 
 
 def as_we_see(found: Hardware, seen: dict[str, object]) -> dict[str, object]:
-    """The same for our reading; of zones without CPUs hwloc tells which CPUs are near, and we tell that there are none."""
+    """The same for our reading; of zones without CPUs hwloc tells which CPUs are near, and we
+    tell that there are none.
+    """
 
     def sets(unit: str) -> set[frozenset[int]]:
         members: dict[int, set[int]] = {}

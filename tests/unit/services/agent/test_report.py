@@ -1,4 +1,6 @@
-"""The agent's account as objects: every attribute is one that the scheduler reads back, and nothing is lost on the way."""
+"""The agent's account as objects: every attribute is one that the scheduler reads back, and
+nothing is lost on the way.
+"""
 
 from __future__ import annotations
 

@@ -200,7 +200,8 @@ def _no_node(job: Job, pod_set: PodSet, task: Task, placed: int, statement: Stat
     if alone or sum(1 for _ in statement.active(job, pod_set.name)) >= pod_set.min_available:
         return f"Resources were not found for pod {task.name}: no node that it may use has enough left"
     return (
-        f"Resources were found for {placed} pods while {pod_set.min_available} of pod set {pod_set.name} have to start together; "
+        f"Resources were found for {placed} pods while {pod_set.min_available} of pod set "
+        f"{pod_set.name} have to start together; "
         f"no node that pod {task.name} may use has enough left"
     )
 
@@ -209,7 +210,9 @@ GONE = frozenset({Status.RELEASING})
 
 
 def not_ready(job: Job) -> str | None:
-    """Why a job cannot start whatever is free: a pod set without enough pods, or pods of a pod set that does not exist."""
+    """Why a job cannot start whatever is free: a pod set without enough pods, or pods of a pod
+    set that does not exist.
+    """
     names = {pod_set.name for pod_set in job.tree.all_pod_sets()}
     for task in job.tasks:
         if task.pod_set not in names:

@@ -86,7 +86,9 @@ class Statement:
         return (task for task in job.tasks if task.pod_set == pod_set and self.status(task) in ACTIVE)
 
     def waiting(self, job: Job, *, evicted: bool) -> list[Task]:
-        """Tasks that a job still wants placed; with `evicted`, also those that were made to leave and go nowhere yet."""
+        """Tasks that a job still wants placed; with `evicted`, also those that were made to
+        leave and go nowhere yet.
+        """
         return [task for task in job.tasks if self._waits(self.places[task.name], evicted=evicted)]
 
     @staticmethod

@@ -16,7 +16,9 @@ LWS = "leaderworkerset.sigs.k8s.io"
 
 
 def kai(member: Raw, *owners: Raw, found: dict[str, list[Raw]] | None = None, **settings: Any) -> Grouping:
-    """What KAI makes of a pod; `found` are the objects of its cluster, by name (or by kind where a list is asked for)."""
+    """What KAI makes of a pod; `found` are the objects of its cluster, by name (or by kind
+    where a list is asked for).
+    """
     answers: dict[Question, list[Raw]] = {}
     while True:
         outcome = group_for(member, owners, GroupingSettings(mode="kai", kai=KaiSettings(**settings)), answers)

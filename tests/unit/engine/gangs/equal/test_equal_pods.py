@@ -1,4 +1,6 @@
-"""Equal pods under one constraint: the tightest domain, the fewest domains, the least room left over, spread, slices."""
+"""Equal pods under one constraint: the tightest domain, the fewest domains, the least room left
+over, spread, slices.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ async def test_a_file(config: Path, form: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.7 --topology-manager-policy=single-numa-node --topology-manager-scope pod"\n',
+        (
+            'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.7 --topology-manager-policy=single-numa-node '
+            '--topology-manager-scope pod"\n'
+        ),
         "kubelet --topology-manager-policy=single-numa-node --topology-manager-scope=pod",
     ],
 )
