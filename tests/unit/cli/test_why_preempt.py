@@ -63,6 +63,10 @@ def test_the_plan_is_data_too(bayplan: Bayplan, tmp_path: Path) -> None:
     plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]
     assert (plan["mode"], plan["nodes"], plan["violatedBudgets"], plan["proven"]) == ("Off", ["n1"], 0, True)
     assert [(each["pod"], each["priority"]) for each in plan["victims"]] == [("a/log", 1)]
+    assert plan["victims"][0]["freed"] == [
+        {"resource": "cpu", "zone": 1, "amount": "4"},
+        {"resource": "memory", "zone": 1, "amount": "8Gi"},
+    ]
 
 
 def test_a_plan_against_a_budget_is_shown_and_said_to_be_one(bayplan: Bayplan, tmp_path: Path) -> None:
