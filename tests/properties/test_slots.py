@@ -230,7 +230,8 @@ def units_in_a_row(kubelet: VirtualKubelet, request: PodRequest, unit: int, most
     return most // unit * unit
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+# Half of the requests ask for nothing that is aligned, or for more than the machine has.
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.data())
 def test_pods_counted_in_units_share_a_zone_on_the_kubelet(data: st.DataObject) -> None:
     machine: Machine = data.draw(machines(), label="machine")

@@ -28,7 +28,9 @@ def main() -> None:
 
 def _unwind(number: int, _frame: FrameType | None) -> None:
     def ask(_number: int = 0, _frame: FrameType | None = None) -> None:
-        sys.exit(EXIT_BY_SIGNAL + number)
+        # While files are removed on the way out, being asked again would leave them behind.
+        if not isinstance(sys.exception(), SystemExit):
+            sys.exit(EXIT_BY_SIGNAL + number)
 
     # Code in C may lose an exception, and importing numpy does so; then we ask again.
     signal.signal(signal.SIGALRM, ask)

@@ -28,10 +28,11 @@ the scheduler, which knows the tree, checks levels.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kai.pod_group import (
@@ -63,6 +64,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label, same_level
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup, PatienceSpec, Segment
+from bayplan.kube.wire.volcano_annotations import POLICY
 
 _Value = TypeVar("_Value")
 GANG = "bayplan.io/gang"
@@ -113,11 +115,21 @@ _FAMILIES = (
 )
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
+# Read from pods, which have their template's annotations, not those of their owner.
+_OF_PODS = (MOST_ZONES, POLICY)
 
 
 def asks(annotations: Mapping[str, str]) -> bool:
     """True if annotations concern gangs, valid or not."""
     return any(key in KEYS for key in annotations) or any(map(misspelt, judged(annotations, *_FAMILIES)))
+
+
+def meant_for_pods(about: Reference, annotations: Mapping[str, str]) -> Iterator[InvalidValue]:
+    """Remarks about annotations of an owner that are read from pods alone."""
+    for key in _OF_PODS:
+        if key in annotations and about.kind != "Pod":
+            why = "has no effect here; write it in the metadata of the pod template"
+            yield InvalidValue(about, f'metadata.annotations["{key}"]', annotations[key], why, holds=False)
 
 
 def misspelt(key: str) -> str:
@@ -263,6 +275,8 @@ class _Place:
         self.problems.append(InvalidValue(self.about, self.source(key).field, self.annotations.get(key), allowed))
 
     def check_keys(self) -> None:
+        if self.field == "metadata.annotations":
+            self.problems.extend(meant_for_pods(self.about, self.annotations))
         meant = set(judged(self.annotations, *_FAMILIES))
         for key in self.annotations:
             complaint = misspelt(key) if key in meant else ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -25,7 +26,7 @@ from bayplan.dialects.registry import dialects
 from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
-from bayplan.grouping.annotations import GANG, WishReader, asks
+from bayplan.grouping.annotations import GANG, WishReader, asks, meant_for_pods
 from bayplan.grouping.exclusive import level_of_groups
 from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, Unanswered
 from bayplan.grouping.job_set import without_ended
@@ -205,7 +206,9 @@ def _judged(
         return Grouping()
     is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
     if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
-        return Grouping()  # before anything is counted: unused fields may have any content
+        # Before anything is counted: unused fields may have any content.
+        told = (meant_for_pods(Reference.of(owner), annotations_of(owner)) for owner in owners)
+        return Grouping(problems=tuple(chain.from_iterable(told)))
     return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
 
 

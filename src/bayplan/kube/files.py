@@ -12,6 +12,7 @@ counts.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -54,8 +55,8 @@ class _WithMetadata(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
 
 
-def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
-    """Read a file or every object file of a folder (sub-folders included, in name order).
+def read_objects(path: Path, submitted: Strictness | None = None, without: Collection[Path] = ()) -> ObjectSet:
+    """Read a file or every object file of a folder (sub-folders included, in name order) except those of `without`.
 
     Objects that a user submits are checked as an API server would check them, and the first that is wrong is an error.
     Without `submitted` the objects are those of a cluster, which an API server has admitted: fields that are not known
@@ -63,6 +64,8 @@ def read_objects(path: Path, submitted: Strictness | None = None) -> ObjectSet:
     """
     found = ObjectSet()
     for file in _files_of(path):
+        if path.is_dir() and any(file.samefile(other) for other in without):
+            continue
         part = ObjectSet()
         reader = _Reader(file, submitted, part)
         for document in read_documents(file):

@@ -92,3 +92,20 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "")
+
+
+TIDIES_UP_SLOWLY = """
+import signal, time
+from bayplan.cli.main import _unwind
+signal.signal(signal.SIGTERM, _unwind)
+try:
+    signal.raise_signal(signal.SIGTERM)
+finally:
+    time.sleep(1.5)  # longer than until the program is asked again
+    print("tidied up")
+"""
+
+
+def test_a_program_that_tidies_up_is_not_asked_again() -> None:
+    done = subprocess.run([sys.executable, "-c", TIDIES_UP_SLOWLY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "tidied up\n", "")

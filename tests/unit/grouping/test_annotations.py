@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.grouping.annotations import Wishes, WishReader, asks
+from bayplan.grouping.annotations import Wishes, WishReader, asks, meant_for_pods
 from bayplan.grouping.raw import Reference
 from bayplan.kube.wire.podgroup_v1alpha1 import Segment
 
@@ -227,6 +227,13 @@ def test_volcanos_network_annotations_are_a_remark_that_holds_nobody() -> None:
     assert not problem.holds
     told = '"hard" has no effect on this gang; write kai.scheduler/topology-required-placement or '
     assert told in str(problem)
+
+
+@pytest.mark.parametrize("key", ["bayplan.io/max-numa-zones", "volcano.sh/numa-topology-policy"])
+def test_an_annotation_of_pods_on_their_owner_is_a_remark(key: str) -> None:
+    (problem,) = meant_for_pods(JOB, {key: "1"})
+    assert not problem.holds
+    assert f'metadata.annotations["{key}"]: "1" has no effect here; write it in the metadata' in str(problem)
 
 
 def test_a_layer_of_slices_has_no_unknown_key() -> None:

@@ -400,14 +400,18 @@ class ClusterSession:
 
 
 def read_all(paths: Sequence[Path]) -> ObjectSet:
-    """The objects that `-f` submits, as one set. Pods are looked at at once, so that an error names the file."""
+    """The objects that `-f` submits, as one set. Pods are looked at at once, so that an error names the file.
+
+    A folder may hold the file of `--cluster` as well, which is not submitted.
+    """
     from bayplan.cluster.pods.pod_class import PodClasses
     from bayplan.kube.errors import InvalidObject
     from bayplan.kube.files import Strictness
 
     context = click.get_current_context(silent=True)
     validate = None if context is None else context.meta.get(f"{__name__}.validate")
-    found = _read(paths, Strictness(validate or "strict"))
+    dumps = () if context is None else context.params.get("cluster") or ()
+    found = _read(paths, Strictness(validate or "strict"), [dump for dump in dumps if dump.is_file()])
     warn(found.remarks)
     classes = PodClasses()
     for pod in found.pods:
@@ -418,14 +422,14 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
     return found
 
 
-def _read(paths: Sequence[Path], submitted: Strictness | None = None) -> ObjectSet:
+def _read(paths: Sequence[Path], submitted: Strictness | None = None, without: Sequence[Path] = ()) -> ObjectSet:
     """The objects of several files or folders, `-` being standard input; of a cluster unless they are submitted."""
     from bayplan.kube.files import read_objects
     from bayplan.kube.object_set import ObjectSet
 
     found = ObjectSet()
     for path in paths:
-        found.add(read_objects(STDIN if path == STANDARD_INPUT else path, submitted))
+        found.add(read_objects(STDIN if path == STANDARD_INPUT else path, submitted, without))
     return found
 
 

@@ -229,10 +229,11 @@ def by_workload(
 ) -> tuple[list[WorkloadOutcome], list[PodOutcome]]:
     """Outcomes of pods by the workload that wants them; and those of pods that no workload wants.
 
-    Gangs have outcomes of their own.
+    Gangs have outcomes of their own, those of a PodGroup beside the workload as well.
     """
     left = {outcome.decision.pod: outcome for outcome in outcomes}
-    found = [workload_outcome(plan, left) for plan in plans if not plan.gangs]
+    every = [(plan, workload_outcome(plan, left)) for plan in plans if not plan.gangs]
+    found = [each for plan, each in every if each.outcomes or each.running or not plan.members]
     wanted = {outcome.decision.pod for each in found for outcome in each.outcomes}
     return found, [outcome for pod, outcome in left.items() if pod not in wanted]
 

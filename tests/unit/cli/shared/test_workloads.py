@@ -16,6 +16,7 @@ from tests.unit.cli.test_snapshot import written_to
 Json = dict[str, Any]
 GANGS = EXAMPLES / "gangs" / "cluster.yaml"
 WORKLOADS = EXAMPLES / "workloads"
+DEPLOY_EXAMPLES = EXAMPLES.parent / "deploy" / "examples"
 RULES = WORKLOADS / "grouping-rules.yaml"
 SHOWN = [file for file in sorted(WORKLOADS.glob("*.yaml")) if file.name not in ("grouping-rules.yaml", "topology.yaml")]
 
@@ -75,6 +76,16 @@ def test_workloads_gangs_and_pods_of_one_file_are_counted_in_the_first_line(bayp
     file = written(tmp_path, deployment(2), pod)
     result = bayplan("place", "-f", file, "-f", WORKLOADS / "job.yaml", cluster=GANGS)
     assert result.answer == "1 of 1 workload fits, 1 of 1 gang, 1 of 1 other pod"
+
+
+def test_a_job_in_a_gang_of_its_users_is_not_counted_beside_the_gang(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", DEPLOY_EXAMPLES / "gang.yaml", cluster=GANGS)
+    assert result.answer == "default/train fits: block b1, rack r2, 2 nodes (optimal)"
+
+
+def test_a_folder_that_holds_the_cluster_too_submits_only_the_rest(bayplan: Bayplan) -> None:
+    result = bayplan("place", "-f", GANGS.parent, cluster=GANGS)
+    assert (result.code, result.answer) == (1, "3 of 4 gangs fit")
 
 
 def test_no_replicas_are_nothing_to_place(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
@@ -367,13 +368,14 @@ class _Table:
         # Padding: the costs of n pods follow impossible ones, for k of n pods in the inner domain.
         costs = np.full((len(domains), most - 1 + size), NO_WAY)
         costs[:, most - 1] = 0
-        gathered = np.arange(size)[:, np.newaxis] + (most - 1 - np.arange(most))
+        # A view, not a copy: [domain, n, k] is the cost of n - k pods. It halves the time of a table.
+        others = sliding_window_view(costs, most, axis=1)[:, :, ::-1]
         shares = []
         for number in range(int(sizes.max())):
-            here = np.flatnonzero(sizes > number)
-            both = costs[here][:, gathered] + inside.costs[first[here] + number][:, np.newaxis, :]
+            here = slice(None) if number < sizes.min() else np.flatnonzero(sizes > number)
+            both = others[here] + inside.costs[first[here] + number][:, np.newaxis, :]
             best = both.argmin(axis=2)
-            costs[here, most - 1 :] = np.minimum(np.take_along_axis(both, best[:, :, np.newaxis], 2)[:, :, 0], NO_WAY)
+            costs[here, most - 1 :] = np.minimum(both.min(axis=2), NO_WAY)
             share = np.zeros((len(domains), size), dtype=np.intp)
             share[here] = best
             shares.append(share)
