@@ -29,8 +29,9 @@ from bayplan.services.agent.troubles import Troubles
 from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, MachineDevice, MachineZone, VirtualKubelet
 from benchmarks.clusters import GIB
 from benchmarks.measure import median_seconds, report
+from tests.builders.bodies import Json
+from tests.builders.objects import GPU
 from tests.closed_loop import settings_for
-from tests.helpers import GPU, Json
 from tests.unit.simulate.kubelet.nodes import guaranteed
 from tests.virtual_node import VirtualNode, state_files
 

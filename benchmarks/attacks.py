@@ -33,10 +33,11 @@ from benchmarks.attack_objects import BY_NODE, BY_TENANT, TENANT, Json, encoded
 from benchmarks.clusters import node, topology
 from benchmarks.measure import report
 from benchmarks.scheduler_load import create_nodes, create_reports, node_name, several_at_once
+from tests.builders.bodies import pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
 from tests.kubernetes.running_scheduler import RunningScheduler, running_scheduler
-from tests.kubernetes.workloads import CRDS, pod_body
+from tests.kubernetes.workloads import CRDS
 
 OTHER = "other"
 EVERY = 0.25

@@ -15,6 +15,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.files import read_objects
 from benchmarks.clusters import node, topology
 from benchmarks.measure import median_seconds, report
+from tests.builders.bodies import list_body
 
 WAITING = 2_000
 KINDS = 60
@@ -34,13 +35,13 @@ def run() -> None:
         ]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "cluster.json"
-            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+            file.write_text(json.dumps(list_body(items)))
             seconds = median_seconds(partial(_load, file), seconds=3)
             report(f"load/json-with-8-zones/{nodes}", seconds, "s")
             asked = [str(Path(sys.executable).with_name("bayplan")), "--cluster", str(file)]
             report(f"overview/nodes/{nodes}", _wall_seconds([asked[0], "nodes", *asked[1:]], times=3), "s")
             items += [_waiting(number) for number in range(WAITING)]
-            file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+            file.write_text(json.dumps(list_body(items)))
             why = _wall_seconds([asked[0], "why", "-A", *asked[1:]], times=3)
             report(f"overview/why-of-{WAITING}-pods/{nodes}", why, "s")
 

@@ -29,7 +29,7 @@ from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.preemption.plan import plan_preemption
 from bayplan.scheduling.profile import PreemptionMode, default_profile
 from benchmarks.measure import report
-from tests.helpers import GPU, Amounts, node, simple_pod, topology, zone
+from tests.builders.objects import GPU, Amounts, node, simple_pod, topology, zone
 
 SIZES = (1_000, 5_000, 20_000)
 PRIORITIES = (0, 10, 50, 100)

@@ -26,7 +26,7 @@ from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from benchmarks.clusters import node, topology
-from tests.kubernetes.workloads import pod_body
+from tests.builders.bodies import pod_body
 
 Json = dict[str, Any]
 
@@ -89,8 +89,8 @@ async def _create_pods(kubeconfig: Path, load: Load) -> dict[str, float]:
         if load.rate:
             await asyncio.sleep(began + index / load.rate - time.monotonic())
         name = f"pod-{index}"
-        spec = {"nodeName": node_name(index % load.on_nodes)} if load.on_nodes else {}
-        body = pod_body(name, load.namespace, SIZES[index % len(SIZES)], scheduler=SCHEDULER, **spec)
+        on = node_name(index % load.on_nodes) if load.on_nodes else None
+        body = pod_body(name, load.namespace, SIZES[index % len(SIZES)], scheduler=SCHEDULER, nodeName=on)
         await client.create(PODS, body, load.namespace)
         answered[name] = time.monotonic()
 

@@ -35,9 +35,9 @@ from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.aftermath import Witness, bound_twice, overcommitted_nodes, witness_of
 from tests.kubernetes.faults.meddler import meddler_before
 from tests.kubernetes.faults.weather import Weather
-from tests.kubernetes.faults.workload import add_gang, add_levels, add_nodes, add_pods, pod, pods_in
+from tests.kubernetes.faults.workload import add_gang, add_levels, add_nodes, add_pods, pod
 from tests.kubernetes.running_scheduler import RunningScheduler
-from tests.kubernetes.workloads import CRDS
+from tests.kubernetes.workloads import CRDS, pods_in
 
 NAMESPACE = "soak"
 GANG = "bayplan.io/pod-group"

@@ -28,7 +28,9 @@ from bayplan.simulate.kubelet import (
     VirtualKubelet,
 )
 from bayplan.simulate.kubelet.report import cpus_by_zone
-from tests.helpers import GI, GPU, NIC, Json, container, free_in_zones, node, pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import free_in_zones
+from tests.builders.objects import GI, GPU, NIC, container, node, pod
 from tests.virtual_node import VirtualNode
 
 HUGE = "hugepages-1Gi"

@@ -27,12 +27,14 @@ from bayplan.scheduling.profile import PreemptionMode, default_profile
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.helpers import GI, simple_pod
+from tests.builders.objects import GI, simple_pod
 
 NODES, RACK = 6, "example.com/rack"
 PRIORITIES = (0, 10, 100, 1000)
 LATEST_REPORT, LONGEST_GOODBYE = 10.0, 5.0
 BUDGETED, KEEP = "guarded", 3
+# About ten moments belong to each arrival: far more of them are a scheduler that wakes itself.
+MOST_STEPS_PER_ARRIVAL = 200
 
 
 @dataclass
@@ -75,7 +77,10 @@ class PreemptingCluster:
         for number in range(self.arrivals):
             self.clock.at(number * self.random.uniform(0.5, 3.0), partial(self._arrive, number))
         end = self.arrivals * 3.0 + 120.0
+        steps = 0
         while self._next_moment() is not None and self.clock.now < end:
+            steps += 1
+            assert steps < self.arrivals * MOST_STEPS_PER_ARRIVAL, f"the scheduler spins at {self.clock.now:.3f} s"
             self.clock.advance()()
             self._decide()
             due = self.dispatcher.next_time()

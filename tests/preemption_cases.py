@@ -15,7 +15,8 @@ from bayplan.scheduling.preemption.candidates import EvictionRules
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption, plan_preemption
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, cluster, decide, node, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import GPU, node, simple_pod, topology, zone
 
 Case = dict[str, Any]
 CPU = "cpu"

@@ -14,7 +14,8 @@ from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
-from tests.helpers import GI, GPU, NIC, Json, container, pod
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, GPU, NIC, container, pod
 
 MACHINES = (
     "pack:2 numa:1 core:16 pu:2 mem:64Gi hugepages-1Gi:16 gpu:2@numa nic:4@numa",

@@ -27,8 +27,8 @@ from bayplan.simulate.kubelet import KubeletConfiguration, Machine, VirtualKubel
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Scenario
+from tests.builders.objects import GI, GPU, node, simple_pod
 from tests.exhaustive_gangs import INDEX, Cluster, Mix, Place, admitted_together, fitting_together
-from tests.helpers import GI, GPU, node, simple_pod
 from tests.random_clusters import SHAPES, scenario
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -29,7 +29,7 @@ from bayplan.services.agent.sources import podresources_pb2 as wire
 from bayplan.services.agent.sources.podresources import MOST_BYTES, SERVICE
 from bayplan.simulate.kubelet import Admission, Machine, MachineDevice, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.memory_zones import allocatable_memory
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 ANSWER_THREADS = 4
 PAGE_SIZES = {"hugepages-2Mi": 2048, "hugepages-1Gi": 1048576}  # in KiB, as sysfs names them

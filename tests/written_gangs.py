@@ -8,10 +8,8 @@ from typing import Any
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import node, simple_pod
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import node, simple_pod
 
 Case = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -22,9 +20,7 @@ def scheduler_of(case: Case) -> GangScheduler:
     state = ClusterState()
     for each in case["nodes"]:
         state.set_node(node(each["name"], each["free"], labels=each["labels"]))
-    trees = Trees(state)
-    trees.set(TOPOLOGY, tuple(case["levels"]))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, *case["levels"], tree=TOPOLOGY)
 
 
 def gang_of(case: Case) -> Gang:

@@ -21,8 +21,10 @@ from bayplan.services.extender.server import serve_extender
 from bayplan.services.extender.service import ExtenderService, ExtenderSettings
 from bayplan.services.extender.tls import Token
 from bayplan.services.scheduler.intake import WatchIntake
+from tests.builders.bodies import Json
+from tests.builders.clusters import summed
+from tests.builders.objects import node
 from tests.builders.services import api_error, listed
-from tests.helpers import Json, node, summed
 
 MOST_BYTES = 1 << 19
 

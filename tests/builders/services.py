@@ -26,7 +26,8 @@ from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService
-from tests.helpers import Json, simple_pod
+from tests.builders.bodies import Json
+from tests.builders.objects import simple_pod
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import node, simple_pod
+from tests.builders.objects import node, simple_pod
 
 RACK = "example.com/rack"
 

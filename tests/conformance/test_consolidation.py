@@ -8,19 +8,16 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import GPU, bound, node, simple_pod, simple_pods
 from tests.conformance.consolidation import Movable, consolidate
-from tests.helpers import GPU, node, simple_pod
 
 RACK = "x/rack"
 
 
-def bound(name: str, to: str, gpus: int = 1) -> Pod:
-    waiting = simple_pod({GPU: gpus}, name)
-    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
+def gpu_pod(name: str, to: str, gpus: int = 1) -> Pod:
+    return bound(simple_pod({GPU: gpus}, name), to)
 
 
 def movable(*pods: Pod) -> Movable:
@@ -37,19 +34,15 @@ def scheduler(*pods: Pod, gpus: int = 2) -> GangScheduler:
         state.set_node(node(name, {GPU: gpus}, labels={RACK: f"rack-{name}"}))
     for pod in pods:
         state.set_pod(pod)
-    trees = Trees(state)
-    trees.set("net", (RACK,))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, RACK, tree="net")
 
 
 def gang(size: int) -> Gang:
-    return Gang(
-        "ml/new", Group(pods=tuple(simple_pod({GPU: 1}, f"new-{n}") for n in range(size)), required=RACK), "net"
-    )
+    return Gang("ml/new", Group(pods=simple_pods({GPU: 1}, size, "new"), required=RACK), "net")
 
 
 def test_one_pod_moves_so_that_a_rack_is_free() -> None:
-    one, other = bound("one", "n1"), bound("other", "n2")
+    one, other = gpu_pod("one", "n1"), gpu_pod("other", "n2")
     placing = scheduler(one, other)
     assert not schedule_gang(placing, gang(2)).placed
     found = consolidate(placing, gang(2), [movable(one), movable(other)])
@@ -59,20 +52,20 @@ def test_one_pod_moves_so_that_a_rack_is_free() -> None:
 
 
 def test_the_fewest_pods_move() -> None:
-    large = [bound("large-0", "n1"), bound("large-1", "n1")]
-    small = bound("small", "n2")
+    large = [gpu_pod("large-0", "n1"), gpu_pod("large-1", "n1")]
+    small = gpu_pod("small", "n2")
     found = consolidate(scheduler(*large, small, gpus=4), gang(4), [movable(*large), movable(small)])
     assert found is not None
     assert [move.gang for move in found.moves] == ["ml/small"]
 
 
 def test_nobody_is_left_without_a_place() -> None:
-    full = [bound("one", "n1", 2), bound("other", "n2", 2)]
+    full = [gpu_pod("one", "n1", 2), gpu_pod("other", "n2", 2)]
     assert consolidate(scheduler(*full), gang(2), [movable(each) for each in full]) is None
 
 
 def test_the_state_is_as_it_was() -> None:
-    one, other = bound("one", "n1"), bound("other", "n2")
+    one, other = gpu_pod("one", "n1"), gpu_pod("other", "n2")
     placing = scheduler(one, other)
     free = placing.state.columns.free.copy()
     logs = placing.state.usage_log.end, placing.state.node_log.end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from bayplan.kube.wire.core_v1 import Pod
@@ -12,6 +11,7 @@ from bayplan.services.agent.accounting import ZoneAccount, account
 from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup, PodResources
 from bayplan.services.agent.sources.sysfs import Hardware
+from tests.builders.objects import cpu_pod
 from tests.conformance.node_agents import nfd, rte
 from tests.conformance.node_agents.rte import ListedZone
 from tests.unit.services.agent.nodes import GI, OFFERED, TWO_ZONES, container, machine, memory, pod
@@ -20,11 +20,7 @@ GPU = "vendor.com/gpu"
 
 
 def guaranteed(name: str, cpus: str = "2") -> Pod:
-    amounts = {"cpu": cpus, "memory": "1Gi"}
-    containers = [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]
-    return msgspec.convert(
-        {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}}, Pod
-    )
+    return cpu_pod(cpus, name)
 
 
 def left(zones: Sequence[ZoneAccount], resource: str) -> dict[int, int]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     "kueue/balanced_*",
     "kueue/domain_*",
     "kueue/topology_*",
-    "nrt/preemption",
     "volcano/allocate_*",
     "volcano/hypernode_*",
     "volcano/session_*",

@@ -10,9 +10,9 @@ from typing import Any
 
 from bayplan.services.extender.service import ExtenderSettings
 from tests.builders.extenders import Extender, asking, asking_with_objects, binding, running_extender
+from tests.builders.objects import simple_pod, topology, zone
 from tests.fuzz.failures import Disagreement, Findings
 from tests.fuzz.mutating import mutated
-from tests.helpers import simple_pod, topology, zone
 
 RECORDED = Path(__file__).parents[1] / "unit/services/extender/recorded"
 VERBS = ("filter", "prioritize", "preempt", "bind")

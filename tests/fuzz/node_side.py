@@ -15,7 +15,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.scanner import CannotSee, Scanner
 from bayplan.services.agent.sources import podresources_pb2 as wire
-from tests import helpers
+from tests.builders.objects import node as empty_node
 from tests.closed_loop import any_kubelet, any_request, settings_for
 from tests.fuzz.failures import Findings
 from tests.fuzz.mutating import TEXTS, mutated
@@ -52,7 +52,7 @@ def one_node(random: Random, findings: Findings) -> None:
         if report is not None:
             with findings.step("report is read"):
                 state = ClusterState()
-                state.set_node(helpers.node(node.name, {}))
+                state.set_node(empty_node(node.name))
                 state.set_topology(msgspec.convert({**report, "metadata": {"name": node.name}}, NodeResourceTopology))
 
 

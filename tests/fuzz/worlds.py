@@ -24,7 +24,6 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Changes, Listed, WatchLines, decoder_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
-from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.profile import default_profile
@@ -36,6 +35,7 @@ from bayplan.services.scheduler.announcer import Announcer
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.simulate.kubelet.report import NodeAgent
+from tests.builders.objects import bound
 from tests.closed_loop import any_kubelet, any_pod
 from tests.fuzz.corpus import by_kind
 from tests.fuzz.failures import Disagreement, Findings
@@ -150,7 +150,7 @@ class World:
 
     def _decide(self, random: Random) -> dict[str, Json]:
         """Decide about everything that waits; what is bound, as documents with their nodes."""
-        bound: dict[str, Json] = {}
+        placed: dict[str, Json] = {}
         with self._findings.step("wake"):
             self.dispatcher.wake(self._now)
         for _ in range(MOST_DECISIONS):
@@ -168,7 +168,7 @@ class World:
                     self._announcer.complete(action)
             elif isinstance(action, Bind):
                 with self._findings.step("bind"):
-                    self._take(random, action, bound)
+                    self._take(random, action, placed)
             elif isinstance(action, Release):
                 for pod in action.pods:
                     with self._findings.step("release"):
@@ -179,9 +179,9 @@ class World:
             self._announcer.gangs.count(self.dispatcher.gangs.to_count(), self._now)
         with self._findings.step("problems"):
             self._announcer.remarks.report(self.intake.problems, self.dispatcher.state.remarks)
-        return bound
+        return placed
 
-    def _take(self, random: Random, action: Bind, bound: dict[str, Json]) -> None:
+    def _take(self, random: Random, action: Bind, placed: dict[str, Json]) -> None:
         for assignment in action.assignments:
             annotations_of(assignment, self.dispatcher.state)
         self._announcer.placed(action.unit, [each.pod for each in action.assignments])
@@ -192,14 +192,14 @@ class World:
             self.dispatcher.bound(action, self._now)
         for each in action.assignments:
             if each not in failed:
-                bound[pod_key(each.pod)] = (each.pod, each.node)
+                placed[pod_key(each.pod)] = (each.pod, each.node)
 
-    def _bind(self, bound: dict[str, Any]) -> None:
+    def _bind(self, placed: dict[str, Any]) -> None:
         """The API server shows what was bound."""
-        for pod, node in bound.values():
+        for pod, node in placed.values():
             with self._findings.step("show bound"):
                 self._version += 1
-                self.dispatcher.set_pod(on_node(pod, node), self._now)
+                self.dispatcher.set_pod(bound(pod, node), self._now)
 
     def _books_add_up(self) -> None:
         state = self.dispatcher.state
@@ -255,11 +255,6 @@ def _changes(said: WatchLines[Any]) -> Changes[Any]:
     return Changes(said.changes, list(said.broken.values()))
 
 
-def on_node(pod: Pod, node: str) -> Pod:
-    """The pod as the API server shows it once it is bound."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
-
-
 def honest_world(random: Random, findings: Findings) -> None:
     """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's (virtual) kubelet admits."""
     profile = default_profile()
@@ -302,5 +297,5 @@ def _admit(dispatcher: Dispatcher, agents: dict[str, NodeAgent], action: Bind, n
         admission = agent.kubelet.admit(key, effective_request(each.pod))
         if not admission.admitted:
             raise Disagreement(f"the kubelet of {each.node} refuses {key}: {admission}")
-        dispatcher.set_pod(on_node(each.pod, each.node), now)
+        dispatcher.set_pod(bound(each.pod, each.node), now)
         dispatcher.reports.topology(agent.topology(complete=True, at=now), now)

@@ -12,8 +12,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
+from tests.builders.bodies import Json
+from tests.builders.objects import node
 from tests.closed_loop import ZoneAmounts, free_of, zones_in
-from tests.helpers import Json, node
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until

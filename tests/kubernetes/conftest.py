@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import topology_body
 from tests.kubernetes.control_plane.objects import remove_namespace, remove_nodes
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
-from tests.kubernetes.workloads import CRDS, topology_body
+from tests.kubernetes.workloads import CRDS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

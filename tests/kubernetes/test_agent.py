@@ -17,7 +17,7 @@ from bayplan.cluster.reports.inventory import STALE_SINCE
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
 from bayplan.services.agent.gc import Collector
-from tests.helpers import GPU
+from tests.builders.objects import GPU
 from tests.kubernetes.agents import (
     NODES,
     REPORT_KIND,

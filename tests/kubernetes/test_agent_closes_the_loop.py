@@ -30,8 +30,8 @@ from bayplan.services.agent.scanner import Scanner
 from bayplan.services.agent.sources.own_pods import KnownPods
 from bayplan.services.agent.troubles import Troubles
 from bayplan.simulate.kubelet import VirtualKubelet
+from tests.builders.objects import node
 from tests.closed_loop import any_kubelet, free_of, live, settings_for, zones_in
-from tests.helpers import node
 from tests.kubernetes.agents import REPORTS, install_reports, register
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.virtual_node import VirtualNode, uid_of

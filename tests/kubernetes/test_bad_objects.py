@@ -14,10 +14,11 @@ import msgspec
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
+from tests.builders.bodies import RACK, gang_body, node_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
-from tests.kubernetes.workloads import RACK, create_all, gang_body, node_body, pod_body, wait_until_told
+from tests.kubernetes.workloads import create_all, wait_until_told
 
 SMALL: dict[str, str | int] = {"cpu": 1, "memory": "1Gi"}
 

@@ -1,11 +1,10 @@
 """The Helm chart, rendered by the real helm: equal to the kustomize bases, and an installation that works under its own rights.
 
-Needs `helm` on PATH, or named by $HELM, and kubectl, which has kustomize inside.
+Needs helm and kubectl, which has kustomize inside: on PATH, or built by `make controllers`.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -17,23 +16,31 @@ import pytest
 import yaml
 
 from bayplan import __version__
+from tests.builders.bodies import pod_body, topology_body
 from tests.kubernetes.control_plane.objects import remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json
+from tests.kubernetes.controllers.catalogue import HELM, KUBECTL, Controller
 from tests.kubernetes.running_scheduler import PROGRAM, RunningScheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import ROOT, create_all, pod_body, topology_body, wait_until_told
+from tests.kubernetes.workloads import ROOT, create_all, wait_until_told
 
 CHART = ROOT / "deploy" / "chart" / "bayplan"
 NAMESPACE, AGENTS = "placement", "placement-agents"
 Key = tuple[str, str, str]
 
 
+def program(of: Controller) -> Path | str:
+    if of.is_built:
+        return of.program
+    found = shutil.which(of.name)
+    if found is None:
+        pytest.skip(f"needs {of.name}, on PATH or built by `make controllers`")
+    return found
+
+
 def helm(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    program = os.environ.get("HELM") or shutil.which("helm")
-    if program is None:
-        pytest.skip("needs helm on PATH, or named by $HELM")
-    return subprocess.run([program, *words], cwd=ROOT, capture_output=True, text=True, check=check)
+    return subprocess.run([program(HELM), *words], cwd=ROOT, capture_output=True, text=True, check=check)
 
 
 def rendered(*values: str, namespace: str = "bayplan-system", tests: bool = False) -> dict[Key, Json]:
@@ -43,13 +50,8 @@ def rendered(*values: str, namespace: str = "bayplan-system", tests: bool = Fals
 
 
 def built(part: str) -> dict[Key, Json]:
-    if shutil.which("kubectl") is None:
-        pytest.skip("needs kubectl")
-    return by_key(
-        subprocess.run(
-            ["kubectl", "kustomize", ROOT / "deploy" / part], capture_output=True, text=True, check=True
-        ).stdout
-    )
+    words = [program(KUBECTL), "kustomize", ROOT / "deploy" / part]
+    return by_key(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
 def by_key(text: str) -> dict[Key, Json]:
@@ -74,6 +76,33 @@ def test_the_chart_gives_the_objects_of_the_kustomize_bases() -> None:
     wanted = built("base") | built("agent")
     del wanted["Namespace", "", "bayplan-system"]  # helm install --create-namespace
     assert rendered("agent.enabled=true") == wanted
+
+
+def test_the_extender_alone_is_that_of_its_overlay() -> None:
+    wanted = built("extender")
+    del wanted["Namespace", "", "bayplan-system"]
+    assert rendered("scheduler.enabled=false", "extender.enabled=true") == wanted
+
+
+def test_preemption_is_that_of_its_overlay() -> None:
+    wanted = built("preemption")
+    del wanted["Namespace", "", "bayplan-system"]
+    found = rendered("preemption=true", 'profiles=[{"schedulerName":"bayplan","preemption":"On"}]')
+    key = ("ConfigMap", "bayplan-system", "bayplan-scheduler")
+    written, overlay = (yaml.safe_load(each.pop(key)["data"]["config.yaml"]) for each in (found, wanted))
+    overlay["profiles"][0]["preemption"] = "On"  # YAML 1.1 reads the bare word as a boolean
+    assert written == overlay
+    assert found == wanted
+
+
+def test_the_extender_takes_a_secret_and_profiles_of_its_own() -> None:
+    objects = rendered(
+        "extender.enabled=true", 'extender.servingSecret="mine"', 'extender.profiles=[{"schedulerName":"other"}]'
+    )
+    deployment = objects["Deployment", "bayplan-system", "bayplan-extender"]
+    assert {"name": "tls", "secret": {"secretName": "mine"}} in deployment["spec"]["template"]["spec"]["volumes"]
+    written = yaml.safe_load(objects["ConfigMap", "bayplan-system", "bayplan-extender"]["data"]["config.yaml"])
+    assert written["profiles"] == [{"schedulerName": "other"}]
 
 
 def test_the_chart_has_the_programs_version_and_passes_the_linter() -> None:

@@ -17,8 +17,8 @@ from bayplan.kube.client.lease import LeaderElection, LeaseSettings
 from bayplan.kube.client.watch import Absent, Changes, Listed, WatchSettings, follow
 from bayplan.kube.resources import NODES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Metadata, Pod, WireStruct
+from tests.builders.bodies import pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.control_plane.raw_api import Json
 from tests.scripted_api_server import asynchronous
 
 QUICK = WatchSettings(silence=2.0, absent_retry=0.1, first_backoff=0.05, longest_backoff=0.5)
@@ -52,12 +52,6 @@ DEFINITION = {
 }
 
 
-def pod(name: str) -> Json:
-    containers = [{"name": "main", "image": "none"}]
-    spec = {"schedulerName": "nobody", "containers": containers}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"mine": "1"}}, "spec": spec}
-
-
 @asynccontextmanager
 async def administrator(control_plane: ControlPlane) -> AsyncIterator[KubeClient]:
     async with KubeClient(find_access(str(control_plane.kubeconfig))) as client:
@@ -65,7 +59,9 @@ async def administrator(control_plane: ControlPlane) -> AsyncIterator[KubeClient
 
 
 async def make_pods(client: KubeClient, namespace: str, *names: str) -> None:
-    await asyncio.gather(*(client.create(PODS, pod(name), namespace) for name in names))
+    await asyncio.gather(
+        *(client.create(PODS, pod_body(name, scheduler="none", annotations={"mine": "1"}), namespace) for name in names)
+    )
 
 
 News = AsyncGenerator[Listed[Any] | Changes[Any] | Absent, None]

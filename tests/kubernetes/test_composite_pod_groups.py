@@ -7,22 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import BLOCK, RACK, Json, node_body, pod_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.scheduling_api import needed_scheduling_api, plane_with_gangs
-from tests.kubernetes.workloads import (
-    BLOCK,
-    CRDS,
-    GPU,
-    RACK,
-    Json,
-    create_all,
-    node_body,
-    pod_body,
-    topology_body,
-    wait_until_told,
-)
+from tests.kubernetes.workloads import CRDS, GPU, create_all, wait_until_told
 
 GPUS: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
 COMPOSITES, GROUPS = "scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1beta1"

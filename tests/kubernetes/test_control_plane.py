@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.builders.bodies import node_body, pod_body
 from tests.kubernetes.control_plane.objects import remove_namespace, remove_nodes
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import kubernetes_version
@@ -19,6 +21,7 @@ from tests.kubernetes.control_plane.scratch import scratch_folder
 from tests.kubernetes.control_plane.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
+AMOUNTS = {"cpu": "4", "memory": "8Gi"}
 NODES = "/api/v1/nodes"
 WIDGETS = "/apis/example.com/v1/widgets"
 WIDGET_DEFINITION = """
@@ -51,15 +54,9 @@ def service_account(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
 
 
-def node(name: str) -> Json:
-    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": amounts, "capacity": amounts}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": ready}
-
-
-def pod(name: str, **spec: object) -> Json:
-    containers = [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+def pod(name: str, **spec: Any) -> Json:
+    """A pod for kube-scheduler."""
+    return pod_body(name, "", {"cpu": 1}, scheduler="default-scheduler", **spec)
 
 
 def test_it_is_the_version_that_go_mod_asks_for(control_plane: ControlPlane) -> None:
@@ -81,8 +78,8 @@ class TestWhoMayDoWhat:
         assert control_plane.api_as("berta", ["system:masters"]).get(NODES)["kind"] == "NodeList"
 
     def test_a_node_may_not_touch_another_node(self, control_plane: ControlPlane, namespace: str) -> None:
-        control_plane.post(NODES, node("a"))
-        control_plane.post(NODES, node("b"))
+        control_plane.post(NODES, node_body("a", AMOUNTS))
+        control_plane.post(NODES, node_body("b", AMOUNTS))
         kubelet = control_plane.api_as("system:node:a", ["system:nodes"])
         labels = {"metadata": {"labels": {"example.com/rack": "r1"}}}
         assert kubelet.patch(f"{NODES}/a", labels)["metadata"]["labels"]["example.com/rack"] == "r1"
@@ -194,7 +191,7 @@ class TestFaults:
 def test_a_stock_scheduler_binds_pods_that_ask_for_it(
     control_plane: ControlPlane, namespace: str, scheduler_name: str, percentage: int | None
 ) -> None:
-    control_plane.post(NODES, node("n1"))
+    control_plane.post(NODES, node_body("n1", AMOUNTS))
     pods = f"/api/v1/namespaces/{namespace}/pods"
     with control_plane.start_stock_scheduler(scheduler_name=scheduler_name, percentage=percentage) as scheduler:
         control_plane.post(pods, pod("mine", schedulerName=scheduler_name))

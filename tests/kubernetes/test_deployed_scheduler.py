@@ -12,22 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import RACK, Json, gang_body, pod_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import NAMESPACE, Deployed, arguments_of, deployed, scheduler_arguments
 from tests.kubernetes.played_controllers import create_workload, owned_by, play_controller
 from tests.kubernetes.running_scheduler import RunningScheduler, running_pod_grouper, running_scheduler
 from tests.kubernetes.virtual_nodes import VirtualNodes, virtual_nodes
-from tests.kubernetes.workloads import (
-    RACK,
-    ROOT,
-    Json,
-    create_all,
-    gang_body,
-    pod_body,
-    topology_body,
-    wait_until_told,
-)
+from tests.kubernetes.workloads import ROOT, create_all, wait_until_told
 
 JOB = ROOT / "examples" / "workloads" / "job.yaml"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/bayplan"

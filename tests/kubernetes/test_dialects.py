@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from tests.builders.bodies import BLOCK, RACK, Json, node_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.scheduling_api import GROUP, needed_scheduling_api, plane_with_gangs
-from tests.kubernetes.workloads import BLOCK, CRDS, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
+from tests.kubernetes.workloads import CRDS, GPU, ROOT, create_all, pods_in
 
 EXAMPLES = ROOT / "examples" / "dialects"
 GROUPS = {
@@ -120,15 +121,10 @@ def apply(plane: ControlPlane, file: str, namespace: str) -> None:
         plane.apply(served.in_this_version(document) if served else document)
 
 
-def members(plane: ControlPlane, namespace: str) -> list[Json]:
-    found: list[Json] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return found
-
-
 def values(plane: ControlPlane, namespace: str, nodes: list[Json], label: str) -> set[str]:
     """The values of a node label where the pods of a namespace stand."""
     by_name = {node["metadata"]["name"]: node["metadata"]["labels"][label] for node in nodes}
-    return {by_name[pod["spec"]["nodeName"]] for pod in members(plane, namespace)}
+    return {by_name[pod["spec"]["nodeName"]] for pod in pods_in(plane, namespace)}
 
 
 def group(plane: ControlPlane, api_version: str, namespace: str) -> Json:
@@ -154,11 +150,11 @@ def test_every_example_becomes_one_gang(
     with running_scheduler(control_plane):
         apply(control_plane, file, namespace)
         wait_until(
-            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+            lambda: all(pod["spec"].get("nodeName") for pod in pods_in(control_plane, namespace)), "all pods have nodes"
         )
     if level is not None:
         assert len(values(control_plane, namespace, nodes, level)) == 1
-    ranks = [int(pod["metadata"]["annotations"]["bayplan.io/rank"]) for pod in members(control_plane, namespace)]
+    ranks = [int(pod["metadata"]["annotations"]["bayplan.io/rank"]) for pod in pods_in(control_plane, namespace)]
     assert ranks == [0, 1, 2, 3]
 
 
@@ -190,7 +186,7 @@ def test_a_gang_is_told_how_far_it_has_come(
         labels = {BLOCK: "b0", RACK: "r0"}
         create_all(control_plane.kubeconfig, [node_body(f"n{number}", amounts, **labels) for number in range(2)])
         wait_until(
-            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+            lambda: all(pod["spec"].get("nodeName") for pod in pods_in(control_plane, namespace)), "all pods have nodes"
         )
         wait_until(lambda: told.items() <= status().items(), f"the status says {told}")
         if file.startswith(("kubernetes", "kai")):
@@ -228,9 +224,9 @@ def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(
     with running_scheduler(control_plane) as scheduler:
         apply(control_plane, file, namespace)
         wait_until(
-            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+            lambda: all(pod["spec"].get("nodeName") for pod in pods_in(control_plane, namespace)), "all pods have nodes"
         )
-        for pod in members(control_plane, namespace):
+        for pod in pods_in(control_plane, namespace):
             control_plane.api.patch(f"{pods}/{pod['metadata']['name']}/status", {"status": {"phase": "Running"}})
         wait_until(lambda: status().get("running") == 4 or "4 run" in message(), "all of them run")
         control_plane.api.delete(f"{pods}/{lost['metadata']['name']}")
@@ -270,7 +266,7 @@ def test_words_that_have_no_effect_are_told_to_the_group_and_to_the_pod(
             document["metadata"]["namespace"] = namespace
             control_plane.apply(document)
         wait_until(
-            lambda: all(pod["spec"].get("nodeName") for pod in members(control_plane, namespace)), "all pods have nodes"
+            lambda: all(pod["spec"].get("nodeName") for pod in pods_in(control_plane, namespace)), "all pods have nodes"
         )
         wait_until(lambda: len(told("PodGroup")) == 2 and bool(told("Pod")), "the events are there")
     assert len(values(control_plane, namespace, nodes, RACK)) == 1

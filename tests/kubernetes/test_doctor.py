@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.builders.bodies import BLOCK, RACK, node_body, pod_body, topology_body
 from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import Json
@@ -23,7 +24,7 @@ from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import DEPLOY, NAMESPACE, Deployed, deployed, scheduler_arguments
 from tests.kubernetes.running_scheduler import PROGRAM, RunningScheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import BLOCK, RACK, create_all, node_body, pod_body, topology_body
+from tests.kubernetes.workloads import create_all
 
 AGENTS = "bayplan-agent"
 NODES = ("--machine", "pack:2 numa:1 core:8 pu:1 mem:32Gi", "--nodes", "8", "--name-prefix", "n")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import node_body, pod_body, report_body
+from tests.builders.objects import zone
 from tests.documents import FOLDER
 from tests.kubernetes.agents import REPORTS, agent_program, install_reports, register, report_of, shows
 from tests.kubernetes.control_plane.objects import read_objects
@@ -20,7 +22,7 @@ from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import may
 from tests.kubernetes.running_scheduler import PROGRAM, RunningScheduler
-from tests.kubernetes.workloads import create_all, node_body, pod_body
+from tests.kubernetes.workloads import create_all
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode
 
@@ -58,24 +60,6 @@ def plane(control_plane: ControlPlane, namespace: str) -> Iterator[ControlPlane]
                     raise
 
 
-def report(name: str, *cpus: int) -> dict[str, object]:
-    """A report with so many CPUs in each zone."""
-    return {
-        "apiVersion": f"{TOPOLOGIES}/v1alpha2",
-        "kind": "NodeResourceTopology",
-        "metadata": {"name": name},
-        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
-        "zones": [
-            {
-                "name": f"node-{number}",
-                "type": "Node",
-                "resources": [{"name": "cpu", "capacity": each, "allocatable": each, "available": each}],
-            }
-            for number, each in enumerate(cpus)
-        ],
-    }
-
-
 class TestTheScheduler:
     """KEP-119: "In order to allow the scheduler (deployed as a pod) to access NodeResourceTopology CRD instances"."""
 
@@ -95,7 +79,7 @@ class TestTheScheduler:
     def test_commands_that_only_read_work_with_the_account(self, plane: ControlPlane) -> None:
         plane.apply(SCHEDULER_RBAC)
         create_all(plane.kubeconfig, [node_body("n1", {"cpu": 12, "memory": "32Gi"})])
-        plane.apply(report("n1", 4, 8))
+        plane.apply(report_body("n1", zone(0, {"cpu": 4}), zone(1, {"cpu": 8})))
         kubeconfig = plane.kubeconfig_with_token(plane.token_for("kube-system", "topo-aware-scheduler"))
         command = [sys.executable, "-c", PROGRAM, "numa", "n1", "--kubeconfig", str(kubeconfig)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -122,7 +106,10 @@ class TestTheScheduler:
         if granted:
             plane.apply(SCHEDULER_RBAC)
         create_all(plane.kubeconfig, [node_body(name, {"cpu": 12, "memory": "32Gi"}) for name in ("n1", "n2")])
-        for written in (report("n1", 4, 8), report("n2", 2, 10)):
+        for written in (
+            report_body("n1", zone(0, {"cpu": 4}), zone(1, {"cpu": 8})),
+            report_body("n2", zone(0, {"cpu": 2}), zone(1, {"cpu": 10})),
+        ):
             plane.apply(written)
         scheduler = RunningScheduler(plane.kubeconfig_for(STOCK_SCHEDULER), ("--no-leader-elect",))
         try:

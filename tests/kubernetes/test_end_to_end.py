@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from bayplan.services.scheduler.announcer import MEMBERS_WITH_EVENTS
+from tests.builders.bodies import RACK, gang_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import GPU, RACK, create_all, gang_body, pod_body, wait_until_told, why_it_waits
+from tests.kubernetes.workloads import GPU, create_all, pods_in, wait_until_told, why_it_waits
 
 # Zones of 8 CPUs each, two or four in a node.
 SMALL = "pack:2 numa:1 core:8 pu:1 mem:32Gi"
@@ -62,11 +63,6 @@ def workload(namespace: str, scheduler: str) -> list[dict[str, Any]]:
     ]
     # As they would arrive: all kinds mixed.
     return [pods[position * 13 % len(pods)] for position in range(len(pods))]
-
-
-def pods_in(plane: ControlPlane, namespace: str) -> list[dict[str, Any]]:
-    pods: list[dict[str, Any]] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return pods
 
 
 def phases(plane: ControlPlane, namespace: str) -> Counter[tuple[str, str]]:

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import pod_body
 from tests.kubernetes.control_plane.objects import read_objects, remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import DEPLOY, NAMESPACE
 from tests.kubernetes.running_extender import running_extender
-from tests.kubernetes.test_end_to_end import SINGLE, SMALL, phases, pods_in
+from tests.kubernetes.test_end_to_end import SINGLE, SMALL, phases
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import create_all, pod_body
+from tests.kubernetes.workloads import create_all, pods_in
 
 # 15 CPUs for pods on each node: in one zone, which holds three pods of 5, or in two, which hold one each.
 ONE_ZONE = ("--machine", "pack:1 numa:1 core:16 pu:1 mem:64Gi", "--nodes", "10", "--kubelet", SINGLE)

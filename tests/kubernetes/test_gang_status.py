@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 
+from tests.builders.bodies import gang_body, node_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
-from tests.kubernetes.workloads import create_all, gang_body, node_body, pod_body
+from tests.kubernetes.workloads import create_all
 
 AS_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 GROUPS = "/apis/bayplan.io/v1alpha1/namespaces/{}/podgroups"

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.hyper_nodes import inside, named
+from tests.builders.bodies import Json, node_body, pod_body
+from tests.builders.hyper_nodes import inside, named
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
-from tests.kubernetes.workloads import CRDS, Json, create_all, node_body, pod_body, wait_until_told
+from tests.kubernetes.workloads import CRDS, create_all, wait_until_told
 
 KINDS_OF_VOLCANO = sorted((Path(__file__).parent / "foreign_kinds").glob("*.volcano.sh.yaml"))
 HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from bayplan.compat.kai.grouping.table import GROUPERS
+from tests.builders.bodies import BLOCK, RACK, Json, node_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import NAMESPACE, Deployed, deployed, may
 from tests.kubernetes.played_controllers import create_workload, play_controller
 from tests.kubernetes.running_scheduler import running_pod_grouper, running_scheduler
-from tests.kubernetes.workloads import BLOCK, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
+from tests.kubernetes.workloads import GPU, ROOT, create_all
 
 WORKLOADS = ROOT / "examples" / "workloads"
 KINDS = [

@@ -16,24 +16,13 @@ import yaml
 
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
+from tests.builders.bodies import BLOCK, RACK, Json, node_body, pod_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.scheduling_api import needed_scheduling_api, plane_with_gangs
-from tests.kubernetes.workloads import (
-    BLOCK,
-    CRDS,
-    GPU,
-    RACK,
-    ROOT,
-    Json,
-    create_all,
-    node_body,
-    pod_body,
-    topology_body,
-    wait_until_told,
-)
+from tests.kubernetes.workloads import CRDS, GPU, ROOT, create_all, pods_in, wait_until_told
 
 EXAMPLE = ROOT / "examples" / "workloads" / "job-with-workload.yaml"
 GPUS: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
@@ -79,11 +68,6 @@ def create_job(plane: ControlPlane, job: Json) -> None:
     """The Job and its pods."""
     (created,) = plane.apply(job)
     play_controller(plane, created)
-
-
-def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    pods: list[Json] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return pods
 
 
 def wait_until_placed(plane: ControlPlane, namespace: str) -> list[Json]:

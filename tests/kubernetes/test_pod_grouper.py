@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import BLOCK, RACK, Json, node_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import create_workload, play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
-from tests.kubernetes.workloads import BLOCK, CRDS, GPU, RACK, ROOT, Json, create_all, node_body, topology_body
+from tests.kubernetes.workloads import CRDS, GPU, ROOT, create_all, groups_in, pods_in
 
 WORKLOADS = ROOT / "examples" / "workloads"
 VOLCANO_JOB = ROOT / "examples" / "dialects" / "volcano-job.yaml"
@@ -48,16 +49,6 @@ def nodes(control_plane: ControlPlane, namespace: str) -> dict[str, Json]:
     ]
     create_all(control_plane.kubeconfig, made)
     return {node["metadata"]["name"]: node["metadata"]["labels"] for node in made}
-
-
-def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    pods: list[Json] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return pods
-
-
-def groups_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    groups: list[Json] = plane.get(f"/apis/bayplan.io/v1alpha1/namespaces/{namespace}/podgroups")["items"]
-    return groups
 
 
 def wait_until_placed(plane: ControlPlane, namespace: str, count: int) -> list[Json]:

@@ -11,21 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import RACK, Json, node_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import create_workload, owned_by, play_controller, pod_from
 from tests.kubernetes.running_scheduler import running_pod_grouper, running_scheduler
-from tests.kubernetes.workloads import (
-    CRDS,
-    GPU,
-    RACK,
-    ROOT,
-    Json,
-    create_all,
-    node_body,
-    wait_until_told,
-    why_it_waits,
-)
+from tests.kubernetes.workloads import CRDS, GPU, ROOT, create_all, groups_in, pods_in, wait_until_told, why_it_waits
 
 JOB = ROOT / "examples" / "workloads" / "job.yaml"
 PYTORCH_JOB = ROOT / "examples" / "workloads" / "pytorchjob.yaml"
@@ -37,16 +28,6 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 REQUIRED = "kai.scheduler/topology-required-placement"
 SEGMENT_LEVEL = "kai.scheduler/segment-topology-required-placement"
 SCHEDULED_BY_BAYPLAN = {"schedulerName": "bayplan", "containers": [{"name": "main", "image": "example.com/none"}]}
-
-
-def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    pods: list[Json] = plane.get(PODS.format(namespace))["items"]
-    return pods
-
-
-def groups_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    groups: list[Json] = plane.get(GROUPS.format(namespace))["items"]
-    return groups
 
 
 def events_about(plane: ControlPlane, namespace: str, kind: str, reason: str) -> list[str]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import RACK, Json, gang_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import deployed
 from tests.kubernetes.running_scheduler import RunningScheduler, running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import RACK, Json, gang_body, pod_body, why_it_waits
+from tests.kubernetes.workloads import why_it_waits
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -59,7 +60,11 @@ class Pods:
 
     def add(self, name: str, cpus: int, priority: str, *, on: str = "", gang: str = "", **metadata: Any) -> None:
         """Create a pod; with `on` it runs before this returns. Only its kubelet can end it before its grace period."""
-        spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 600, **({"nodeName": on} if on else {})}
+        spec: Json = {
+            "priorityClassName": priority,
+            "terminationGracePeriodSeconds": 600,
+            **({"nodeName": on} if on else {}),
+        }
         amounts: dict[str, str | int] = {"cpu": cpus, "memory": "1Gi"}
         body = pod_body(name, self.namespace, amounts, scheduler=self.scheduler, gang=gang, **spec)
         body["metadata"].update(metadata)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import node_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import PROGRAM, RunningScheduler, running_scheduler
-from tests.kubernetes.workloads import create_all, node_body, pod_body, wait_until_told
+from tests.kubernetes.workloads import create_all, wait_until_told
 
 GROUP = "topology.node.k8s.io"
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/noderesourcetopologies.{GROUP}"

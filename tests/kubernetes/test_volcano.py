@@ -15,13 +15,14 @@ import pytest
 import yaml
 
 from bayplan.cluster.reports.kubelet_settings import Policy
+from tests.builders.bodies import Json, node_body, pod_body
 from tests.kubernetes.agents import agent_program
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.played_controllers import create_workload, play_controller
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
-from tests.kubernetes.workloads import CRDS, ROOT, Json, create_all, node_body, pod_body
+from tests.kubernetes.workloads import CRDS, ROOT, create_all
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode
 

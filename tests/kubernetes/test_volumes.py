@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import BLOCK, RACK, gang_body, node_body, pod_body
 from tests.builders.storage import claim, storage_class, uses, volume
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import Json
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.volume_controller import volume_controller
-from tests.kubernetes.workloads import BLOCK, RACK, create_all, gang_body, node_body, pod_body, wait_until_told
+from tests.kubernetes.workloads import create_all, wait_until_told
 
 SMALL: dict[str, str | int] = {"cpu": 1, "memory": "1Gi"}
 CSI = "csi.example.com"

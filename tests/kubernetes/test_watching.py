@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.builders.bodies import node_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.workloads import create_all, node_body, pod_body
+from tests.kubernetes.workloads import create_all
 from tests.running_commands import running
 
 

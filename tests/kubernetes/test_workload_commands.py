@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from bayplan.cli.program import run
+from tests.builders.bodies import node_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.played_controllers import Json, create_workload, owned_by, play_controller, pod_from
-from tests.kubernetes.workloads import GPU, create_all, node_body
+from tests.kubernetes.workloads import GPU, create_all
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "workloads"

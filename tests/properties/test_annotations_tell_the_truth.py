@@ -28,8 +28,8 @@ from bayplan.scheduling.decision import Decision
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, annotations_of
 from bayplan.simulate.kubelet import Admission, ContainerAllocation, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
+from tests.builders.clusters import decide
 from tests.closed_loop import any_kubelet, any_pod
-from tests.helpers import decide
 
 NODES = 60
 PODS_PER_NODE = 12

@@ -19,8 +19,9 @@ from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import Json, node
-from tests.neighbourhoods import HOSTNAME, RACK, apart, on, somebody, spread, together
+from tests.builders.bodies import Json
+from tests.builders.neighbourhoods import HOSTNAME, RACK, apart, on, somebody, spread, together
+from tests.builders.objects import node
 
 CASES, CHUNKS = 1200, 4
 POWER = "power"  # a label that is no level of the tree

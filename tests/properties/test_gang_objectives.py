@@ -20,7 +20,7 @@ from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of
 from bayplan.engine.gangs.problem import WHOLE_TREE
-from tests.helpers import node
+from tests.builders.objects import node
 
 CASES = 400
 LEVELS = ("block", "rack")

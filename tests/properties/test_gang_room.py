@@ -9,8 +9,9 @@ import pytest
 
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
-from tests.helpers import GPU, simple_pod
-from tests.unit.gangs.test_cycle import pods, racks
+from tests.builders.gangs import gpu_pods
+from tests.builders.objects import GPU, simple_pod
+from tests.unit.gangs.test_cycle import racks
 
 CASES = 60
 
@@ -26,7 +27,7 @@ def gang_of(random: Random) -> Group:
     like = simple_pod({GPU: 1}, "p-0")
     segments = here % 2 == 0 and coming % 2 == 0 and random.random() < 0.5
     return Group(
-        pods=pods(here),
+        pods=gpu_pods(here),
         minimum=None if segments else random.randint(1, here),
         required=random.choice(["rack", "block"]),
         preferred=random.choice([None, None if segments else "rack"]),

@@ -21,7 +21,7 @@ from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, node, simple_pod
+from tests.builders.objects import GPU, node, simple_pod
 
 LEVELS = ("zone", "block", "rack")
 OTHERS = ("kueue", "kueue-best-fit", "kueue-least-free-capacity", "kueue-balanced", "kai")

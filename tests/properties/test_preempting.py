@@ -1,4 +1,4 @@
-"""Pods and gangs preempt each other, with reports 0 to 10 s late: kubelets refuse no pod, budgets hold, and no gang is left below its minimum.
+"""Pods and gangs preempt each other, with reports 0 to 10 s late: kubelets refuse no pod, budgets hold, no gang is left below its minimum, and no eviction is in vain.
 
 `make proof` runs 100,000 preemptions; `make test` a few hundred. The summary says how many evictions there were and how many helped no pod.
 """
@@ -24,6 +24,4 @@ def test_preemption_with_late_reports(request: pytest.FixtureRequest, seed: int)
     counts = PreemptingCluster(seed).run()
     outcome = {"preemptions": counts.preemptions, "evictions": counts.evictions, "in_vain": counts.in_vain}
     request.node.user_properties.append((PREEMPTING, outcome))
-    assert (counts.refused, counts.crippled, counts.violated) == (0, 0, 0)
-    # A kubelet knows nothing of kept room and can give it to a pod beside it; a preemptor that waits in vain plans again.
-    assert counts.in_vain <= counts.evictions // 10
+    assert (counts.refused, counts.crippled, counts.violated, counts.in_vain, counts.unserved) == (0, 0, 0, 0, 0)

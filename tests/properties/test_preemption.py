@@ -23,7 +23,8 @@ from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.preemption.plan import Preemption, plan_preemption
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import decide, simple_pod
+from tests.builders.clusters import decide
+from tests.builders.objects import simple_pod
 from tests.preemption_cases import Case, amounts_of, rules_of, state_of
 
 PODS_CASES, GANG_CASES, CHUNKS = 5_000, 2_000, 8

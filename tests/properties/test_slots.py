@@ -26,8 +26,8 @@ from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet import Admission, KubeletConfiguration, Machine, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.helpers import GPU, container
-from tests.helpers import pod as pod_of
+from tests.builders.objects import GPU, container
+from tests.builders.objects import pod as pod_of
 from tests.properties.test_engine_agrees_with_itself import clusters, pods
 from tests.properties.test_virtual_kubelet_agrees import configurations, machines, requests
 from tests.random_clusters import scenario

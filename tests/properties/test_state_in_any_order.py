@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +10,9 @@ from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import Json, decide, node, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import decide
+from tests.builders.objects import bound, cpu_pod, cpu_zones, node, topology, zone
 
 NODES = ("a", "b")
 PODS = ("p", "q", "r")
@@ -31,18 +32,16 @@ EVENTS = st.one_of(
 
 
 def waiting(name: str) -> Pod:
-    return simple_pod({"cpu": 3, "memory": "1Gi"}, name)
+    return cpu_pod(3, name)
 
 
 def running(name: str, on: str, in_zone: int | None) -> Pod:
     annotations = {} if in_zone is None else {"bayplan.io/numa-zones": f'{{"main": [{in_zone}]}}'}
-    shown = waiting(name)
-    metadata = msgspec.structs.replace(shown.metadata, annotations=annotations)
-    return msgspec.structs.replace(shown, metadata=metadata, spec=msgspec.structs.replace(shown.spec, node_name=on))
+    return bound(waiting(name), on, annotations=annotations)
 
 
 def report(name: str, *left: int) -> NodeResourceTopology:
-    return topology(*(zone(number, {"cpu": (8, 8, cpus)}) for number, cpus in enumerate(left)), name=name)
+    return topology(*cpu_zones(*left), name=name)
 
 
 def silent(name: str) -> NodeResourceTopology:

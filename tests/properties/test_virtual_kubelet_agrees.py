@@ -28,7 +28,7 @@ from bayplan.simulate.kubelet import (
     MachineZone,
     VirtualKubelet,
 )
-from tests.helpers import GI, GPU, NIC, container, pod
+from tests.builders.objects import GI, GPU, NIC, container, pod
 
 HUGE = "hugepages-1Gi"
 CPU_OPTIONS = (

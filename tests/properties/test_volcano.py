@@ -15,8 +15,9 @@ from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.kubelet.masks import mask_of
 from bayplan.engine.kubelet.node import CpuLayout
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from tests.helpers import decide, node
-from tests.numatopologies import numa_aware_profile, policy_pod
+from tests.builders.clusters import decide
+from tests.builders.numatopologies import numa_aware_profile, policy_pod
+from tests.builders.objects import node
 
 PROFILES = [numa_aware_profile(compatibility=rules) for rules in ("kubelet", "volcano")]
 

@@ -21,7 +21,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, Amounts, simple_pod
+from tests.builders.objects import GPU, Amounts, simple_pod
 from tests.random_gangs import TOPOLOGY, Case, numa_case, odd_case, plain_case, tight_case
 from tests.unit.scheduling.test_answers import PODS, Weather
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings, _watch
 from bayplan.kube.resources import PODS
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 NAMES = ("a", "b", "c")
 

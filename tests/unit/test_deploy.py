@@ -47,7 +47,7 @@ from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
 from bayplan.services.scheduler.intake import Intake
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 # Templates of the chart are not YAML; tests/kubernetes/test_chart.py renders them.

@@ -13,7 +13,7 @@ import yaml
 
 from bayplan.cli.agent import agent
 from bayplan.cli.agent_gc import agent_gc
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 FOLDER = Path(__file__).parents[2] / "deploy/agent"
 OPTIONAL = "numatopology-role.yaml"

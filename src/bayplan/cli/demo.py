@@ -47,7 +47,7 @@ NEXT = """
 -- Try next
 
    on your own cluster
-     kubectl get nodes,pods,noderesourcetopologies -A -o json > cluster.json
+     kubectl get nodes,pods,noderesourcetopologies,pv,pvc,storageclasses -A -o json > cluster.json
      bayplan place -f your-pod.yaml --cluster cluster.json
    gangs against a scheduler that does not know them
      bayplan simulate gangs

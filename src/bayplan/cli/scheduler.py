@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -88,6 +88,12 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     help="With --no-pod-grouper: pods of workloads wait for no pod grouper; for clusters without one.",
 )
 @grouping_options
+@click.option(
+    "--trace-decisions",
+    type=click.File("a", encoding="utf-8", lazy=False),
+    metavar="FILE",
+    help="Append one JSON line per decision: nodes refused by cause, the choice, the time it took; '-' for standard output.",
+)
 @log_format_option
 @click.option("-v", "--verbose", count=True, help="Say more in the log.")
 def scheduler(
@@ -107,6 +113,7 @@ def scheduler(
     place_ungrouped: bool,
     grouping: str,
     grouping_rules: Path | None,
+    trace_decisions: TextIO | None,
     log_format: str,
     verbose: int,
 ) -> int:
@@ -154,6 +161,7 @@ def scheduler(
         groups,
         place_ungrouped,
         authenticates_metrics=authenticate_metrics,
+        trace=trace_decisions,
     )
     try:
         run_scheduler(access, configuration, options)

@@ -284,6 +284,11 @@ class ClusterState:
         (self.freshness.told_stale.discard if fresh else self.freshness.told_stale.add)(row)
         self.judge(row)
 
+    def set_closed(self, row: int, *, closed: bool) -> None:
+        """Close a node to aligned pods for the length of one decision, or open it again."""
+        (self.freshness.closed.add if closed else self.freshness.closed.discard)(row)
+        self.judge(row)
+
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod, at: float | None = None) -> None:

@@ -57,12 +57,17 @@ class Core:
     def park_preemptor(self, unit: str, outcome: Outcome, waits_for: Waits, now: float) -> None:
         """Park a unit after an attempt to preempt: a nominated one wakes as soon as its victims are gone."""
         nominated = outcome.stage is not Stage.PLANNED or outcome.again_at == now
-        self.park(unit, ForItself(unit) if nominated else waits_for, now, again_at=outcome.again_at, eager=nominated)
+        if nominated or outcome.for_kept_room:
+            waits_for = ForItself(unit)
+        self.park(unit, waits_for, now, again_at=outcome.again_at, eager=nominated)
 
-    def settle_set_aside(self, aside: Collection[Nomination], now: float, *, room_taken: bool) -> None:
-        """After the decision about a more important unit, keep the room of nominated units, or let them plan again."""
+    def settle_set_aside(self, aside: Collection[Nomination], now: float, rows_taken: Collection[int] = ()) -> None:
+        """After the decision about a more important unit, keep the room of nominated units.
+
+        Those with room on a node that the unit takes plan again.
+        """
         for each in aside:
-            if room_taken:
+            if any(decision.row in rows_taken for _, decision in each.seats):
                 self.preempting.nominations.withdraw(each)
                 self.queue.wake(ForItself(each.unit), now)
             else:

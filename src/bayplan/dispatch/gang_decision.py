@@ -18,11 +18,13 @@ from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
 from bayplan.dispatch.core import Core
+from bayplan.dispatch.kept_room import Closing
 from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
+from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import Gang, waited_for
+from bayplan.gangs.model import Gang, GangDecision, waited_for
 from bayplan.gangs.relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.split_gangs import split_problem
@@ -102,31 +104,63 @@ class GangDecider:
         known = core.queue.get(unit)
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
-        decision = schedule_gang(scheduler, gang, waited or 0.0)
+        with core.preempting.kept_room.deciding(scheduler.profile) as closing:
+            return self._seat(unit, gang, scheduler, running, closing, began, waited or 0.0, now)
+
+    def _seat(
+        self,
+        unit: str,
+        gang: Gang,
+        scheduler: GangScheduler,
+        running: tuple[Pod, ...],
+        closing: Closing,
+        began: float,
+        waited: float,
+        now: float,
+    ) -> Action:
+        core, preempting = self.core, self.core.preempting
+        pods = {pod_key(pod): pod for pod in gang.pods}
+        waiting = tuple(pods.values())
+        beyond_need = _has_what_it_needs(gang)
+
+        def place() -> GangDecision:
+            return schedule_gang(scheduler, gang, waited)
+
+        def seats_of(decision: GangDecision) -> list[tuple[Pod, int]]:
+            kept = preempting.nominations.any_kept
+            return [(pods[each.pod], core.state.rows[each.node]) for each in decision.seats] if kept else []
+
+        decision = closing.decide(place, seats_of)
         tries_more = not decision.placed and not decision.waits
-        aside = core.preempting.nominations.set_aside(_priority(gang)) if tries_more else []
+        aside = preempting.nominations.set_aside(_priority(gang)) if tries_more else []
         if aside:
-            decision = schedule_gang(scheduler, gang, waited or 0.0)
+            closing.open()
+            decision = closing.decide(place, seats_of)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else None
         if taken is not None:
             taken = [self._beside_kept_room(each, pods[each.pod]) for each in taken]
-            core.settle_set_aside(aside, now, room_taken=True)
+            core.settle_set_aside(aside, now, {each.row for each in taken})
             for each in taken:
                 core.reports.reserved(each.node or "", pods[each.pod])
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
+        was_nominated = preempting.was_nominated(unit)
+        if closing.rows and not was_nominated:
+            core.settle_set_aside(aside, now)
+            refusal = Unschedulable(unit, waiting, closing.reason, gang=decision, beyond_need=beyond_need)
+            return self._park_or_release(unit, running, now, refusal, again_at=now + LOOKS_EVERY)
         infeasible = decision.status is Status.INFEASIBLE and not decision.problem and not beyond_need
-        may_preempt = infeasible or core.preempting.was_nominated(unit)
-        outcome = core.preempting.for_gang(unit, scheduler, gang, now) if may_preempt else None
-        core.settle_set_aside(aside, now, room_taken=outcome is not None and outcome.stage is Stage.CARRY_OUT)
+        may_preempt = infeasible or was_nominated
+        outcome = preempting.for_gang(unit, scheduler, gang, closing, now) if may_preempt else None
+        core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
         refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         again_at = now + decision.patience_left if decision.waits else None
         waits_for: Waits = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
         if outcome is not None:
             refusal = structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
             again_at = outcome.again_at
-            if outcome.stage is not Stage.PLANNED or again_at == now:
+            if outcome.stage is not Stage.PLANNED or outcome.for_kept_room or again_at == now:
                 waits_for = ForItself(unit)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)

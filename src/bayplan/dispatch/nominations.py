@@ -69,7 +69,7 @@ class Nominations:
         self._by_unit[nomination.unit] = nomination
         self._leaving.update(nomination.leaving)
         self._note_rows(nomination)
-        self._rows_seen = self._state.usage_log.end
+        self.saw_all_changes()
 
     def give_back(self, unit: str) -> Nomination | None:
         """Give back the room of a unit; the nomination that it had, if any."""
@@ -106,8 +106,7 @@ class Nominations:
         The kubelet may choose their zones, so the pod counts in every zone until a report shows where it is.
         """
         report = self._state.reports[decision.row]
-        kept = any(seat.row == decision.row for each in self._by_unit.values() for _, seat in each.seats)
-        if not kept or report is None or not report.usable or not decision.charges:
+        if not self.on_row(decision.row) or report is None or not report.usable or not decision.charges:
             return decision
         anywhere = could_hold(self._state.classes.of(pod).request, report)
         return structs.replace(
@@ -116,6 +115,19 @@ class Nominations:
             by_amounts=False,
             containers=tuple(structs.replace(each, estimated=True) for each in decision.containers),
         )
+
+    @property
+    def any_kept(self) -> bool:
+        """True if room is kept for any unit."""
+        return bool(self._by_unit)
+
+    def on_row(self, row: int) -> list[tuple[Pod, Decision]]:
+        """The nominated pods of a node."""
+        return [seat for each in self._by_unit.values() for seat in each.seats if seat[1].row == row]
+
+    def units_on(self, row: int) -> list[str]:
+        """The nominated units with a pod on a node."""
+        return [each.unit for each in self._by_unit.values() if any(seat.row == row for _, seat in each.seats)]
 
     def take_outdated(self) -> list[Pod]:
         """The pods whose `nominatedNodeName` no longer holds since the last call."""
@@ -148,6 +160,10 @@ class Nominations:
             for each in self._by_unit.values()
             if not each.leaving and (touched is None or any(decision.row in touched for _, decision in each.seats))
         ]
+
+    def saw_all_changes(self) -> None:
+        """What has changed so far wakes no unit: the changes were made to try something out."""
+        self._rows_seen = self._state.usage_log.end
 
     def _note_rows(self, nomination: Nomination) -> None:
         """Whether victims count as leaving changed, also on nodes where the unit has no seat."""

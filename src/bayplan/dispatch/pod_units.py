@@ -17,13 +17,16 @@ from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import dialect_of_gang, gang_named
-from bayplan.dispatch.actions import Action, Assignment, Bind, Stage, Unschedulable
+from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core
+from bayplan.dispatch.kept_room import Closing
+from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE
 from bayplan.scheduling.cycle import assume, schedule_one
+from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import incoming_pod
@@ -133,13 +136,26 @@ class PodUnits:
             core.queue.done(key)
             return None
         profile = core.profiles[pod.spec.scheduler_name or ""]
+        with core.preempting.kept_room.deciding(profile) as closing:
+            return self._decide(key, pod, profile, closing, now)
+
+    def _decide(self, key: str, pod: Pod, profile: Profile, closing: Closing, now: float) -> Action:
+        core, preempting = self._core, self._core.preempting
+
+        def place() -> Decision:
+            return schedule_one(core.state, pod, profile, core.answers, explain=False)
+
+        def seat(decision: Decision) -> list[tuple[Pod, int]]:
+            return [(pod, decision.row)] if decision.placed else []
+
         try:
-            decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+            decision = closing.decide(place, seat)
             if not decision.placed and core.state.volumes.forget_avoided(pod):
-                decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
-            aside = [] if decision.placed else core.preempting.nominations.set_aside(priority_of(pod))
+                decision = closing.decide(place, seat)
+            aside = [] if decision.placed else preempting.nominations.set_aside(priority_of(pod))
             if aside:
-                decision = schedule_one(core.state, pod, profile, core.answers, explain=False)
+                closing.open()
+                decision = closing.decide(place, seat)
         except InvalidObject as error:
             core.park(key, ForItself(key), now)
             return Unschedulable(key, (pod,), str(error), invalid=True)
@@ -147,17 +163,21 @@ class PodUnits:
             for row in core.answers.rows_refused_for_zones(core.state.classes.of(pod), profile):
                 core.reports.refused(core.state.names[row])
         if not decision.placed:
-            outcome = None if decision.held_back else core.preempting.for_pod(pod, profile, now)
-            core.settle_set_aside(aside, now, room_taken=outcome is not None and outcome.stage is Stage.CARRY_OUT)
+            if closing.rows and not preempting.was_nominated(key):
+                core.settle_set_aside(aside, now)
+                core.park(key, ForItself(key), now, again_at=now + LOOKS_EVERY)
+                return Unschedulable(key, (pod,), closing.reason, decision)
+            outcome = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
+            core.settle_set_aside(aside, now, preempting.rows_taken(key, outcome))
             refusal = Unschedulable(key, (pod,), decision.held_back, decision)
             if outcome is None:
                 core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
                 return refusal
             core.park_preemptor(key, outcome, _waits_for(core, pod, profile), now)
             return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
-        decision = core.preempting.nominations.beside_kept_room(decision, pod)
+        decision = preempting.nominations.beside_kept_room(decision, pod)
         assume(core.state, decision, pod)
-        core.settle_set_aside(aside, now, room_taken=True)
+        core.settle_set_aside(aside, now, (decision.row,))
         core.reports.reserved(decision.node or "", pod)
         return Bind(key, (Assignment(pod, decision),))
 

@@ -8,7 +8,7 @@ evicts nothing until reports can show the room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.dry_run import without
@@ -18,6 +18,7 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dialects.preemptible import is_preemptible
 from bayplan.dialects.registry import dialect_of_gang
 from bayplan.dispatch.actions import AnyPreemption, Stage
+from bayplan.dispatch.kept_room import Closing, KeptRoom
 from bayplan.dispatch.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.cycle import assume_gang, schedule_gang
@@ -54,6 +55,8 @@ class Outcome:
     plan: AnyPreemption
     stage: Stage = Stage.PLANNED
     again_at: float | None = None
+    for_kept_room: bool = False
+    """True if victims would help only where room is kept for others: the unit waits for that, not for room."""
 
 
 class Preempting:
@@ -62,6 +65,7 @@ class Preempting:
     def __init__(self, state: ClusterState, roster: GangRoster, answers: ClassAnswers) -> None:
         self.budgets = DisruptionBudgets()
         self.nominations = Nominations(state)
+        self.kept_room = KeptRoom(state, self.nominations)
         self.in_vain = 0
         """Victims that were evicted for units that found no place afterwards."""
         self._state = state
@@ -80,7 +84,7 @@ class Preempting:
         """Give back the room of a unit that is about to be decided."""
         self._resumed = self.nominations.give_back(unit)
 
-    def for_pod(self, pod: Pod, profile: Profile, now: float) -> Outcome | None:
+    def for_pod(self, pod: Pod, profile: Profile, closing: Closing, now: float) -> Outcome | None:
         """What can be done for a pod without a place; None if its profile does not preempt."""
 
         def plan() -> Preemption | NoPreemption:
@@ -92,9 +96,9 @@ class Preempting:
             return [decision] if decision.placed else None
 
         names = frozenset(self._state.classes.of(pod).request.total)
-        return self._attempt(pod_key(pod), (pod,), priority_of(pod), profile, names, plan, seats, now)
+        return self._attempt(pod_key(pod), (pod,), priority_of(pod), profile, names, plan, seats, closing, now)
 
-    def for_gang(self, unit: str, scheduler: GangScheduler, gang: Gang, now: float) -> Outcome | None:
+    def for_gang(self, unit: str, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float) -> Outcome | None:
         """What can be done for a gang without a place; None if its profile does not preempt."""
 
         def plan() -> GangPreemption | NoPreemption:
@@ -110,7 +114,7 @@ class Preempting:
 
         names = frozenset(name for pod in gang.pods for name in self._state.classes.of(pod).request.total)
         priority = min(map(priority_of, gang.pods))
-        return self._attempt(unit, gang.pods, priority, scheduler.profile, names, plan, seats, now)
+        return self._attempt(unit, gang.pods, priority, scheduler.profile, names, plan, seats, closing, now)
 
     def _attempt(
         self,
@@ -121,6 +125,7 @@ class Preempting:
         names: frozenset[str],
         plan: Callable[[], AnyPreemption],
         seats: Callable[[Preemption | GangPreemption], list[Decision] | None],
+        closing: Closing,
         now: float,
     ) -> Outcome | None:
         if profile.preemption is PreemptionMode.OFF:
@@ -135,7 +140,9 @@ class Preempting:
             self.nominations.withdraw(resumed)
         if not self._freeable.refresh(names | {PODS}, PODS_COUNTED_AT_ONCE):
             return Outcome(COUNTING, again_at=now)
-        found = plan()
+        found = closing.decide(plan, lambda made: self._seats_of(made, by_key))
+        if isinstance(found, NoPreemption) and closing.rows:
+            return Outcome(NoPreemption(closing.reason), again_at=now + LOOKS_EVERY, for_kept_room=True)
         if isinstance(found, NoPreemption) or profile.preemption is PreemptionMode.DRY_RUN:
             return Outcome(found, again_at=min(self._left_alone.values(), default=None))
         if found.cost[0]:
@@ -151,6 +158,19 @@ class Preempting:
         leaving = {each.key for each in found.victims} | set(found.leaving)
         self.nominations.keep(Nomination(unit, priority, seated, found, leaving))
         return Outcome(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
+
+    def rows_taken(self, unit: str, outcome: Outcome | None) -> set[int]:
+        """The rows where an attempt has just nominated a unit."""
+        nomination = self.nominations.get(unit)
+        if outcome is None or outcome.stage is not Stage.CARRY_OUT or nomination is None:
+            return set()
+        return {decision.row for _, decision in nomination.seats}
+
+    def _seats_of(self, plan: AnyPreemption, pods: Mapping[str, Pod]) -> list[tuple[Pod, int]]:
+        if isinstance(plan, NoPreemption):
+            return []
+        nodes = ((plan.pod, plan.node),) if isinstance(plan, Preemption) else plan.nodes
+        return [(pods[key], self._state.rows[node]) for key, node in nodes]
 
     def _still_holds(self, nomination: Nomination) -> bool:
         """True while victims leave, and until reports had time to show the room; False if one of them is stuck."""

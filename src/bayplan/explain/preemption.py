@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.state import ClusterState
-from bayplan.explain.amounts import count, human, usual_order
+from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
 from bayplan.gangs.preemption import GangPreemption
 from bayplan.scheduling.preemption.candidates import freed_by
@@ -22,11 +22,24 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Freed:
+    """An amount that a victim frees, in a zone by its NUMA id or on the node as a whole."""
+
+    resource: str
+    zone: int | None
+    amount: int
+
+    def __str__(self) -> str:
+        where = "" if self.zone is None else f" in zone {self.zone}"
+        return f"{self.resource} {human(self.resource, self.amount)}{where}"
+
+
+@dataclass(frozen=True, slots=True)
 class PreemptionView:
     """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile."""
 
     plan: AnyPlan | NoPreemption
-    frees: tuple[str, ...]
+    frees: tuple[tuple[Freed, ...], ...]
     mode: PreemptionMode
 
 
@@ -43,7 +56,7 @@ def preemption_lines(view: PreemptionView) -> list[str]:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
     indent = " " * len(lead)
     victims = [
-        f"{each.key} (priority {each.priority}): frees {freed}"
+        f"{each.key} (priority {each.priority}): frees {_freed_in_words(freed)}"
         for each, freed in zip(plan.victims, view.frees, strict=True)
     ]
     lines = [lead + victims[0], *(indent + each for each in victims[1:])]
@@ -62,7 +75,13 @@ def preemption_document(view: PreemptionView) -> Document:
     if isinstance(plan, NoPreemption):
         return {"mode": view.mode.value, "victims": [], "reason": str(plan).removeprefix("preemption: ")}
     victims = [
-        {"pod": each.key, "priority": each.priority, "frees": freed, "budgets": list(each.pdbs)}
+        {
+            "pod": each.key,
+            "priority": each.priority,
+            "frees": _freed_in_words(freed),
+            "freed": [_freed_document(amount) for amount in freed],
+            "budgets": list(each.pdbs),
+        }
         for each, freed in zip(plan.victims, view.frees, strict=True)
     ]
     return {
@@ -96,16 +115,29 @@ def budgets_text(plan: AnyPlan) -> str:
 
 def freed_text(state: ClusterState, key: str, wanted: Collection[str]) -> str:
     """What a pod frees of some resources, by zone where that is known: `cpu 8 in zone 1, memory 1Gi`."""
+    return _freed_in_words(freed_amounts(state, key, wanted))
+
+
+def freed_amounts(state: ClusterState, key: str, wanted: Collection[str]) -> tuple[Freed, ...]:
+    """What a pod frees of some resources, by zone where that is known."""
     freed = freed_by(state, key)
     report = state.reports[state.pods[key].row]
-    parts = []
+    amounts: list[Freed] = []
     for name in usual_order(wanted):
         zones = sorted(zone for resource, zone in freed if resource == name and zone is not None)
         if zones and report is not None:
-            parts += [f"{name} {human(name, freed[name, zone])} in zone {report.zones[zone].id}" for zone in zones]
+            amounts += [Freed(name, report.zones[zone].id, freed[name, zone]) for zone in zones]
         elif freed.get((name, None)):
-            parts.append(f"{name} {human(name, freed[name, None])}")
-    return ", ".join(parts) or "a place among the node's pods"
+            amounts.append(Freed(name, None, freed[name, None]))
+    return tuple(amounts)
+
+
+def _freed_in_words(freed: Sequence[Freed]) -> str:
+    return ", ".join(map(str, freed)) or "a place among the node's pods"
+
+
+def _freed_document(freed: Freed) -> Document:
+    return {"resource": freed.resource, "zone": freed.zone, "amount": canonical(freed.resource, freed.amount)}
 
 
 def _listed(names: Sequence[str]) -> str:

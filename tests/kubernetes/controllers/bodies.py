@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.kubernetes.workloads import RACK
+from tests.builders.bodies import RACK
 
 Json = dict[str, Any]
 REQUIRED = "kai.scheduler/topology-required-placement"

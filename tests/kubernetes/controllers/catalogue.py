@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.kubernetes.control_plane.programs import go_module, user_cache
 
 GO = Path(__file__).parent / "go"
-SIGS, TRAINING_OPERATOR, KUBERAY = GO / "sigs", GO / "training-operator", GO / "kuberay"
+SIGS, TRAINING_OPERATOR, KUBERAY, CHARTS = GO / "sigs", GO / "training-operator", GO / "kuberay", GO / "helm"
 
 
 class NoController(Exception):
@@ -76,6 +76,7 @@ MANAGER = Controller(
     "kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes", go_module()
 )
 KUBECTL = Controller("kubectl", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes", go_module())
+HELM = Controller("helm", "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4", CHARTS)
 JOB_SET = Controller(
     "jobset",
     "sigs.k8s.io/jobset",
@@ -115,5 +116,5 @@ RAY = Controller(
     ("config/crd/bases",),
 )
 
-CONTROLLERS = (MANAGER, KUBECTL, JOB_SET, LEADER_WORKER_SET, KUEUE, MPI, RAY, TRAINING)
+CONTROLLERS = (MANAGER, KUBECTL, HELM, JOB_SET, LEADER_WORKER_SET, KUEUE, MPI, RAY, TRAINING)
 """In the order in which they are built: those that share most with the control plane come first."""

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.builders.bodies import RACK, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
 from tests.kubernetes.control_plane.waiting import wait_until
@@ -26,7 +27,7 @@ from tests.kubernetes.deployed import NAMESPACE as SYSTEM
 from tests.kubernetes.deployed import POD_GROUPER, arguments_of, deployed, scheduler_arguments
 from tests.kubernetes.running_scheduler import RunningScheduler, running_pod_grouper, running_scheduler
 from tests.kubernetes.virtual_nodes import VirtualNodes, virtual_nodes
-from tests.kubernetes.workloads import CRDS, RACK, topology_body
+from tests.kubernetes.workloads import CRDS
 
 Json = dict[str, Any]
 MACHINE = "pack:2 numa:1 core:4 pu:1 mem:16Gi"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.builders.bodies import node_body, pod_body
 from tests.builders.storage import HOSTNAME, ZONE, claim, csi_driver, csi_node, storage_class, uses, volume
-from tests.kubernetes.workloads import node_body, pod_body
 
 Json = dict[str, Any]
 NODES = 24

@@ -24,11 +24,13 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.client.decoding import Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.services.scheduler.intake import Intake
+from tests.builders.bodies import RACK
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused, Json
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.inside import InsideScheduler
-from tests.kubernetes.faults.workload import RACK, bound, pods_in
+from tests.kubernetes.faults.workload import bound
+from tests.kubernetes.workloads import pods_in
 
 GANG = "bayplan.io/pod-group"
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.bodies import report_body
+from tests.builders.objects import cpu_zones
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import Json
 from tests.kubernetes.control_plane.waiting import wait_until
@@ -142,7 +144,7 @@ class TestTheKindOfReportsComesAndGoes:
         self, plane: ControlPlane, namespace: str, witness: Witness
     ) -> None:
         add_nodes(plane, "a1", cpus=8)
-        plane.post(REPORTS, report("a1", cpus_per_zone=4))
+        plane.post(REPORTS, report_body("a1", *cpu_zones(4, 4, of=4)))
         with inside_scheduler(plane.kubeconfig) as scheduler:
             # Six CPUs are in none of the zones, and the node's kubelet gives CPUs of one zone only.
             add_pods(plane, namespace, [pod("large", cpus=6)])
@@ -152,7 +154,7 @@ class TestTheKindOfReportsComesAndGoes:
             check_books(scheduler)
             plane.apply(DEFINITIONS / f"{REPORT_KIND}.yaml")
             plane.delete(f"/api/v1/namespaces/{namespace}/pods/large")
-            plane.post(REPORTS, report("a1", cpus_per_zone=4))
+            plane.post(REPORTS, report_body("a1", *cpu_zones(4, 4, of=4)))
             wait_until(lambda: zones_of(scheduler, "a1") == 2, "the report is known again")
             add_pods(plane, namespace, [pod("large", cpus=6), pod("small", cpus=4)])
             wait_until_bound(plane, namespace, 1)
@@ -188,16 +190,3 @@ def zones_of(scheduler: InsideScheduler, node: str) -> int:
     """How many zones the scheduler knows of a node."""
     state = scheduler.service.dispatcher.state
     return int(state.columns.zone_count[state.rows[node]])
-
-
-def report(node: str, *, cpus_per_zone: int) -> Json:
-    """A node of two zones whose kubelet gives pods room in one zone only."""
-    zones = []
-    for number in range(2):
-        amounts = {"capacity": cpus_per_zone, "allocatable": cpus_per_zone, "available": cpus_per_zone}
-        cpus = {"name": "cpu", **{name: str(amount) for name, amount in amounts.items()}}
-        zones.append({"name": f"node-{number}", "type": "Node", "resources": [cpus]})
-    policies = {"topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "container"}
-    attributes = [{"name": name, "value": value} for name, value in policies.items()]
-    written = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology"}
-    return {**written, "metadata": {"name": node}, "attributes": attributes, "zones": zones}

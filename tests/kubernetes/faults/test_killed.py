@@ -22,10 +22,10 @@ from tests.kubernetes.faults.workload import (
     bound,
     phase_of,
     pod,
-    pods_in,
     wait_until_bound,
 )
 from tests.kubernetes.running_scheduler import RunningScheduler, running_scheduler
+from tests.kubernetes.workloads import pods_in
 
 ALONE = "--no-leader-elect"
 SIZE = 3

@@ -11,8 +11,9 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.aftermath import Witness, check_cluster
 from tests.kubernetes.faults.meddler import Fate, Kind, Meddler, at, refused
-from tests.kubernetes.faults.workload import add_gang, add_nodes, add_pods, bound, phase_of, pod, pods_in
+from tests.kubernetes.faults.workload import add_gang, add_nodes, add_pods, bound, phase_of, pod
 from tests.kubernetes.running_scheduler import running_scheduler
+from tests.kubernetes.workloads import pods_in
 
 AT_ONCE = ("--no-leader-elect", "--gangs-complete-in", "1")
 SIZE = 3

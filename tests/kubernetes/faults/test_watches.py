@@ -9,7 +9,8 @@ from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_placed
 from tests.kubernetes.faults.inside import inside_scheduler
 from tests.kubernetes.faults.meddler import Kind, Meddler, refused, until
-from tests.kubernetes.faults.workload import add_gang, add_nodes, add_pods, pod, pods_in, wait_until_bound
+from tests.kubernetes.faults.workload import add_gang, add_nodes, add_pods, pod, wait_until_bound
+from tests.kubernetes.workloads import pods_in
 
 
 def come_and_go(plane: ControlPlane, namespace: str, rounds: range) -> None:

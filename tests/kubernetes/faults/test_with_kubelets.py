@@ -9,9 +9,10 @@ from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.faults.aftermath import Witness, check_books, check_cluster, check_placed
 from tests.kubernetes.faults.inside import inside_scheduler
 from tests.kubernetes.faults.meddler import ANSWER_LOST, Fate, Kind, Meddler, at, refused
-from tests.kubernetes.faults.workload import add_pods, pod, pods_in
+from tests.kubernetes.faults.workload import add_pods, pod
 from tests.kubernetes.running_scheduler import running_scheduler
 from tests.kubernetes.virtual_nodes import virtual_nodes
+from tests.kubernetes.workloads import pods_in
 
 # Two zones of eight CPUs each; with pods of three CPUs, two fit into a zone and two CPUs are left over.
 MACHINE = ("--nodes", "3", "--machine", "pack:2 numa:1 core:8 pu:1 mem:32Gi", "--report-delay", "500ms")

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.builders.bodies import RACK, Json, gang_body, node_body, pod_body, topology_body
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.control_plane.raw_api import Json
 from tests.kubernetes.control_plane.waiting import wait_until
+from tests.kubernetes.workloads import pods_in
 
-RACK = "example.com/rack"
 SCHEDULER = "bayplan"
 
 
 def add_nodes(plane: ControlPlane, *names: str, cpus: int = 4, rack: str = "r1") -> None:
-    """Nodes that nobody runs: pods on them stay Pending, and that is enough for who only schedules."""
+    """Nodes without kubelets: pods on them stay Pending, which is enough to test scheduling."""
     for name in names:
-        amounts = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
-        labels = {"kubernetes.io/hostname": name, RACK: rack}
-        status = {"capacity": amounts, "allocatable": amounts}
-        metadata = {"name": name, "labels": labels}
-        plane.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status})
+        plane.post("/api/v1/nodes", node_body(name, {"cpu": cpus, "memory": "64Gi"}, **{RACK: rack}))
 
 
 def add_levels(plane: ControlPlane) -> None:
     """The tree: racks."""
-    spec = {"levels": [{"nodeLabel": RACK}]}
-    metadata = {"name": "network"}
-    plane.apply({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": metadata, "spec": spec})
+    plane.apply(topology_body("network", RACK))
 
 
 def pod(name: str, *, cpus: int = 1, gang: str = "", scheduler: str = SCHEDULER) -> Json:
     """A pod that leaves at once when it is deleted; there is no kubelet to end it."""
-    amounts = {"cpu": str(cpus), "memory": "1Gi"}
-    container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
-    spec = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0, "containers": [container]}
-    labels = {"bayplan.io/pod-group": gang} if gang else {}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+    return pod_body(name, "", {"cpu": cpus, "memory": "1Gi"}, gang=gang, scheduler=scheduler)
 
 
 def add_pods(plane: ControlPlane, namespace: str, pods: Iterable[Json]) -> None:
@@ -46,17 +36,9 @@ def add_pods(plane: ControlPlane, namespace: str, pods: Iterable[Json]) -> None:
 
 def add_gang(plane: ControlPlane, namespace: str, name: str, size: int, *, cpus: int = 1) -> None:
     """A PodGroup that must be in one rack, and its pods."""
-    spec = {"topology": "network", "required": RACK, "size": size}
-    metadata = {"name": name, "namespace": namespace}
-    group = {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    group = gang_body(name, namespace, size, topology="network", required=RACK)
     plane.post(f"/apis/bayplan.io/v1alpha1/namespaces/{namespace}/podgroups", group)
     add_pods(plane, namespace, (pod(f"{name}-{number}", cpus=cpus, gang=name) for number in range(size)))
-
-
-def pods_in(plane: ControlPlane, namespace: str) -> list[Json]:
-    """All pods of a namespace."""
-    items: list[Json] = plane.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return items
 
 
 def bound(plane: ControlPlane, namespace: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.builders.kubeconfigs import kubeconfig
 from tests.closed_loop import columns_of, free_of
-from tests.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import Bayplan
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode

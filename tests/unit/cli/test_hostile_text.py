@@ -19,6 +19,7 @@ from bayplan.kube.resources import KNOWN_POD_GROUPS
 from bayplan.kube.visible import visible, visible_json
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
+from tests.builders.bodies import list_body
 from tests.builders.services import RecordingClient, in_virtual_time, pod_named
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -72,7 +73,7 @@ def documents(*files: Path) -> list[Any]:
 
 
 def written(file: Path, items: list[Any]) -> Path:
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    file.write_text(json.dumps(list_body(items)))
     return file
 
 

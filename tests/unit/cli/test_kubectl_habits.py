@@ -15,7 +15,8 @@ import pytest
 
 from bayplan.cli.program import COMMANDS
 from bayplan.cli.shared.output import use_colour
-from tests.kubeconfigs import kubeconfig
+from tests.builders.bodies import list_body
+from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 EVERY_FORMAT = {
@@ -227,7 +228,7 @@ def test_a_common_domain_is_said_once_in_rankings_and_nearest_misses(bayplan: Ba
         for name in names
     ]
     cluster = tmp_path / "cluster.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+    cluster.write_text(json.dumps(list_body(nodes)))
     for cpu, shown in ((1, "  worker-1  "), (6, "Nearest:  worker-1 has cpu 4 of 6")):
         amounts = {"cpu": cpu, "memory": "1Gi"}
         container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}

@@ -12,7 +12,7 @@ from bayplan.kube.client import live as kube_live
 from bayplan.kube.client.access import Access
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
-from tests.kubeconfigs import kubeconfig
+from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 NODE = """

@@ -4,44 +4,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.builders.bodies import Json, list_body, node_body, pod_body, report_body
+from tests.builders.objects import cpu_zones
 from tests.unit.cli.conftest import Bayplan
 
 UNKNOWN = "NUMA zones of worker-3 are unknown (no NodeResourceTopology)"
-ROOM = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 
 
-def a_node(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": ROOM}}
+def a_node(name: str) -> Json:
+    return node_body(name, {"cpu": "16", "memory": "64Gi"})
 
 
-def a_report(name: str, free: int) -> dict[str, Any]:
-    cpus = {"name": "cpu", "capacity": 8, "allocatable": 8, "available": free}
-    return {
-        "apiVersion": "topology.node.k8s.io/v1alpha2",
-        "kind": "NodeResourceTopology",
-        "metadata": {"name": name},
-        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
-        "zones": [{"name": f"node-{zone}", "type": "Node", "resources": [cpus]} for zone in (0, 1)],
-    }
+def a_report(name: str, free: int) -> Json:
+    return report_body(name, *cpu_zones(free, free))
 
 
 @pytest.fixture
 def aligned(tmp_path: Path) -> Path:
-    amounts = {"cpu": "4", "memory": "1Gi"}
-    main = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
-    written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [main]}}
     file = tmp_path / "pod.json"
-    file.write_text(json.dumps(written))
+    file.write_text(json.dumps(pod_body("p", amounts={"cpu": "4", "memory": "1Gi"})))
     return file
 
 
-def dump(folder: Path, *items: dict[str, Any]) -> Path:
+def dump(folder: Path, *items: Json) -> Path:
     file = folder / "cluster.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)}))
+    file.write_text(json.dumps(list_body(items)))
     return file
 
 

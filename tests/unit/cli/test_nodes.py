@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import list_body
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.cli.gang_files import CLUSTER
 
@@ -86,7 +87,7 @@ def test_pods_that_failed_for_another_reason_are_none_of_the_kubelets_refusals(
 ) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, written("p", reason=reason)]}))
+    file.write_text(json.dumps(list_body([node, written("p", reason=reason)])))
     assert items(bayplan, cluster=file)["n1"]["refused"] == ({reason: 1} if refused else {})
 
 
@@ -101,7 +102,7 @@ def test_a_report_that_says_when_it_was_made_has_an_age(bayplan: Bayplan, tmp_pa
         "zones": [{"name": "node-0", "type": "Node", "resources": []}],
     }
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node, report]}))
+    file.write_text(json.dumps(list_body([node, report])))
     assert items(bayplan, cluster=file)["n1"]["reportAgeSeconds"] == 240
     assert "  n1    4m " in bayplan("nodes", cluster=file).out
 
@@ -146,7 +147,7 @@ def test_a_common_domain_is_said_once(bayplan: Bayplan, tmp_path: Path) -> None:
     names = [f"ip-10-0-0-{number}.eu-west-1.compute.internal" for number in (7, 12)]
     nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names]
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": nodes}))
+    file.write_text(json.dumps(list_body(nodes)))
     text = bayplan("nodes", cluster=file).out
     assert "  ip-10-0-0-7   none" in text
     assert text.count(".eu-west-1.compute.internal") == 1

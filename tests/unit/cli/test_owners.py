@@ -12,21 +12,21 @@ import pytest
 from bayplan.explain.snapshot import Recorded, snapshot_document
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube.files import read_objects
+from tests.builders.bodies import Json, list_body, pod_body
+from tests.builders.objects import Amounts
 from tests.unit.cli.conftest import Bayplan, Result
 from tests.unit.cli.gang_files import CLUSTER
 from tests.unit.cli.test_snapshot import SECRET, run
 
-Json = dict[str, Any]
-
 REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 INDEX = "batch.kubernetes.io/job-completion-index"
-SMALL = {"cpu": 4, "memory": "4Gi"}
-LARGE = {"cpu": 16, "memory": "160Gi", "nvidia.com/gpu": 4}
+SMALL: Amounts = {"cpu": 4, "memory": "4Gi"}
+LARGE: Amounts = {"cpu": 16, "memory": "160Gi", "nvidia.com/gpu": 4}
 NINE_IN_A_RACK = "the gang needs 9 slots in one rack, the most there are is 8"
 
 
-def job(name: str, pods: int, annotations: Json, asks_for: Json, **metadata: Any) -> Json:
+def job(name: str, pods: int, annotations: Json, asks_for: Amounts, **metadata: Any) -> Json:
     template = {"spec": {"restartPolicy": "Never", "containers": [container(asks_for)]}}
     return {
         "apiVersion": "batch/v1",
@@ -36,24 +36,29 @@ def job(name: str, pods: int, annotations: Json, asks_for: Json, **metadata: Any
     }
 
 
-def container(asks_for: Json) -> Json:
+def container(asks_for: Amounts) -> Json:
     return {"name": "c", "image": "i", "resources": {"limits": asks_for}}
 
 
-def member(name: str, index: int, asks_for: Json, node: str = "", kind: str = "Job") -> Json:
+def member(name: str, index: int, asks_for: Amounts, node: str = "", kind: str = "Job") -> Json:
     """A pod of the Job, or of another owner, of that name."""
-    owner = {"apiVersion": "batch/v1", "kind": kind, "name": name, "uid": f"{name}-uid", "controller": True}
-    if kind != "Job":
-        owner["apiVersion"] = "apps/v1"
-    metadata = {"name": f"{name}-{index}", "namespace": "ml", "labels": {INDEX: str(index)}, "ownerReferences": [owner]}
-    spec = {"containers": [container(asks_for)]} | ({"nodeName": node} if node else {})
-    status = {"phase": "Running" if node else "Pending"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    body = pod_body(
+        f"{name}-{index}",
+        "ml",
+        labels={INDEX: str(index)},
+        phase="Running" if node else "Pending",
+        nodeName=node or None,
+        containers=[container(asks_for)],
+    )
+    api = "batch/v1" if kind == "Job" else "apps/v1"
+    owner = {"apiVersion": api, "kind": kind, "name": name, "uid": f"{name}-uid", "controller": True}
+    body["metadata"]["ownerReferences"] = [owner]
+    return body
 
 
 def dump(folder: Path, *objects: Json) -> Path:
     file = folder / "dump.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    file.write_text(json.dumps(list_body(objects)))
     return file
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import list_body
 from tests.unit.cli.conftest import Bayplan
 
 Json = dict[str, Any]
@@ -58,6 +59,6 @@ def test_pods_get_the_claims_that_would_be_there(
     bayplan: Bayplan, tmp_path: Path, objects: tuple[Json, ...], code: int
 ) -> None:
     file = tmp_path / "objects.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    file.write_text(json.dumps(list_body(objects)))
     result = bayplan("place", "-f", str(file), cluster=Path("examples/cluster"))
     assert (result.code, result.err) == (code, "")

@@ -7,40 +7,29 @@ from typing import Any
 import pytest
 
 from bayplan.scheduling.cycle import schedule_one
+from tests.builders.bodies import Json, list_body, node_body, pod_body
 from tests.unit.cli.conftest import Bayplan
 from tests.unit.cli.gang_files import CLUSTER
 
-Json = dict[str, Any]
-
-
-def node(name: str, cpu: int) -> Json:
-    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
-
 
 def pod(name: str, cpu: int, namespace: str = "a", **more: Any) -> Json:
-    amounts = {"cpu": cpu, "memory": "1Gi"}
-    container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
-    spec = {"containers": [container], **more.pop("spec", {})}
-    metadata = {"name": name, "namespace": namespace, "labels": more.pop("labels", {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+    return pod_body(name, namespace, {"cpu": cpu, "memory": "1Gi"}, **more)
 
 
-FAILED = {"phase": "Failed", "reason": "OutOfcpu"}
 OBJECTS = [
-    node("n1", 8),
+    node_body("n1", {"cpu": 8, "memory": "64Gi"}),
     *(pod(f"big-{number}", 16, labels={"app": "big"}) for number in range(3)),
     *(pod(f"small-{number}", 3) for number in range(4)),
-    pod("gated", 1, "b", spec={"schedulingGates": [{"name": "quota"}]}),
-    pod("refused", 1, "b", spec={"nodeName": "n1"}, status=FAILED),
-    pod("runs", 1, "c", spec={"nodeName": "n1"}, status={"phase": "Running"}),
+    pod("gated", 1, "b", schedulingGates=[{"name": "quota"}]),
+    pod("refused", 1, "b", nodeName="n1", phase="Failed", reason="OutOfcpu"),
+    pod("runs", 1, "c", nodeName="n1", phase="Running"),
 ]
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": OBJECTS}))
+    file.write_text(json.dumps(list_body(OBJECTS)))
     return file
 
 
@@ -144,6 +133,6 @@ def test_equal_pods_are_decided_once_so_many_of_them_cost_little(
     monkeypatch.setattr("bayplan.cli.shared.waiting.schedule_one", counting)
     file = tmp_path / "many.json"
     pods = [pod(f"big-{number}", 16 + number % 2) for number in range(400)]
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n1", 8), *pods]}))
+    file.write_text(json.dumps(list_body([node_body("n1", {"cpu": 8, "memory": "64Gi"}), *pods])))
     assert bayplan("why", "-A", cluster=file).answer == "400 pods wait (1 cause)"
     assert len(asked) == 2

@@ -6,42 +6,27 @@ from typing import Any
 
 import pytest
 
+from tests.builders.bodies import Json, gang_body, list_body, node_body, pod_body, report_body
+from tests.builders.objects import cpu_zones
 from tests.unit.cli.conftest import Bayplan
 
-Json = dict[str, Any]
 
-
-def pod(name: str, priority: int, node: str | None = None, **metadata: Any) -> Json:
-    amounts = {"cpu": 4, "memory": "8Gi"}
-    spec: Json = {"priority": priority, "containers": [{"name": "main", "resources": {"limits": amounts}}]}
-    if node is not None:
-        spec["nodeName"] = node
+def pod(name: str, priority: int, node: str | None = None, **more: Any) -> Json:
     phase = "Running" if node else "Pending"
-    named = {"name": name, "namespace": "a", **metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec, "status": {"phase": phase}}
+    amounts: Json = {"cpu": 4, "memory": "8Gi"}
+    return pod_body(name, "a", amounts, phase=phase, priority=priority, nodeName=node, **more)
 
 
 def cluster_of(file: Path, *objects: Json) -> Path:
-    zones = [
-        {"name": f"node-{zone}", "type": "Node", "resources": [_zone("cpu", "4", "0"), _zone("memory", "16Gi", "8Gi")]}
-        for zone in range(2)
-    ]
-    policy = [{"name": "topologyManagerPolicy", "value": "single-numa-node"}]
-    report = {"metadata": {"name": "n1"}, "attributes": policy, "zones": zones}
-    allocatable = {"cpu": 8, "memory": "32Gi", "pods": 110}
     items = [
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": allocatable}},
-        {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", **report},
+        node_body("n1", {"cpu": 8, "memory": "32Gi"}),
+        report_body("n1", *cpu_zones(0, 0, of=4, memory=("16Gi", "16Gi", "8Gi"))),
         pod("web", 5, "n1", labels={"app": "web"}, annotations={"bayplan.io/numa-zones": '{"main":[0]}'}),
         pod("log", 1, "n1", labels={"app": "log"}, annotations={"bayplan.io/numa-zones": '{"main":[1]}'}),
         *objects,
     ]
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    file.write_text(json.dumps(list_body(items)))
     return file
-
-
-def _zone(name: str, total: str, free: str) -> Json:
-    return {"name": name, "capacity": total, "allocatable": total, "available": free}
 
 
 def budget(allowed: int, selector: Json) -> Json:
@@ -78,6 +63,10 @@ def test_the_plan_is_data_too(bayplan: Bayplan, tmp_path: Path) -> None:
     plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]
     assert (plan["mode"], plan["nodes"], plan["violatedBudgets"], plan["proven"]) == ("Off", ["n1"], 0, True)
     assert [(each["pod"], each["priority"]) for each in plan["victims"]] == [("a/log", 1)]
+    assert plan["victims"][0]["freed"] == [
+        {"resource": "cpu", "zone": 1, "amount": "4"},
+        {"resource": "memory", "zone": 1, "amount": "8Gi"},
+    ]
 
 
 def test_a_plan_against_a_budget_is_shown_and_said_to_be_one(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -89,14 +78,8 @@ def test_a_plan_against_a_budget_is_shown_and_said_to_be_one(bayplan: Bayplan, t
 
 
 def test_a_gang_evicts_as_a_unit(bayplan: Bayplan, tmp_path: Path) -> None:
-    group = {
-        "apiVersion": "bayplan.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "train", "namespace": "a"},
-        "spec": {"size": 2},
-    }
-    members = [pod(f"train-{number}", 100, labels={"bayplan.io/pod-group": "train"}) for number in range(2)]
-    cluster = cluster_of(tmp_path / "cluster.json", group, *members)
+    members = [pod(f"train-{number}", 100, gang="train") for number in range(2)]
+    cluster = cluster_of(tmp_path / "cluster.json", gang_body("train", "a", 2), *members)
     document = json.loads(bayplan("why", "podgroup/train", "--preempt", "-o", "json", cluster=cluster).out)
     assert [each["pod"] for each in document["preemption"]["victims"]] == ["a/web", "a/log"]
     member = json.loads(bayplan("why", "a/train-0", "--preempt", "-o", "json", cluster=cluster).out)

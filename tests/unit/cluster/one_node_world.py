@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
 from hypothesis import strategies as st
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
-from tests.helpers import cluster, decide, free_in_zones, node, simple_pod
+from tests.builders.clusters import cluster, decide, free_in_zones
+from tests.builders.objects import bound, cpu_pod, node
 
 NOON = 1_000_000.0
 Zones = tuple[int, int]
@@ -29,14 +28,6 @@ EVENTS = [
     st.tuples(st.just("a report arrives"), st.integers(0, 9)),
     st.tuples(st.just("a report arrives, not for the last time"), st.integers(0, 9)),
 ]
-
-
-def cpus(number: int, name: str = "web") -> Pod:
-    return simple_pod({"cpu": number, "memory": "1Gi"}, name)
-
-
-def bound(waiting: Pod, to: str = "n1") -> Pod:
-    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
 
 
 def one_node(first: NodeResourceTopology) -> ClusterState:
@@ -76,7 +67,7 @@ class World:
         return [true - coming for true, coming in zip(self.true(), on_the_way, strict=True)]
 
     def decide(self, number: int) -> None:
-        waiting = cpus(number, f"pod-{self.came}")
+        waiting = cpu_pod(number, f"pod-{self.came}")
         self.came += 1
         decision = decide(self.state, waiting)
         if decision.placed:
@@ -102,7 +93,7 @@ class World:
         if self.news:
             name, number = self.news.pop(0)
             if number:
-                self.state.set_pod(bound(cpus(number, name)), at=self.now)
+                self.state.set_pod(bound(cpu_pod(number, name)), at=self.now)
             else:
                 self.state.remove_pod(f"default/{name}", at=self.now)
 

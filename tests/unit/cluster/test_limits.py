@@ -24,19 +24,11 @@ from bayplan.cluster.limits import (
 from bayplan.cluster.reports.inventory import NotUnderstood, read_inventory, read_pods
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
-from tests.helpers import node, simple_pod
+from tests.builders.objects import node, simple_pod, topology, zone
 
 
 def report(name: str, zones: int = 1, **resources: str) -> NodeResourceTopology:
-    listed = [{"name": each, "capacity": n, "allocatable": n, "available": n} for each, n in resources.items()]
-    return msgspec.convert(
-        {
-            "metadata": {"name": name},
-            "topologyPolicies": ["SingleNUMANodeContainerLevel"],
-            "zones": [{"name": f"node-{zone}", "type": "Node", "resources": listed} for zone in range(zones)],
-        },
-        NodeResourceTopology,
-    )
+    return topology(*(zone(number, resources) for number in range(zones)), name=name)
 
 
 def devices(number: int, prefix: str = "example.com/d") -> dict[str, str]:

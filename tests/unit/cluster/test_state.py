@@ -18,39 +18,20 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import (
-    GI,
-    GPU,
-    Amounts,
-    ZoneAmounts,
-    cluster,
-    container,
-    free_in_zones,
-    free_on,
-    node,
-    place,
-    pod,
-    simple_pod,
-    topology,
-    zone,
-)
-from tests.numatopologies import machine, numatopology
+from tests.builders.clusters import cluster, free_in_zones, free_on, place
+from tests.builders.numatopologies import machine, numatopology
+from tests.builders.objects import GI, GPU, Amounts, bound, container, cpu_zones, node, pod, simple_pod, topology, zone
 
 FOUR_CPUS: Amounts = {"cpu": 4, "memory": "1Gi"}
 
 
 def two_zones(available: int = 8, *, name: str = "n1") -> NodeResourceTopology:
     """Two zones of 8 CPUs, of which so many are left in zone 0."""
-    cpus: ZoneAmounts = {"cpu": (8, 8, available)}
-    return topology(zone(0, cpus), zone(1, {"cpu": 8}), name=name)
+    return topology(*cpu_zones(available, 8), name=name)
 
 
 def one_node() -> ClusterState:
     return cluster(two_zones(), nodes=[node("n1", {"cpu": 16, "memory": "32Gi"})])
-
-
-def bound(waiting: Pod, to: str) -> Pod:
-    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
 
 
 def topology_of(state: ClusterState, name: str) -> int:

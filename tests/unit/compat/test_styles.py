@@ -14,11 +14,9 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Slices
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, node, simple_pod
+from tests.builders.gangs import gang_scheduler, gpu_pods
+from tests.builders.objects import GPU, node, simple_pod
 
 BLOCK, RACK = "x/block", "x/rack"
 # Free GPUs by block, rack and node.
@@ -33,14 +31,12 @@ def scheduler() -> GangScheduler:
             for number, gpus in enumerate(nodes):
                 labels = {BLOCK: block, RACK: rack}
                 state.set_node(node(f"{block}-{rack}-{number}", {"cpu": 64, GPU: gpus}, labels=labels))
-    trees = Trees(state)
-    trees.set("net", (BLOCK, RACK))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, BLOCK, RACK, tree="net")
 
 
 def placed(style: str, size: int, **wishes: Any) -> GangDecision:
     of_gang = {name: wishes.pop(name) for name in ("objective", "patience", "spread", "topology") if name in wishes}
-    return schedule_gang(scheduler(), Gang("ml/g", Group(pods=pods("p", size), **wishes), style=style, **of_gang))
+    return schedule_gang(scheduler(), Gang("ml/g", Group(pods=gpu_pods(size), **wishes), style=style, **of_gang))
 
 
 def racks(decision: GangDecision) -> set[tuple[str, ...]]:
@@ -137,30 +133,26 @@ def test_what_a_style_does_not_know_is_said(style: str, wishes: dict[str, Any], 
     assert not decision.placed
 
 
-def pods(name: str, number: int) -> tuple[Pod, ...]:
-    return tuple(simple_pod({GPU: 1}, f"{name}{index}") for index in range(number))
-
-
 @pytest.mark.parametrize(
     "whole, reason",
     [
         (
-            Group(required=BLOCK, groups=(Group("l", pods("l", 1)), Group("w", pods("w", 4), preferred=RACK))),
+            Group(required=BLOCK, groups=(Group("l", gpu_pods(1, "l")), Group("w", gpu_pods(4, "w"), preferred=RACK))),
             'preferred of group "w" beside required of the gang cannot be expressed there; use style bayplan',
         ),
         (
-            Group(groups=(Group("m", groups=(Group("w", pods("w", 4), required=RACK),), preferred=BLOCK),)),
+            Group(groups=(Group("m", groups=(Group("w", gpu_pods(4, "w"), required=RACK),), preferred=BLOCK),)),
             'required of group "w" beside preferred of group "m" cannot be expressed there; use style bayplan',
         ),
         (
-            Group(groups=(Group("l", pods("l", 1)), Group("w", pods("w", 4), required=RACK))),
+            Group(groups=(Group("l", gpu_pods(1, "l")), Group("w", gpu_pods(4, "w"), required=RACK))),
             'a leader and its workers have one level; groups "l" and "w" ask for different ones',
         ),
         (
-            Group(groups=(Group("a", pods("a", 1)), Group("b", pods("b", 1)), Group("c", pods("c", 1)))),
+            Group(groups=(Group("a", gpu_pods(1, "a")), Group("b", gpu_pods(1, "b")), Group("c", gpu_pods(1, "c")))),
             "a pod set group is a leader and its workers, no more and no deeper",
         ),
-        (Group(pods=(*pods("p", 1), simple_pod({GPU: 2}, "q"))), "all pods of a group must be equal"),
+        (Group(pods=(*gpu_pods(1), simple_pod({GPU: 2}, "q"))), "all pods of a group must be equal"),
     ],
 )
 def test_kueue_leaves_out_nothing_that_groups_ask_for(whole: Group, reason: str) -> None:
@@ -169,7 +161,7 @@ def test_kueue_leaves_out_nothing_that_groups_ask_for(whole: Group, reason: str)
 
 
 def test_a_level_that_a_group_inside_asks_for_holds_in_kueue_too() -> None:
-    inner = Group("m", groups=(Group("l", pods("l", 1)), Group("w", pods("w", 5))), required=RACK)
+    inner = Group("m", groups=(Group("l", gpu_pods(1, "l")), Group("w", gpu_pods(5, "w"))), required=RACK)
     decision = schedule_gang(scheduler(), Gang("ml/g", Group(groups=(inner,)), style="kueue"))
     assert decision.placed
     assert len(racks(decision)) == 1
@@ -217,14 +209,14 @@ def running(at: dict[str, int], name: str = "r") -> tuple[Pod, ...]:
 def test_members_that_come_back_join_those_that_run(
     style: str, at: dict[str, int], lost: int, required: str, expected: dict[str, int]
 ) -> None:
-    decision = coming_back(style, Group(pods=pods("p", lost), running=running(at), required=required))
+    decision = coming_back(style, Group(pods=gpu_pods(lost), running=running(at), required=required))
     assert Counter(seat.node for seat in decision.seats) == expected
     assert decision.bound.startswith("" if expected else f"cannot be placed in style {style}: ")
 
 
 def test_kueue_makes_a_torn_segment_whole_again() -> None:
     whole = Group(
-        pods=pods("p", 1),
+        pods=gpu_pods(1),
         running=running({"b2-r1-0": 2, "b2-r1-1": 1, "b2-r2-1": 4}),
         required=BLOCK,
         slices=(Slices(4, RACK),),
@@ -234,22 +226,22 @@ def test_kueue_makes_a_torn_segment_whole_again() -> None:
 
 @pytest.mark.parametrize("style", ["kueue", "kai"])
 def test_a_leader_comes_back_to_its_workers(style: str) -> None:
-    groups = (Group("leader", pods("l", 1)), Group("workers", running=running({"b2-r1-0": 3, "b2-r1-1": 2})))
+    groups = (Group("leader", gpu_pods(1, "l")), Group("workers", running=running({"b2-r1-0": 3, "b2-r1-1": 2})))
     decision = coming_back(style, Group(groups=groups, required=RACK))
     assert [(seat.node, seat.group) for seat in decision.seats] == [("b2-r1-1", "leader")]
 
 
 @pytest.mark.parametrize("style", ["kueue", "kai"])
 def test_a_node_that_is_cordoned_under_members_takes_nobody_and_keeps_nobody_away(style: str) -> None:
-    whole = Group(pods=pods("p", 1), running=running({"b1-r1-0": 1}), required=RACK)
+    whole = Group(pods=gpu_pods(1), running=running({"b1-r1-0": 1}), required=RACK)
     assert [seat.node for seat in coming_back(style, whole, cordoned="b1-r1-0").seats] == ["b1-r1-1"]
 
 
 def test_kai_takes_extra_members_one_by_one_as_far_as_there_is_room() -> None:
-    whole = Group(pods=pods("p", 3), running=running({"b1-r1-0": 2}), required=RACK, minimum=0)
+    whole = Group(pods=gpu_pods(3), running=running({"b1-r1-0": 2}), required=RACK, minimum=0)
     decision = coming_back("kai", whole)
     assert Counter(seat.node for seat in decision.seats) == {"b1-r1-1": 2}
-    assert decision.left_out == ("default/p2",)
+    assert decision.left_out == ("default/p-2",)
 
 
 def test_those_who_come_back_get_the_ranks_that_are_free() -> None:
@@ -260,5 +252,5 @@ def test_those_who_come_back_get_the_ranks_that_are_free() -> None:
         )
         for pod, rank in zip(here, (0, 2), strict=True)
     )
-    decision = coming_back("kueue", Group(pods=pods("p", 2), running=numbered, required=RACK))
+    decision = coming_back("kueue", Group(pods=gpu_pods(2), running=numbered, required=RACK))
     assert [seat.rank for seat in decision.seats] == [1, 3]

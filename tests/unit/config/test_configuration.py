@@ -8,8 +8,10 @@ from bayplan.config.configuration import ConfigurationError, configuration_of, p
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.profile import Profile
-from tests.helpers import Json, cluster, decide, topology, zone
-from tests.numatopologies import policy_pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, decide
+from tests.builders.numatopologies import policy_pod
+from tests.builders.objects import topology, zone
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

@@ -7,7 +7,7 @@ import pytest
 from bayplan.config.configuration import ConfigurationError, configuration_of
 from bayplan.config.service_settings import ClientConnection, LeaderElection, ServiceSettings, parse_duration
 from bayplan.plugins.node_resource_topology_args import ArgumentError
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

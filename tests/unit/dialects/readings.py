@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.dialects.dialect import Dialect
@@ -17,21 +16,6 @@ from bayplan.kube.wire.core_v1 import Pod
 
 ZONE, BLOCK, RACK = "example.com/zone", "example.com/block", "example.com/rack"
 NETWORK = Topologies({"network": (ZONE, BLOCK, RACK, "kubernetes.io/hostname")})
-
-
-def member(
-    name: str,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    *,
-    node: str = "",
-    phase: str = "",
-    **spec: Any,
-) -> Pod:
-    """A pod in namespace ml; on a node if one is given."""
-    metadata = {"name": name, "namespace": "ml", "labels": dict(labels or {}), "annotations": dict(annotations or {})}
-    written = {"containers": [{"name": "main"}], "nodeName": node or None, **spec}
-    return msgspec.convert({"metadata": metadata, "spec": written, "status": {"phase": phase}}, Pod)
 
 
 def gang(dialect: Dialect[Any], written: object, pods: Sequence[Pod], topologies: Topologies = NETWORK) -> Gang:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from bayplan.dialects.coscheduling.pod_group import DIALECT
 from bayplan.kube.wire.coscheduling_v1alpha1 import PodGroup
-from tests.unit.dialects.readings import gang, member, outline, waits, wrong
+from tests.builders.gangs import group_object, member
+from tests.unit.dialects.readings import gang, outline, waits, wrong
 
 
 def pod_group(least: int, phase: str = "") -> PodGroup:
-    written = {"metadata": {"name": "pg", "namespace": "ml"}, "spec": {"minMember": least}, "status": {"phase": phase}}
-    return msgspec.convert(written, PodGroup)
+    return group_object(PodGroup, {"minMember": least}, phase=phase)
 
 
 def test_pods_name_their_group_in_a_label() -> None:

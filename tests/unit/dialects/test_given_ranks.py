@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bayplan.dialects.given_ranks import GivenRanks
-from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.core_v1 import Pod
+from tests.builders.gangs import member
 
 
-def member(name: str, rank: str, group: str = "") -> Pod:
-    labels = {"bayplan.io/rank": rank, **({"bayplan.io/group": group} if group else {})}
-    return Pod(metadata=Metadata(name=name, namespace="ml", labels=labels))
+def ranked(name: str, rank: str, group: str = "") -> Pod:
+    return member(name, {"bayplan.io/rank": rank, **({"bayplan.io/group": group} if group else {})})
 
 
 def said(ranks: GivenRanks, pod: Pod, gang: str = "ml/train") -> list[str]:
@@ -16,7 +16,7 @@ def said(ranks: GivenRanks, pod: Pod, gang: str = "ml/train") -> list[str]:
 
 
 def test_a_rank_that_is_no_number() -> None:
-    assert said(GivenRanks(), member("a", "abc")) == [
+    assert said(GivenRanks(), ranked("a", "abc")) == [
         (
             'Pod ml/a: metadata.labels["bayplan.io/rank"]: "abc" is no rank (expected a number such as 0):'
             " the pod follows those that have one"
@@ -26,25 +26,25 @@ def test_a_rank_that_is_no_number() -> None:
 
 def test_a_rank_that_another_member_has() -> None:
     ranks = GivenRanks()
-    assert said(ranks, member("a", "0")) == []
-    assert said(ranks, member("a", "0")) == []
-    assert said(ranks, member("b", "0")) == [
+    assert said(ranks, ranked("a", "0")) == []
+    assert said(ranks, ranked("a", "0")) == []
+    assert said(ranks, ranked("b", "0")) == [
         'Pod ml/b: metadata.labels["bayplan.io/rank"]: "0" is the rank of pod ml/a, too: their names decide'
     ]
 
 
 def test_groups_and_gangs_count_for_themselves() -> None:
     ranks = GivenRanks()
-    assert said(ranks, member("a", "0", "left")) == []
-    assert said(ranks, member("b", "0", "right")) == []
-    assert said(ranks, member("c", "0"), "ml/other") == []
-    assert said(ranks, member("alone", "x"), "") == []
+    assert said(ranks, ranked("a", "0", "left")) == []
+    assert said(ranks, ranked("b", "0", "right")) == []
+    assert said(ranks, ranked("c", "0"), "ml/other") == []
+    assert said(ranks, ranked("alone", "x"), "") == []
 
 
 def test_whoever_is_gone_has_no_rank_and_no_problem() -> None:
     ranks = GivenRanks()
-    said(ranks, member("a", "0"))
-    problems = ranks.came("ml/b", "ml/train", member("b", "0"))
+    said(ranks, ranked("a", "0"))
+    problems = ranks.came("ml/b", "ml/train", ranked("b", "0"))
     assert ranks.went("ml/b") == problems
     assert ranks.went("ml/a") == []
-    assert said(ranks, member("c", "0")) == []
+    assert said(ranks, ranked("c", "0")) == []

@@ -13,7 +13,8 @@ from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire import podgroup_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
-from tests.unit.dialects.readings import gang, member, outline, waits, wrong
+from tests.builders.gangs import member
+from tests.unit.dialects.readings import gang, outline, waits, wrong
 
 
 def kai_group(**spec: Any) -> kai.PodGroup:

@@ -11,7 +11,8 @@ from bayplan.dialects.kueue.pod_set import DIALECT, MUST_BE_A_LABEL, Request, re
 from bayplan.gangs.model import Slices
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
-from tests.unit.dialects.readings import BLOCK, RACK, gang, member, outline, waits, wrong
+from tests.builders.gangs import member
+from tests.unit.dialects.readings import BLOCK, RACK, gang, outline, waits, wrong
 
 K = "kueue.x-k8s.io/"
 AT = ObjectPath("Job ml/train", "metadata.annotations")

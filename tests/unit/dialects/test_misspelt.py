@@ -6,7 +6,7 @@ import msgspec
 
 from bayplan.dialects.misspelt import MOST_JUDGED, judged
 from bayplan.dialects.pod_words import OWN_FAMILY, word_problems
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 
 
 def test_of_ten_thousand_misspelt_keys_the_first_are_told() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, hierarchy_of
@@ -12,8 +11,9 @@ from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.volcano.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
-from tests.hyper_nodes import hyper_node, inside, named
-from tests.unit.dialects.readings import NETWORK, RACK, gang, member, wrong
+from tests.builders.gangs import group_object, member
+from tests.builders.hyper_nodes import hyper_node, inside, named
+from tests.unit.dialects.readings import NETWORK, RACK, gang, wrong
 
 # Tiers need not be neighbours: 2 for switches, 5 for spines.
 HIERARCHY = hierarchy_of(
@@ -28,8 +28,7 @@ PODS = [member("w0"), member("w1")]
 
 
 def pod_group(asked: dict[str, Any] | None, annotations: dict[str, str] | None = None, **spec: Any) -> PodGroup:
-    metadata = {"name": "pg", "namespace": "ml", "annotations": annotations or {}}
-    return msgspec.convert({"metadata": metadata, "spec": {"networkTopology": asked, **spec}}, PodGroup)
+    return group_object(PodGroup, {"networkTopology": asked, **spec}, annotations=annotations or {})
 
 
 @pytest.mark.parametrize(

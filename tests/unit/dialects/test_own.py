@@ -12,7 +12,8 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
-from tests.unit.dialects.readings import BLOCK, RACK, gang, member, wrong
+from tests.builders.gangs import member
+from tests.unit.dialects.readings import BLOCK, RACK, gang, wrong
 
 ROW = "example.com/row"
 

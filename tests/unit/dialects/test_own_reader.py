@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.cluster.state import pod_key
@@ -13,13 +12,14 @@ from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import Gang, Patience, Slices
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from tests.builders.gangs import group_object
 
 SHAPE = {"resources": {"cpu": 1}}
 NAME_RULE = 'must be lower-case letters, digits and "-", at most 63, as in a label of a host name'
 
 
 def read(**spec: Any) -> Gang:
-    return gang_of(msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": spec}, PodGroup))
+    return gang_of(group_object(PodGroup, spec, "train"))
 
 
 def test_pods_are_made_from_a_shape() -> None:

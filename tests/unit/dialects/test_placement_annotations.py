@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.dialects.own.members import Incomplete
@@ -21,7 +20,7 @@ from bayplan.kube.wire import (
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Pod
-from tests.unit.dialects.readings import member
+from tests.builders.gangs import group_object, member
 
 KUEUE = "kueue.x-k8s.io/"
 EVERY_WORD = {
@@ -44,15 +43,10 @@ def read(kind: str, annotations: dict[str, str]) -> Gang:
         words = {KUEUE + "pod-group-total-count": "4"} | annotations
         gang = gang_of_members("kueue ml/pg", None, members({KUEUE + "pod-group-name": "pg"}, words), Topologies({}))
     else:
-        written = group(*KINDS[kind], annotations)
+        written = group_object(*KINDS[kind], annotations=annotations)
         gang = gang_of_members(key_of(written), written, members(), Topologies({}))
     assert not isinstance(gang, Incomplete)
     return gang
-
-
-def group(struct: type[AnyPodGroup], spec: dict[str, Any], annotations: dict[str, str]) -> AnyPodGroup:
-    metadata = {"name": "pg", "namespace": "ml", "annotations": annotations}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, struct)
 
 
 def members(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None) -> list[Pod]:
@@ -102,6 +96,8 @@ def test_parallel_groups_are_for_gangs_without_groups_inside() -> None:
 
 
 def test_bayplan_s_own_group_has_fields_instead() -> None:
-    written = group(podgroup_v1alpha1.PodGroup, {"size": 4}, {"bayplan.io/domain-placement": "spread"})
+    written = group_object(
+        podgroup_v1alpha1.PodGroup, {"size": 4}, annotations={"bayplan.io/domain-placement": "spread"}
+    )
     told = 'metadata.annotations["bayplan.io/domain-placement"]: has no effect on this kind; set spec.domainPlacement'
     assert remarks_on(written) == (told,)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.dialects.pod_words import OWN_FAMILY, word_problems
-from tests.unit.dialects.readings import member
+from tests.builders.gangs import member
 
 LABELS = "Pod ml/w-0: metadata.labels"
 ANNOTATIONS = "Pod ml/w-0: metadata.annotations"

@@ -15,7 +15,8 @@ from bayplan.kube.wire import (
     scheduling_v1beta1,
     volcano_scheduling_v1beta1,
 )
-from tests.unit.dialects.readings import gang, member, outline, waits
+from tests.builders.gangs import member
+from tests.unit.dialects.readings import gang, outline, waits
 
 SUB_GROUP, TASK, PARTITION = "kai.scheduler/subgroup-name", "volcano.sh/task-spec", "volcano.sh/partition-id"
 GROUP = "bayplan.io/group"

@@ -12,7 +12,8 @@ from bayplan.dialects.kubernetes.pod_group import DIALECT
 from bayplan.dialects.progress import Phase, Progress
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
-from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, member, outline, waits, wrong
+from tests.builders.gangs import group_object, member
+from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, outline, waits, wrong
 
 GANG_OF_TWO = {"gang": {"minCount": 2}}
 
@@ -21,8 +22,7 @@ def pod_group(policy: dict[str, Any], *keys: str, annotations: dict[str, str] | 
     spec: dict[str, Any] = {"schedulingPolicy": policy}
     if keys:
         spec["schedulingConstraints"] = {"topology": [{"key": key} for key in keys]}
-    metadata = {"name": "pg", "namespace": "ml", "annotations": annotations}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup)
+    return group_object(PodGroup, spec, annotations=annotations)
 
 
 def members(number: int) -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from bayplan.dialects.kubernetes.workloads import COUNTS, KubernetesWorkloads
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup, Workload
+from tests.builders.gangs import group_object
 from tests.unit.dialects.readings import BLOCK, RACK
 
 GANG_OF_FOUR = {"gang": {"minCount": 4}}
@@ -23,7 +24,7 @@ def workload(name: str = "plan", about: str = "train", **template: Any) -> Workl
         "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": about} if about else None,
         "podGroupTemplates": [{"name": "worker", **(template or asked(GANG_OF_FOUR, RACK))}],
     }
-    return msgspec.convert({"metadata": {"name": name, "namespace": "ml"}, "spec": spec}, Workload)
+    return group_object(Workload, spec, name)
 
 
 def created_from(workload: str, template: str, spec: dict[str, Any]) -> PodGroup:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.dialects.dialect import TOPOLOGY
@@ -12,7 +11,8 @@ from bayplan.dialects.volcano.pod_group import DIALECT
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
-from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, ZONE, gang, member, outline, waits, wrong
+from tests.builders.gangs import group_object, member
+from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, ZONE, gang, outline, waits, wrong
 
 NO_TREE = "tiers are levels of a Topology; the cluster has no Topology whose levels they could be"
 PARTITIONS = {
@@ -24,8 +24,7 @@ PARTITIONS = {
 
 
 def pod_group(annotations: dict[str, str] | None = None, **spec: Any) -> PodGroup:
-    metadata = {"name": "pg", "namespace": "ml", "annotations": annotations}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup)
+    return group_object(PodGroup, spec, annotations=annotations)
 
 
 def task(name: str, number: int, partition: int | None = None, node: str = "") -> Pod:

@@ -13,6 +13,7 @@ from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.volcano_annotations import policy_in
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
+from tests.builders.gangs import group_object
 from tests.unit.dialects.readings import BLOCK, RACK, gang, outline
 
 CPU = {"resources": {"limits": {"cpu": "4"}}}
@@ -23,8 +24,7 @@ def task(name: str, replicas: int, **more: Any) -> dict[str, Any]:
 
 
 def job(*tasks: dict[str, Any], **spec: Any) -> Job:
-    written = {"metadata": {"name": "vj", "namespace": "ml"}, "spec": {"tasks": list(tasks), **spec}}
-    return msgspec.convert(written, Job)
+    return group_object(Job, {"tasks": list(tasks), **spec}, "vj")
 
 
 def planned(*tasks: dict[str, Any], **spec: Any) -> Gang:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from bayplan.dialects.volcano.queue import VolcanoQueue
 from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION, Job
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
+from tests.builders.gangs import group_object
 
 
 def job(scheduler: str = "bayplan") -> Job:
-    return msgspec.convert({"metadata": {"name": "vj", "namespace": "ml"}, "spec": {"schedulerName": scheduler}}, Job)
+    return group_object(Job, {"schedulerName": scheduler}, "vj")
 
 
 def group(phase: str = "Pending", owner: str = API_VERSION) -> PodGroup:
     owners = [{"apiVersion": owner, "kind": "Job", "name": "vj"}]
-    metadata = {"name": "vj-1234", "namespace": "ml", "ownerReferences": owners}
-    return msgspec.convert({"metadata": metadata, "status": {"phase": phase}}, PodGroup)
+    return group_object(PodGroup, {}, "vj-1234", phase=phase, ownerReferences=owners)
 
 
 def due(*news: Job | PodGroup) -> list[str]:

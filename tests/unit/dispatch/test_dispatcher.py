@@ -26,6 +26,7 @@ from bayplan.kube.wire.core_v1 import (
 )
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
+from tests.builders.objects import simple_pod
 from tests.builders.units import (
     RACK,
     add_node,
@@ -38,7 +39,6 @@ from tests.builders.units import (
     pod_group,
     reason,
 )
-from tests.helpers import simple_pod
 
 
 def kubernetes_group(least: int) -> kubernetes.PodGroup:

@@ -18,6 +18,7 @@ from bayplan.kube.wire.core_v1 import Pod, SchedulingGroup
 from bayplan.kube.wire.scheduling_v1alpha3 import CompositePodGroup
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
 from tests.builders import units
+from tests.builders.gangs import member
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
 NETWORK = Topologies({"network": (BLOCK, RACK, "kubernetes.io/hostname")})
@@ -42,8 +43,7 @@ def written(name: str, policy: dict[str, Any], parent: str | None, level: str) -
 
 
 def pod(name: str, group: str, node: str = "") -> Pod:
-    spec = {"schedulingGroup": {"podGroupName": group}, "nodeName": node or None}
-    return msgspec.convert({"metadata": {"name": name, "namespace": "ml"}, "spec": spec}, Pod)
+    return member(name, node=node, schedulingGroup={"podGroupName": group})
 
 
 def roster_of(*things: CompositePodGroup | PodGroup | Pod) -> GangRoster:

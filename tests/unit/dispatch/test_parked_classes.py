@@ -9,7 +9,8 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.parked_classes import ROW_BY_ROW, ParkedClasses
-from tests.helpers import GPU, cluster, node, simple_pod
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, node, simple_pod
 
 CPUS = 1000
 

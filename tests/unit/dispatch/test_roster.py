@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.dialects.own.members import Incomplete
@@ -13,6 +12,7 @@ from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang
 from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, KUBERNETES_POD_GROUPS, POD_GROUPS, Resource
 from bayplan.kube.wire.core_v1 import Pod
+from tests.builders.gangs import group_object, member
 
 NAMING = {
     "": {"labels": {"bayplan.io/pod-group": "train"}},
@@ -23,13 +23,12 @@ NAMING = {
 }
 
 
-def pod(name: str, **more: Any) -> Pod:
-    spec = more.pop("spec", {})
-    return msgspec.convert({"metadata": {"name": name, "namespace": "ml", **more}, "spec": spec}, Pod)
+def pod(name: str, *, spec: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+    return member(name, **metadata, **(spec or {}))
 
 
 def group(resource: Resource[Any], **spec: Any) -> Any:
-    return msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": spec}, resource.type)
+    return group_object(resource.type, spec, "train")
 
 
 @pytest.mark.parametrize("dialect, naming", NAMING.items())
@@ -120,7 +119,7 @@ def test_an_incomplete_gang_names_its_pod_of_another_scheduler() -> None:
     assert waits.reason == (
         'waits for pods: 1 of 2 have arrived; the schedulerName of pod ml/b ("nobody") is another one'
     )
-    roster.set_member(pod("b", spec={"nodeName": "n1"}, **NAMING[""]))
+    roster.set_member(pod("b", node="n1", **NAMING[""]))
     assert isinstance(roster.gang(key), Gang)
     roster.set_stranger(stranger)
     assert roster.remove_member("ml/b") == key

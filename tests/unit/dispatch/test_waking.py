@@ -17,7 +17,7 @@ from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import Amounts, node, simple_pod, topology, zone
+from tests.builders.objects import Amounts, node, simple_pod, topology, zone
 
 PROFILE = default_profile()
 RACK = "rack"

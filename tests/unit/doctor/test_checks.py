@@ -22,6 +22,7 @@ from bayplan.kube.topology_levels import Topology
 from bayplan.kube.wire.coordination_v1 import LeaseSpec
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from tests.builders.objects import topology, zone
 
 NOW = 1_800_000_000.0
 RENEWED = "2027-01-15T07:59:58.000000Z"  # two seconds before NOW
@@ -46,15 +47,8 @@ def report(
     agent: str = __version__,
     **attributes: str,
 ) -> NodeResourceTopology:
-    values = {"topologyManagerPolicy": "single-numa-node", "bayplan.io/made-at": f"{NOW - age:.3f}"}
-    values |= {"bayplan.io/agent-version": agent, **attributes}
-    resource = {"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}
-    body: dict[str, Any] = {
-        "metadata": {"name": name},
-        "attributes": [{"name": key, "value": value} for key, value in values.items()],
-        "zones": [{"name": zone, "type": "Node", "resources": [resource]} for zone in zones],
-    }
-    return msgspec.convert(body, NodeResourceTopology)
+    values = {"bayplan.io/made-at": f"{NOW - age:.3f}", "bayplan.io/agent-version": agent, **attributes}
+    return topology(*({**zone(0, {"cpu": 4}), "name": each} for each in zones), name=name, attributes=values)
 
 
 def pod(name: str = "p", *, on: str = "", scheduler: str = "bayplan", reason: str = "", owner: str = "") -> Pod:

@@ -7,7 +7,8 @@ import pytest
 from bayplan.engine.numa.admission import Verdict
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
-from tests.helpers import cluster, container, decide, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import container, pod, simple_pod, topology, zone
 
 PLUGIN = NodeResourceTopologyMatch()
 

@@ -10,10 +10,7 @@ from bayplan.engine.gangs.problem import Problem, Solution, Status
 from bayplan.gangs.attempt import GangAttempt
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.outline import NO_SUMS, Outline, Tried
-from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
+from tests.builders.gangs import gang_scheduler
 from tests.unit.engine.gangs.small_trees import racks
 
 
@@ -22,7 +19,7 @@ class ScriptedAttempt(GangAttempt):
 
     def __init__(self, whole: Group, status_of: Callable[[Group], Status], budget: Budget | None = None) -> None:
         state = ClusterState()
-        scheduler = GangScheduler(state, Trees(state), default_profile(), ClassAnswers(state))
+        scheduler = gang_scheduler(state)
         super().__init__(scheduler, Gang("ml/train", whole), whole, racks("b1/r1: 1")[0], budget or Budget())
         self._status_of = status_of
 

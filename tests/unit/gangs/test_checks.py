@@ -10,7 +10,7 @@ from bayplan.cluster.topology.tree import Tree, build_tree
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import Gang, Group, Slices
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import node, simple_pod
+from tests.builders.objects import node, simple_pod, simple_pods
 
 HOSTNAME = "kubernetes.io/hostname"
 KNOWN = "the topology has block, rack, kubernetes.io/hostname"
@@ -18,7 +18,7 @@ NO_PODS = "size: 0; the gang or a group inside it must have 1 pod or more"
 
 
 def pods(number: int, name: str = "p") -> tuple[Pod, ...]:
-    return tuple(simple_pod({"cpu": 1}, f"{name}-{rank}") for rank in range(number))
+    return simple_pods({"cpu": 1}, number, name)
 
 
 def tree(*levels: str, nodes: int = 1) -> Tree:

@@ -14,7 +14,8 @@ from bayplan.gangs.class_slots import ClassSlots, SlotCounts
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import Amounts, cluster, container, node, place, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster, place
+from tests.builders.objects import Amounts, container, node, pod, simple_pod, topology, zone
 from tests.unit.scheduling.test_answers import PODS, PROFILES, Weather
 
 PROFILE = default_profile()

@@ -11,11 +11,10 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Slices
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, cluster, free_on, node, simple_pod, topology, zone
+from tests.builders.clusters import cluster, free_on
+from tests.builders.gangs import gang_scheduler, gpu_pods
+from tests.builders.objects import GPU, node, simple_pod, topology, zone
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -33,13 +32,7 @@ def racks(*lines: str) -> GangScheduler:
 
 
 def scheduler_of(state: ClusterState) -> GangScheduler:
-    trees = Trees(state)
-    trees.set("network", ("block", "rack"))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
-
-
-def pods(number: int, name: str = "p", gpus: int = 1) -> tuple[Pod, ...]:
-    return tuple(simple_pod({GPU: gpus}, f"{name}-{rank}") for rank in range(number))
+    return gang_scheduler(state, "block", "rack")
 
 
 def running(*nodes: str) -> tuple[Pod, ...]:
@@ -59,7 +52,7 @@ def nodes(decision: GangDecision) -> list[str]:
 
 def test_neighbours_in_rank_are_neighbours_in_the_tree() -> None:
     scheduler = racks("b1/r10: 2", "b1/r2: 2", "b2/r1: 2")
-    decision = decide(scheduler, Group(pods=pods(6)))
+    decision = decide(scheduler, Group(pods=gpu_pods(6)))
     assert [(seat.pod, seat.rank, seat.path) for seat in decision.seats] == [
         ("default/p-0", 0, ("b1", "r2", "n2")),
         ("default/p-1", 1, ("b1", "r2", "n2")),
@@ -72,7 +65,7 @@ def test_neighbours_in_rank_are_neighbours_in_the_tree() -> None:
 
 
 def test_groups_are_named_and_ranks_count_through_all_of_them() -> None:
-    whole = Group(groups=(Group("a", pods(2, "a"), required="rack"), Group("b", pods(2, "b"), required="rack")))
+    whole = Group(groups=(Group("a", gpu_pods(2, "a"), required="rack"), Group("b", gpu_pods(2, "b"), required="rack")))
     decision = decide(racks("b1/r1: 2", "b1/r2: 2"), whole)
     assert [(seat.group, seat.rank) for seat in decision.seats] == [("a", 0), ("a", 1), ("b", 2), ("b", 3)]
 
@@ -92,8 +85,8 @@ def test_segments_are_numbered_by_rank_and_stay_in_their_rack(gpus: Sequence[int
 
 
 def test_segments_of_groups_inside() -> None:
-    inner = Group("a", pods(4, "a"), slices=(Slices(2, "rack", apart=True),))
-    decision = decide(racks("b1/r1: 4", "b1/r2: 2"), Group(groups=(inner, Group("b", pods(1, "b")))))
+    inner = Group("a", gpu_pods(4, "a"), slices=(Slices(2, "rack", apart=True),))
+    decision = decide(racks("b1/r1: 4", "b1/r2: 2"), Group(groups=(inner, Group("b", gpu_pods(1, "b")))))
     assert [(seat.path[1], seat.segment) for seat in decision.seats if seat.group == "a"] in (
         [("r1", 0), ("r1", 0), ("r2", 1), ("r2", 1)],
         [("r2", 0), ("r2", 0), ("r1", 1), ("r1", 1)],
@@ -101,8 +94,12 @@ def test_segments_of_groups_inside() -> None:
 
 
 def test_spread_uses_every_node_of_the_rack() -> None:
-    assert nodes(decide(racks("b1/r1: 4 4 4"), Group(pods=pods(3), required="rack"))) == ["n1"] * 3
-    assert nodes(decide(racks("b1/r1: 4 4 4"), Group(pods=pods(3), required="rack"), spread=True)) == ["n1", "n2", "n3"]
+    assert nodes(decide(racks("b1/r1: 4 4 4"), Group(pods=gpu_pods(3), required="rack"))) == ["n1"] * 3
+    assert nodes(decide(racks("b1/r1: 4 4 4"), Group(pods=gpu_pods(3), required="rack"), spread=True)) == [
+        "n1",
+        "n2",
+        "n3",
+    ]
 
 
 # -- what is asked for -----------------------------------------------------------------------------------------------------
@@ -111,10 +108,10 @@ def test_spread_uses_every_node_of_the_rack() -> None:
 @pytest.mark.parametrize(
     "whole, used",
     [
-        (Group(pods=pods(4), required="rack"), None),
-        (Group(pods=pods(6), required="block", preferred="rack"), 2),
-        (Group(pods=pods(4), preferred="rack"), 1),
-        (Group(pods=pods(4), preferred=HOSTNAME), 2),
+        (Group(pods=gpu_pods(4), required="rack"), None),
+        (Group(pods=gpu_pods(6), required="block", preferred="rack"), 2),
+        (Group(pods=gpu_pods(4), preferred="rack"), 1),
+        (Group(pods=gpu_pods(4), preferred=HOSTNAME), 2),
     ],
 )
 def test_preferred_domains_are_counted(whole: Group, used: int | None) -> None:
@@ -124,19 +121,19 @@ def test_preferred_domains_are_counted(whole: Group, used: int | None) -> None:
 
 def test_members_that_run_hold_the_others_in_their_rack() -> None:
     scheduler = racks("b1/r1: 4", "b1/r2: 2")
-    assert nodes(decide(scheduler, Group(pods=pods(2), required="rack", running=running("n1")))) == ["n1", "n1"]
-    full = decide(scheduler, Group(pods=pods(3), required="rack", running=running("n2")))
+    assert nodes(decide(scheduler, Group(pods=gpu_pods(2), required="rack", running=running("n1")))) == ["n1", "n1"]
+    full = decide(scheduler, Group(pods=gpu_pods(3), required="rack", running=running("n2")))
     assert (full.status, full.placed) == (Status.INFEASIBLE, False)
     assert full.bound == "the gang needs 3 slots in b1/r2, where members run, the most there are is 2"
 
 
 def test_members_that_run_draw_the_others_near() -> None:
-    decision = decide(racks("b1/r1: 2", "b1/r2: 9"), Group(pods=pods(2), preferred="rack", running=running("n2")))
+    decision = decide(racks("b1/r1: 2", "b1/r2: 9"), Group(pods=gpu_pods(2), preferred="rack", running=running("n2")))
     assert (nodes(decision), decision.preferred_domains) == (["n2", "n2"], 1)
 
 
 def test_members_that_run_in_two_racks_cannot_be_in_one() -> None:
-    whole = Group(groups=(Group("a", pods(1), required="rack", running=running("n1", "n2")),))
+    whole = Group(groups=(Group("a", gpu_pods(1), required="rack", running=running("n1", "n2")),))
     decision = decide(racks("b1/r1: 2", "b1/r2: 2"), whole)
     assert not decision.placed
     expected = 'group "a": members run in b1/r1 and in b1/r2, but must share one rack'
@@ -147,12 +144,12 @@ def test_nodes_that_a_filter_refuses_have_no_slots() -> None:
     scheduler = racks("b1/r1: 4", "b1/r2: 2")
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     scheduler.state.set_node(node("n1", {GPU: 4}, labels={"block": "b1", "rack": "r1"}, taints=[taint]))
-    assert nodes(decide(scheduler, Group(pods=pods(2), required="rack"))) == ["n2", "n2"]
+    assert nodes(decide(scheduler, Group(pods=gpu_pods(2), required="rack"))) == ["n2", "n2"]
 
 
 def test_a_pod_that_waits_for_a_gate_holds_the_gang_back() -> None:
     gated = simple_pod({GPU: 1}, "late", schedulingGates=[{"name": "quota"}])
-    decision = decide(racks("b1/r1: 4"), Group(pods=(*pods(1), gated)))
+    decision = decide(racks("b1/r1: 4"), Group(pods=(*gpu_pods(1), gated)))
     assert (decision.placed, decision.problem) == (False, "pod default/late waits for scheduling gate quota")
 
 
@@ -161,7 +158,7 @@ def test_a_pod_that_waits_for_a_gate_holds_the_gang_back() -> None:
 
 @pytest.mark.parametrize("room, seated", [("9", 6), ("6", 6), ("5", 5), ("3", 3), ("2", 0)])
 def test_members_beyond_the_minimum_join_if_they_can(room: str, seated: int) -> None:
-    decision = decide(racks(f"b1/r1: {room}"), Group(pods=pods(6), minimum=3))
+    decision = decide(racks(f"b1/r1: {room}"), Group(pods=gpu_pods(6), minimum=3))
     assert len(decision.seats) == seated
     if seated:
         assert decision.left_out == tuple(f"default/p-{rank}" for rank in range(seated, 6))
@@ -173,8 +170,8 @@ def test_groups_grow_in_their_order_each_as_far_as_it_can() -> None:
     # Group a would take three more on one node, where there is room for one; b takes what it wants elsewhere.
     whole = Group(
         groups=(
-            Group("a", pods(4, "a"), required=HOSTNAME, minimum=1),
-            Group("b", pods(3, "b"), required=HOSTNAME, minimum=1),
+            Group("a", gpu_pods(4, "a"), required=HOSTNAME, minimum=1),
+            Group("b", gpu_pods(3, "b"), required=HOSTNAME, minimum=1),
         )
     )
     decision = decide(racks("b1/r1: 3", "b1/r2: 2"), whole)
@@ -194,7 +191,7 @@ def test_groups_grow_in_their_order_each_as_far_as_it_can() -> None:
 )
 def test_as_many_groups_as_possible_start(sizes: Sequence[int], minimum: int, room: str, started: list[str]) -> None:
     groups = tuple(
-        Group(f"g{number}", pods(size, f"g{number}"), required=HOSTNAME) for number, size in enumerate(sizes)
+        Group(f"g{number}", gpu_pods(size, f"g{number}"), required=HOSTNAME) for number, size in enumerate(sizes)
     )
     decision = decide(racks(f"b1/r1: {room}"), Group(groups=groups, minimum_groups=minimum))
     assert sorted({seat.group for seat in decision.seats}) == started
@@ -203,16 +200,16 @@ def test_as_many_groups_as_possible_start(sizes: Sequence[int], minimum: int, ro
 
 def test_k_of_n_holds_at_every_depth() -> None:
     replicas = tuple(
-        Group(f"replica-{number}", groups=(Group(f"a{number}", pods(2, f"a{number}"), required=HOSTNAME),))
+        Group(f"replica-{number}", groups=(Group(f"a{number}", gpu_pods(2, f"a{number}"), required=HOSTNAME),))
         for number in range(3)
     )
     inner = Group("inference", groups=replicas, minimum_groups=2)
-    decision = decide(racks("b1/r1: 2 2 1"), Group(groups=(inner, Group("router", pods(1, "router")))))
+    decision = decide(racks("b1/r1: 2 2 1"), Group(groups=(inner, Group("router", gpu_pods(1, "router")))))
     assert sorted({seat.group for seat in decision.seats}) == ["a0", "a1", "router"]
 
 
 def test_fifty_equal_groups_are_few_plans() -> None:
-    groups = tuple(Group(f"g{number}", pods(2, f"g{number}"), required=HOSTNAME) for number in range(50))
+    groups = tuple(Group(f"g{number}", gpu_pods(2, f"g{number}"), required=HOSTNAME) for number in range(50))
     decision = decide(racks(f"b1/r1: {'2 ' * 43}"), Group(groups=groups, minimum_groups=40))
     assert len(decision.seats) == 86
     nobody = decide(racks(f"b1/r1: {'2 ' * 39}"), Group(groups=groups, minimum_groups=40))
@@ -220,7 +217,7 @@ def test_fifty_equal_groups_are_few_plans() -> None:
 
 
 def test_too_many_different_choices_prove_nothing() -> None:
-    groups = tuple(Group(f"g{size}", pods(size, f"g{size}"), required=HOSTNAME) for size in range(1, 17))
+    groups = tuple(Group(f"g{size}", gpu_pods(size, f"g{size}"), required=HOSTNAME) for size in range(1, 17))
     some = decide(racks(f"b1/r1: {' '.join(map(str, range(1, 9)))}"), Group(groups=groups, minimum_groups=4))
     assert some.placed
     assert some.status is Status.FEASIBLE
@@ -231,14 +228,14 @@ def test_too_many_different_choices_prove_nothing() -> None:
 
 @pytest.mark.parametrize("required, seated", [(True, 0), (False, 4)])
 def test_segments_that_are_only_wished_for_are_given_up(required: bool, seated: int) -> None:
-    whole = Group(pods=pods(4), slices=(Slices(2, "rack", required=required),))
+    whole = Group(pods=gpu_pods(4), slices=(Slices(2, "rack", required=required),))
     decision = decide(racks("b1/r1: 3", "b1/r2: 1"), whole)
     assert len(decision.seats) == seated
     assert decision.relaxed == (("segments of 2",) if seated else ())
 
 
 def test_a_gang_with_patience_waits_for_fewer_racks() -> None:
-    gang = Gang("ml/gang", Group(pods=pods(4), preferred="rack"), "network", patience=Patience(1, 30))
+    gang = Gang("ml/gang", Group(pods=gpu_pods(4), preferred="rack"), "network", patience=Patience(1, 30))
     early = schedule_gang(racks("b1/r1: 2", "b1/r2: 2"), gang, waited=29.0)
     assert (early.placed, early.waits) == (False, "2 preferred domains, waits for 1 up to 30 s")
     assert schedule_gang(racks("b1/r1: 2", "b1/r2: 2"), gang, waited=30.0).placed
@@ -258,7 +255,7 @@ def test_a_replacement_waits_only_if_that_saves_a_rack(
 ) -> None:
     free = [1 if name == places else 0 for name in ("n1", "n2", "n3")]
     scheduler = racks(*(f"b1/r{number}: {gpus}" for number, gpus in enumerate(free, 1)))
-    whole = Group(pods=pods(1), preferred="rack", running=running(*stand_on))
+    whole = Group(pods=gpu_pods(1), preferred="rack", running=running(*stand_on))
     decision = schedule_gang(scheduler, Gang("ml/gang", whole, "network", patience=Patience(1, 30)), waited=10.0)
     assert (decision.placed, bool(decision.waits), decision.patience_left) == (not waits, waits, 20.0 if waits else 0.0)
 
@@ -268,19 +265,19 @@ def test_a_replacement_waits_only_if_that_saves_a_rack(
 
 def test_assuming_takes_every_seat() -> None:
     scheduler = racks("b1/r1: 2", "b1/r2: 2")
-    gang = Gang("ml/gang", Group(pods=pods(3)), "network")
+    gang = Gang("ml/gang", Group(pods=gpu_pods(3)), "network")
     taken = assume_gang(scheduler, gang, schedule_gang(scheduler, gang))
     assert taken is not None
     assert [decision.pod for decision in taken] == [pod_key(pod) for pod in gang.pods]
     assert free_on(scheduler.state, "n1", GPU) + free_on(scheduler.state, "n2", GPU) == 1
-    assert not schedule_gang(scheduler, Gang("ml/next", Group(pods=pods(2, "q")), "network")).placed
+    assert not schedule_gang(scheduler, Gang("ml/next", Group(pods=gpu_pods(2, "q")), "network")).placed
 
 
 @pytest.mark.parametrize("change", ["pod", "node", "cordon", "same pod"])
 def test_if_one_seat_is_gone_nothing_is_taken(change: str) -> None:
     scheduler = racks("b1/r1: 2", "b1/r2: 2")
     state = scheduler.state
-    gang = Gang("ml/gang", Group(pods=pods(4)), "network")
+    gang = Gang("ml/gang", Group(pods=gpu_pods(4)), "network")
     decision = schedule_gang(scheduler, gang)
     if change == "pod":
         state.set_pod(simple_pod({GPU: 1}, "other", nodeName="n2"))
@@ -324,7 +321,7 @@ def test_pods_that_zones_refuse_together_go_to_different_nodes() -> None:
 
 def test_a_decision_changes_when_the_cluster_does() -> None:
     scheduler = racks("b1/r1: 4", "b1/r2: 3")
-    gang = Gang("ml/gang", Group(pods=pods(3), required="rack"), "network")
+    gang = Gang("ml/gang", Group(pods=gpu_pods(3), required="rack"), "network")
     assert nodes(schedule_gang(scheduler, gang)) == ["n2"] * 3
     scheduler.state.set_node(node("n2", {GPU: 3}, labels={"block": "b1"}))
     assert nodes(schedule_gang(scheduler, gang)) == ["n1"] * 3

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bayplan.gangs.model import Gang, Group
-from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.core_v1 import Pod
+from tests.builders.gangs import member
 
 
 def pod(name: str, rank: str = "") -> Pod:
-    return Pod(metadata=Metadata(name=name, namespace="ml", annotations={"bayplan.io/rank": rank} if rank else None))
+    return member(name, annotations={"bayplan.io/rank": rank} if rank else None)
 
 
 @pytest.mark.parametrize(

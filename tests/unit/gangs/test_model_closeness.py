@@ -12,21 +12,17 @@ from bayplan.engine.gangs.objective import objective_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
-from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.gangs import gang_scheduler, gpu_pods
+from tests.builders.objects import GPU, container, node, pod, simple_pod, topology, zone
 
 BLOCK, RACK = "x/block", "x/rack"
 
 
 def decide(state: ClusterState, whole: Group, *objective: str) -> GangDecision:
-    trees = Trees(state)
-    trees.set("net", (BLOCK, RACK))
     gang = Gang("ml/g", whole, "net", objective=objective_of(objective))
-    return schedule_gang(GangScheduler(state, trees, default_profile(), ClassAnswers(state)), gang)
+    return schedule_gang(gang_scheduler(state, BLOCK, RACK, tree="net"), gang)
 
 
 def racks(**free: int) -> ClusterState:
@@ -38,30 +34,26 @@ def racks(**free: int) -> ClusterState:
     return state
 
 
-def pods(number: int) -> tuple[Pod, ...]:
-    return tuple(simple_pod({GPU: 1}, f"p{each}") for each in range(number))
-
-
 def running(*nodes: str) -> tuple[Pod, ...]:
     return tuple(simple_pod({"cpu": 1}, f"runs-{number}", nodeName=each) for number, each in enumerate(nodes))
 
 
 def test_two_racks_of_one_block_before_two_racks_of_two() -> None:
-    decision = decide(racks(b1_r1=2, b1_r2=3, b2_r1=2, b2_r2=2), Group(pods=pods(4), preferred=RACK))
+    decision = decide(racks(b1_r1=2, b1_r2=3, b2_r1=2, b2_r2=2), Group(pods=gpu_pods(4), preferred=RACK))
     assert decision.preferred_domains == 2
     # Three and one are closer to each other than two and two.
     assert Counter(seat.path[:2] for seat in decision.seats) == {("b1", "r2"): 3, ("b1", "r1"): 1}
 
 
 def test_seven_pods_stand_in_two_racks_of_one_block_though_another_block_would_save_a_slot() -> None:
-    decision = decide(racks(b1_r1=4, b1_r2=4, b2_r1=3), Group(pods=pods(7), preferred=RACK))
+    decision = decide(racks(b1_r1=4, b1_r2=4, b2_r1=3), Group(pods=gpu_pods(7), preferred=RACK))
     assert {seat.path[0] for seat in decision.seats} == {"b1"}
 
 
 def test_fewest_racks_then_fewest_blocks_for_pods_of_different_shapes() -> None:
     large = tuple(simple_pod({GPU: 2}, f"large-{number}") for number in range(2))
     state = racks(b1_r1=4, b2_r1=5, b2_r2=4, b3_r1=4)
-    decision = decide(state, Group(pods=(*pods(4), *large), preferred=RACK))
+    decision = decide(state, Group(pods=(*gpu_pods(4), *large), preferred=RACK))
     assert decision.preferred_domains == 2
     assert {seat.path[0] for seat in decision.seats} == {"b2"}
 
@@ -81,7 +73,7 @@ def test_fewest_racks_then_fewest_blocks_for_pods_of_different_shapes() -> None:
 )
 def test_the_order_of_goals_decides(objective: list[str], racks_used: int, left_over: int, distance: int) -> None:
     free = {"b1_r1": 5, "b2_r1": 5, "b3_r1": 2, "b3_r2": 2, "b3_r3": 3, "b3_r4": 3}
-    decision = decide(racks(**free), Group(pods=pods(9), preferred=RACK), *objective)
+    decision = decide(racks(**free), Group(pods=gpu_pods(9), preferred=RACK), *objective)
     used = {seat.node for seat in decision.seats}
     assert (len(used), sum(free[each] for each in used) - 9) == (racks_used, left_over)
     assert distances_among([seat.path for seat in decision.seats]).largest == distance
@@ -105,13 +97,13 @@ def test_the_order_of_goals_decides(objective: list[str], racks_used: int, left_
 def test_a_late_member_stands_near_those_that_run(
     free: dict[str, int], members: list[str], expected: str, preferred: str | None
 ) -> None:
-    decision = decide(racks(**free), Group(pods=pods(1), preferred=preferred, running=running(*members)))
+    decision = decide(racks(**free), Group(pods=gpu_pods(1), preferred=preferred, running=running(*members)))
     assert [seat.node for seat in decision.seats] == [expected]
 
 
 def test_late_members_of_a_group_stand_near_it_too() -> None:
-    late = Group("late", pods(1), required=BLOCK, running=running("b1_r2"))
-    other = Group("other", pods(2)[1:], required=BLOCK)
+    late = Group("late", gpu_pods(1), required=BLOCK, running=running("b1_r2"))
+    other = Group("other", gpu_pods(2)[1:], required=BLOCK)
     decision = decide(racks(b1_r1=4, b1_r2=1, b2_r1=4), Group(groups=(late, other)))
     assert {seat.group: seat.node for seat in decision.seats}["late"] == "b1_r2"
 
@@ -135,7 +127,7 @@ def test_groups_are_close_in_every_order_and_goals_out_of_reach_are_said_to_be(
 ) -> None:
     # Best fit would take a rack of each block.
     state = racks(b1_r1=2, b1_r2=4, b2_r1=3, b2_r2=3)
-    groups = (Group("a", pods(2), required=RACK), Group("b", pods(5)[2:], required=RACK))
+    groups = (Group("a", gpu_pods(2), required=RACK), Group("b", gpu_pods(5)[2:], required=RACK))
     decision = decide(state, Group(groups=groups), *objective)
     assert (decision.status, decision.bound) == (status, bound)
     assert len({seat.path[0] for seat in decision.seats}) == 1

@@ -11,10 +11,10 @@ from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, node, simple_pod
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import GPU, node, simple_pod
 
 BLOCK, RACK = "x/block", "x/rack"
 NODES = 12
@@ -33,9 +33,7 @@ def change_node(state: ClusterState, random: Random, number: int) -> None:
 
 
 def scheduler(state: ClusterState) -> GangScheduler:
-    trees = Trees(state)
-    trees.set("net", (BLOCK, RACK))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, BLOCK, RACK, tree="net")
 
 
 def change(state: ClusterState, random: Random, step: int) -> None:

@@ -14,19 +14,16 @@ from bayplan.gangs import cycle as gang_cycle
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import container, node, pod, simple_pod, topology, zone
 
 PLENTY = 1e12
 RACK = "rack"
 
 
 def scheduler_of(state: ClusterState) -> GangScheduler:
-    trees = Trees(state)
-    trees.set("network", ("block", RACK))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, "block", RACK)
 
 
 def plain(nodes: int = 64) -> GangScheduler:

@@ -12,15 +12,12 @@ from bayplan.cluster.state import ClusterState
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.remedies import FewerPods, PreferredLevel, WiderLevel, gang_remedies
-from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.split_gangs import split_problem
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
 from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.helpers import simple_pod
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import simple_pod, simple_pods
 
 GI = 1024**3
 HOSTNAME = "kubernetes.io/hostname"
@@ -46,7 +43,7 @@ class Cluster:
             agent = NodeAgent(name, each)
             state.set_node(agent.node)
             state.set_topology(agent.topology(complete=True))
-        self.scheduler = GangScheduler(state, Trees(state), default_profile(), ClassAnswers(state))
+        self.scheduler = gang_scheduler(state)
 
     def decide(self, gang: Gang) -> GangDecision:
         return schedule_gang(self.scheduler, gang)
@@ -69,7 +66,7 @@ class Cluster:
 
 
 def pods(number: int, name: str = "p", cpu: int = 2) -> tuple[Pod, ...]:
-    return tuple(simple_pod({"cpu": cpu, "memory": "1Gi"}, f"{name}-{rank}") for rank in range(number))
+    return simple_pods({"cpu": cpu, "memory": "1Gi"}, number, name)
 
 
 def gang(size: int, **asked: Any) -> Gang:

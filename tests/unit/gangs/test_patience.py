@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from bayplan.gangs.model import Gang, Group, Patience, patience_left, waited_for
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 
 MIDNIGHT = "2026-01-31T00:00:00Z"
 
@@ -21,10 +20,8 @@ def at(text: str) -> float:
 
 def gang(*created: str | None, running: tuple[str, ...] = ()) -> Gang:
     def pods(name: str, moments: tuple[str | None, ...]) -> tuple[Pod, ...]:
-        made = [simple_pod({"cpu": 1}, f"{name}-{number}") for number in range(len(moments))]
         return tuple(
-            msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, creation_timestamp=moment))
-            for pod, moment in zip(made, moments, strict=True)
+            simple_pod({"cpu": 1}, f"{name}-{number}", created=moment) for number, moment in enumerate(moments)
         )
 
     whole = Group(pods=pods("p", created), running=pods("r", running), preferred="rack")

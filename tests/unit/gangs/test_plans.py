@@ -8,7 +8,7 @@ from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Group
 from bayplan.gangs.plans import best_part
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 
 

@@ -13,15 +13,10 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Group, Slices
 from bayplan.gangs.plans import PartOutcome
 from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
-from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pods
 from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 
 ROW, RACK = "example.com/row", "example.com/rack"
-
-
-def pods(number: int) -> tuple[Pod, ...]:
-    return tuple(simple_pod({"cpu": 1}, f"p{index}") for index in range(number))
 
 
 def trial(whole: Group, allows: Callable[[set[str]], bool], budget: Budget | None = None) -> PartTrial:
@@ -37,7 +32,11 @@ def trial(whole: Group, allows: Callable[[set[str]], bool], budget: Budget | Non
 def wishing(names: str) -> Group:
     """A gang of groups, no two of the same size, whose pods would like to be in racks by pairs."""
     wish = (Slices(2, RACK, required=False),)
-    return Group(groups=tuple(Group(name, pods(2 * number), slices=wish) for number, name in enumerate(names, 1)))
+    return Group(
+        groups=tuple(
+            Group(name, simple_pods({"cpu": 1}, 2 * number), slices=wish) for number, name in enumerate(names, 1)
+        )
+    )
 
 
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
@@ -87,7 +86,10 @@ def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
 
 def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_few_attempts() -> None:
     whole = Group(
-        groups=tuple(Group(f"g{index}", pods(2), slices=(Slices(2, RACK, required=False),)) for index in range(64))
+        groups=tuple(
+            Group(f"g{index}", simple_pods({"cpu": 1}, 2), slices=(Slices(2, RACK, required=False),))
+            for index in range(64)
+        )
     )
     attempts: list[int] = []
 
@@ -111,14 +113,18 @@ def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:
     layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
-    whole = Group(pods=pods(8), slices=layers, groups=(Group("b", pods(4), slices=layers[1:]),))
+    whole = Group(
+        pods=simple_pods({"cpu": 1}, 8),
+        slices=layers,
+        groups=(Group("b", simple_pods({"cpu": 1}, 4), slices=layers[1:]),),
+    )
     outcome = PartOutcome(without_preferences(whole), trial(whole, lambda _: True).place(whole))
     assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
 
 
 def test_a_group_that_is_a_wish_itself_gives_up_its_domain() -> None:
-    waits = Group("segment 1", pods(1), required=RACK, apart="/rack", optional=True)
-    runs = Group("segment 0", running=pods(1), required=RACK, apart="/rack", optional=True)
+    waits = Group("segment 1", simple_pods({"cpu": 1}, 1), required=RACK, apart="/rack", optional=True)
+    runs = Group("segment 0", running=simple_pods({"cpu": 1}, 1), required=RACK, apart="/rack", optional=True)
     whole = Group(groups=(runs, waits))
     assert [wish.text for wish in preferences_of(whole)] == ["segment 1"]
     kept_out, freed = without_preferences(whole).groups

@@ -11,12 +11,10 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import Json
-from tests.neighbourhoods import RACK, apart, on, racks, somebody, spread, together
+from tests.builders.bodies import Json
+from tests.builders.gangs import gang_scheduler
+from tests.builders.neighbourhoods import RACK, apart, on, racks, somebody, spread, together
 
 
 def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple[Pod, ...]:
@@ -25,10 +23,7 @@ def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple
 
 
 def scheduler_of(names: str, *running_at: Pod) -> GangScheduler:
-    state = racks(names, *running_at)
-    trees = Trees(state)
-    trees.set("network", (RACK,))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(racks(names, *running_at), RACK)
 
 
 def decide(scheduler: GangScheduler, *pods: Pod) -> GangDecision:

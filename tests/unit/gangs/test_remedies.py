@@ -23,20 +23,17 @@ from bayplan.gangs.remedies import (
 )
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
-from tests.conformance.test_consolidation import bound, movable
+from tests.builders.gangs import gpu_pods
+from tests.builders.objects import GPU, simple_pod
+from tests.conformance.test_consolidation import gpu_pod, movable
 from tests.conformance.test_consolidation import scheduler as two_racks
-from tests.helpers import GPU, simple_pod
 from tests.unit.compat.test_styles import BLOCK, RACK, scheduler
 
 # Free GPUs: block b1 has racks of 4 and 5, block b2 has racks of 6 and 6; no node has more than 4.
 
 
-def pods(size: int, name: str = "p") -> tuple[Pod, ...]:
-    return tuple(simple_pod({GPU: 1}, f"{name}-{number}") for number in range(size))
-
-
 def gang(size: int, **asked: Any) -> Gang:
-    return Gang("ml/g", Group(pods=pods(size), **asked), "net")
+    return Gang("ml/g", Group(pods=gpu_pods(size), **asked), "net")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,7 @@ def gang(size: int, **asked: Any) -> Gang:
             (FewerPods("", 4, 8), PreferredLevel("", BLOCK, 2), PreferredSegments("", 4, "kubernetes.io/hostname")),
         ),
         (
-            Gang("ml/g", Group(groups=(Group("a", pods(3, "a"), required=RACK), Group("b", pods(7, "b"), required=RACK))), "net"),
+            Gang("ml/g", Group(groups=(Group("a", gpu_pods(3, "a"), required=RACK), Group("b", gpu_pods(7, "b"), required=RACK))), "net"),
             (FewerPods("b", 6, 7), WiderLevel("b", BLOCK, RACK), PreferredLevel("b", RACK, None)),
         ),
     ],
@@ -71,17 +68,17 @@ def running(*each: Pod) -> Running:
 
 
 def asking_for(size: int) -> Gang:
-    return Gang("ml/new", Group(pods=pods(size, "new"), required="x/rack"), "net")
+    return Gang("ml/new", Group(pods=gpu_pods(size, "new"), required="x/rack"), "net")
 
 
 def test_the_smallest_workload_that_could_move_is_named() -> None:
-    one, other = bound("one", "n1"), bound("other", "n2")
+    one, other = gpu_pod("one", "n1"), gpu_pod("other", "n2")
     (_, _, gone) = gang_remedies(two_racks(one, other), asking_for(2), [running(one), running(other)])
     assert gone == WorkloadGone("ml/one", 1, moves=True, nodes=("n1",))
 
 
 def test_a_workload_that_has_no_other_place_would_have_to_end() -> None:
-    one, other = bound("one", "n1", 2), bound("other", "n2", 2)
+    one, other = gpu_pod("one", "n1", 2), gpu_pod("other", "n2", 2)
     (gone,) = gang_remedies(two_racks(one, other), asking_for(2), [running(one), running(other)])
     assert gone == WorkloadGone("ml/one", 1, moves=False, nodes=("n1",))
 
@@ -103,7 +100,7 @@ def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         left.append(around.left)
         return decision
 
-    groups = tuple(Group(f"g{number}", pods(5, f"g{number}"), required=RACK) for number in range(4))
+    groups = tuple(Group(f"g{number}", gpu_pods(5, f"g{number}"), required=RACK) for number in range(4))
     asking = Gang("ml/g", Group(groups=groups), "net")
     monkeypatch.setattr(module, "schedule_gang", watched)
     gang_remedies(scheduler(), asking)

@@ -15,7 +15,7 @@ from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from tests.helpers import GPU, simple_pod
+from tests.builders.objects import GPU, simple_pod, simple_pods
 from tests.unit.gangs.test_cycle import racks
 
 ALL = "equal pods: counted exactly; with room for {} more that are still to come"
@@ -32,9 +32,8 @@ def gang_of(spec: dict[str, Any], members: Sequence[Pod]) -> Gang:
 
 def members(number: int, group: str = "", gpus: int = 1, **spec: Any) -> list[Pod]:
     """Pods of a group, as their controller has made them."""
-    made = [simple_pod({GPU: gpus}, f"{group or 'p'}-{rank}", **spec) for rank in range(number)]
     labels = {"bayplan.io/group": group} if group else {}
-    return [msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels)) for pod in made]
+    return list(simple_pods({GPU: gpus}, number, group or "p", labels=labels, **spec))
 
 
 def decide(scheduler: GangScheduler, spec: dict[str, Any], here: Sequence[Pod]) -> GangDecision:

@@ -10,7 +10,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Trees
 from bayplan.kube.topology_levels import HOSTNAME
-from tests.helpers import node, simple_pod
+from tests.builders.objects import node, simple_pod
 
 Change = Callable[[ClusterState], object]
 

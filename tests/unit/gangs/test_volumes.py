@@ -9,12 +9,10 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import node, simple_pod
 from tests.builders.storage import HOSTNAME, capacity, claim, csi_driver, storage_class, struct, uses, volume
-from tests.helpers import node, simple_pod
 
 CSI = "csi.example.com"
 
@@ -28,9 +26,7 @@ def racks(volumes: dict[str, int]) -> GangScheduler:
     for name, count in volumes.items():
         for number in range(count):
             state.volumes.set(struct(volume(f"{name}-{number}", on=name)))
-    trees = Trees(state)
-    trees.set("network", ("rack",))
-    return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    return gang_scheduler(state, "rack")
 
 
 def members(scheduler: GangScheduler, number: int, cls: str = "local") -> tuple[Pod, ...]:

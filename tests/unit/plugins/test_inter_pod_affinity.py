@@ -15,8 +15,8 @@ from bayplan.plugins.inter_pod_affinity import (
     InterPodAffinity,
 )
 from bayplan.scheduling.relations import incoming_pod
-from tests.helpers import Json, node
-from tests.neighbourhoods import (
+from tests.builders.bodies import Json
+from tests.builders.neighbourhoods import (
     RACK,
     REQUIRED,
     apart,
@@ -27,6 +27,7 @@ from tests.neighbourhoods import (
     term,
     together,
 )
+from tests.builders.objects import node
 
 
 def closed(state: ClusterState, pod: Pod) -> list[int] | None:

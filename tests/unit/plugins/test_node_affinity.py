@@ -8,7 +8,9 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.plugins.node_affinity import NodeAffinity
-from tests.helpers import Json, cluster, node, pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import node, pod
 
 PLUGIN = NodeAffinity()
 STATE = cluster(

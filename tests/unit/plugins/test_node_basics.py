@@ -11,7 +11,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod, Taint, Toleration
 from bayplan.plugins.base import FilterPlugin
 from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
-from tests.helpers import Json, cluster, container, node, pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import container, node, pod
 
 
 def passing(plugin: FilterPlugin, state: ClusterState, waiting: Pod) -> set[str]:

@@ -7,7 +7,9 @@ import pytest
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.plugins.node_resource_topology_args import ArgumentError, FilterMode, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
-from tests.helpers import GPU, Json, cluster, container, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, container, pod, simple_pod, topology, zone
 
 UPSTREAM_FILE: Json = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -7,7 +7,8 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
-from tests.helpers import GPU, Amounts, cluster, container, node, pod, simple_pod
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, Amounts, container, node, pod, simple_pod
 
 
 def cause(state: ClusterState, waiting: Pod) -> str:

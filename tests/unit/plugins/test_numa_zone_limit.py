@@ -12,7 +12,8 @@ from bayplan.engine.slots.slots import slots
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import Amounts, cluster, container, decide, node, pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import Amounts, container, node, pod, topology, zone
 
 KEY = "bayplan.io/max-numa-zones"
 

@@ -11,8 +11,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, UNEVEN, PodTopologySpread
 from bayplan.scheduling.relations import incoming_pod
-from tests.helpers import Json, node
-from tests.neighbourhoods import HOSTNAME, RACK, on, racks, somebody, spread
+from tests.builders.bodies import Json
+from tests.builders.neighbourhoods import HOSTNAME, RACK, on, racks, somebody, spread
+from tests.builders.objects import node
 
 PLUGIN = PodTopologySpread()
 

@@ -12,7 +12,7 @@ from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.registry import build_plugin
 from bayplan.plugins.resource_scores import Strategy
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
 

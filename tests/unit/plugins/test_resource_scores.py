@@ -9,7 +9,8 @@ from bayplan.kube.wire.core_v1 import NodeSelector, NodeSelectorTerm, SelectorRe
 from bayplan.plugins.node_affinity import AddedAffinity, NodeAffinity
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.resource_scores import NodeResourcesBalancedAllocation, Strategy
-from tests.helpers import GPU, Amounts, cluster, node, simple_pod
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, Amounts, node, simple_pod
 
 RISING, FALLING = ((0, 0), (100, 10)), ((0, 10), (50, 5), (100, 0))
 

@@ -12,8 +12,9 @@ from bayplan.plugins.volcano_numa_aware import NumaAware, read_arguments
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import Profile
-from tests.helpers import GPU, container, decide, free_in_zones, node, place, pod, simple_pod, topology, zone
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.clusters import decide, free_in_zones, place
+from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.objects import GPU, container, node, pod, simple_pod, topology, zone
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 EIGHT = machine(2, 4)

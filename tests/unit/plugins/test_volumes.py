@@ -10,6 +10,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import VolumePlan
 from bayplan.plugins.volume_binding import VolumeBinding, VolumeZone
 from bayplan.plugins.volume_limits import NodeVolumeLimits, VolumeRestrictions
+from tests.builders.clusters import cluster, decide, place
+from tests.builders.objects import node, simple_pod
 from tests.builders.storage import (
     HOSTNAME,
     NOW,
@@ -24,7 +26,6 @@ from tests.builders.storage import (
     uses,
     volume,
 )
-from tests.helpers import cluster, decide, node, place, simple_pod
 
 ZONES = {"n1": "a", "n2": "a", "n3": "b"}
 CSI = "csi.example.com"

@@ -14,7 +14,9 @@ from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import GPU, Amounts, Json, cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, Amounts, container, node, pod, simple_pod, topology, zone
 
 PROFILES = {
     strategy: default_profile(topology_match(read_arguments({"scoringStrategy": {"type": strategy}})))

@@ -12,7 +12,9 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import ranking, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import GI, Amounts, Json, cluster, container, decide, node, place, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, decide, place
+from tests.builders.objects import GI, Amounts, container, node, pod, simple_pod, topology, zone
 
 PROFILE = default_profile()
 GUARANTEED: Amounts = {"cpu": 4, "memory": "1Gi"}

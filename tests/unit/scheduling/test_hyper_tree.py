@@ -12,8 +12,8 @@ from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES
 from bayplan.cluster.topology.tree import Tree
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Trees
-from tests.helpers import node, simple_pod
-from tests.hyper_nodes import hyper_node, inside, named, pattern, with_labels
+from tests.builders.hyper_nodes import hyper_node, inside, named, pattern, with_labels
+from tests.builders.objects import node, simple_pod
 
 Change = Callable[[Trees, ClusterState], object]
 

@@ -13,7 +13,7 @@ from bayplan.config.configuration import configuration_of
 from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import node
+from tests.builders.objects import node
 
 NODES = 2000
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

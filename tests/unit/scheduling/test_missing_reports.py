@@ -14,15 +14,14 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.slots.slots import slots
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
-from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
-from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import GPU, Amounts, ZoneAmounts, cluster, container, decide, node, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import GPU, Amounts, ZoneAmounts, container, node, pod, simple_pod, topology, zone
 
 ROOM: Amounts = {"cpu": 16, "memory": "64Gi", GPU: 4}
 ALIGNED = simple_pod({"cpu": 4, "memory": "1Gi"})
@@ -168,7 +167,7 @@ class TestGangs:
     """Members together prefer nodes with reports as pods do."""
 
     def place(self, state: ClusterState, size: int, missing: str = "PreferReported") -> tuple[GangDecision, set[str]]:
-        scheduler = GangScheduler(state, Trees(state), profile(missing), ClassAnswers(state))
+        scheduler = gang_scheduler(state, profile=profile(missing))
         members = [simple_pod({"cpu": 4, "memory": "1Gi"}, f"p{number}") for number in range(size)]
         gang = Gang("default/gang", Group("", tuple(members)))
         decision = schedule_gang(scheduler, gang)

@@ -13,7 +13,7 @@ from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.relations import answer_for, incoming_pod
 from bayplan.scheduling.shortfall import verdict_on
-from tests.neighbourhoods import HOSTNAME, RACK, apart, on, racks, somebody, spread, together
+from tests.builders.neighbourhoods import HOSTNAME, RACK, apart, on, racks, somebody, spread, together
 
 WEB = somebody("web-0", "web")
 

@@ -7,7 +7,8 @@ import pytest
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
-from tests.helpers import cluster, decide, node, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import node, pod, simple_pod, topology, zone
 
 DEFAULT = default_profile()
 PLUGINS = {plugin.name: plugin for plugin in DEFAULT.filters}

@@ -14,8 +14,9 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import SmallerRequest, remedies
-from tests.helpers import Json, decide, place
-from tests.neighbourhoods import RACK, apart, drawn, on, racks, somebody, spread, together
+from tests.builders.bodies import Json
+from tests.builders.clusters import decide, place
+from tests.builders.neighbourhoods import RACK, apart, drawn, on, racks, somebody, spread, together
 
 PROFILE = default_profile()
 

@@ -12,22 +12,10 @@ from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
-from tests.helpers import (
-    GI,
-    GPU,
-    Amounts,
-    Json,
-    ZoneAmounts,
-    cluster,
-    container,
-    decide,
-    node,
-    pod,
-    simple_pod,
-    topology,
-    zone,
-)
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, decide
+from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.objects import GI, GPU, Amounts, ZoneAmounts, container, node, pod, simple_pod, topology, zone
 
 MI = 2**20
 

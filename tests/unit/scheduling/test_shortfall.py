@@ -10,20 +10,8 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import NearestMiss
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.shortfall import shortfall_of
-from tests.helpers import (
-    GI,
-    GPU,
-    Amounts,
-    ZoneAmounts,
-    cluster,
-    container,
-    decide,
-    node,
-    pod,
-    simple_pod,
-    topology,
-    zone,
-)
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import GI, GPU, Amounts, ZoneAmounts, container, node, pod, simple_pod, topology, zone
 
 EIGHT: Amounts = {"cpu": 8, "memory": "1Gi"}
 LOCALITY = "Resources cannot be allocated with Topology locality"

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
@@ -20,7 +18,9 @@ from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadResult
 from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
-from tests.helpers import Amounts, Json, cluster, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import Amounts, simple_pod, topology, zone
 
 NODES = ("telco-1", "telco-2", "amd-1")
 UPF: Amounts = {"cpu": 12, "memory": "8Gi"}
@@ -30,9 +30,7 @@ MESSAGE = "Resources cannot be allocated with Topology locality"
 
 def bound(name: str, node: str, zone_id: int) -> Pod:
     """A running pod that says where it stands."""
-    pod = simple_pod(UPF, name=name, nodeName=node)
-    annotations = {"bayplan.io/numa-zones": f'{{"main": [{zone_id}]}}'}
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=annotations))
+    return simple_pod(UPF, name, nodeName=node, annotations={"bayplan.io/numa-zones": f'{{"main": [{zone_id}]}}'})
 
 
 def state_of(places: Mapping[str, tuple[str, int]]) -> ClusterState:

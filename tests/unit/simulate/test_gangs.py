@@ -16,7 +16,7 @@ from bayplan.simulate.run import GangOutcome, Run
 from bayplan.simulate.scenario.lines import ScenarioError
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.simulation import Simulation
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 
 # Four nodes in two racks, four zones' worth of GPUs each rack; two gangs of three, of different shapes, compete for four nodes.
 TWO_GANGS = """

@@ -18,7 +18,8 @@ from bayplan.simulate.schedulers import (
     VOLCANO,
     scheduler_named,
 )
-from tests.helpers import Amounts, cluster, decide, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import Amounts, simple_pod, topology, zone
 
 HALF: Amounts = {"cpu": 4, "memory": "4Gi"}
 

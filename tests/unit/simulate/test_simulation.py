@@ -22,7 +22,8 @@ from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, SCHEDULERS, UNCACHED, UPSTREAM
 from bayplan.simulate.simulation import Simulation
-from tests.helpers import GI, GPU, Amounts, container, free_in_zones, pod, simple_pod
+from tests.builders.clusters import free_in_zones
+from tests.builders.objects import GI, GPU, Amounts, container, pod, simple_pod
 from tests.random_clusters import scenario as random_scenario
 
 HALF_A_NODE: Amounts = {"cpu": 6, "memory": "8Gi"}

@@ -8,7 +8,7 @@ from bayplan.simulate.kubelet.machine import Machine, MachineZone
 from bayplan.simulate.run import KubeletRefusal
 from bayplan.simulate.scenario.machine_text import machine_of
 from bayplan.simulate.tally import MOMENTS, MOST_REFUSALS, Tally
-from tests.helpers import GI
+from tests.builders.objects import GI
 
 HALF = {"cpu": 8000, "memory": 16 * GI}
 

@@ -14,7 +14,7 @@ from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
 from bayplan.simulate.scenario.model import Kind, ScenarioPod, Workload
 from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 
 _CLASSES = PodClasses()
 SMALL, LARGE, HUGE = 1, 8, 64

@@ -14,13 +14,14 @@ import pytest
 import yaml
 
 from bayplan.services.agent.sources import podresources_pb2 as wire
+from tests.builders.bodies import Json, list_body
+from tests.builders.objects import GPU
 from tests.documents import FOLDER, block, blocks, json_names
-from tests.helpers import GPU, Json
 from tests.unit.cli.conftest import Bayplan
 
 
 def write(path: Path, *items: Json) -> Path:
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    path.write_text(json.dumps(list_body(items)))
     return path
 
 

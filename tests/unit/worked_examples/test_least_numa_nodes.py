@@ -10,7 +10,8 @@ from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, tak
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
-from tests.helpers import Amounts, cluster, container, node, pod, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.objects import Amounts, container, node, pod, topology, zone
 
 LEAST_NUMA_NODES = topology_match(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}}))
 EVERYTHING: Amounts = {"cpu": 64, "memory": "64Gi"}

@@ -12,7 +12,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.scheduling.profile import default_profile
-from tests.helpers import GPU, Json, cluster, container, decide, node, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, decide
+from tests.builders.objects import GPU, container, node, pod, simple_pod, topology, zone
 
 # 4 and 8 CPUs: 12 in sum, never more than 8 in one zone. One GPU in each.
 WORKER = topology(

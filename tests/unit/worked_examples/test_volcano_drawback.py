@@ -17,7 +17,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.numatopologies import numa_aware_profile, policy_pod
+from tests.builders.numatopologies import numa_aware_profile, policy_pod
 from tests.unit.simulate.kubelet.nodes import kubelet, machine
 
 CREATED = ("notebook", "worker-0", "worker-1")

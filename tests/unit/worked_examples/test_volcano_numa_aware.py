@@ -11,8 +11,9 @@ from bayplan.engine.numa.least_numa import narrowest_sets, relative_width_scores
 from bayplan.scheduling.answers import ClassAnswers, score_in
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.relations import answer_for
-from tests.helpers import cluster, topology, zone
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.clusters import cluster
+from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.objects import topology, zone
 
 
 def test_the_priority_function() -> None:

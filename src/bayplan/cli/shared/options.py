@@ -108,7 +108,7 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
         expose_value=False,
         callback=_keep,
         help="Unknown and repeated fields in -f: an error, a warning, or nothing. All else that an API server would "
-        "refuse is always an error.",
+        "refuse is always an error, and so are unknown fields of bayplan's own PodGroup.",
     )
     return lambda function: files(validate(function))
 

@@ -21,7 +21,7 @@ from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dispatch.preemption import COUNTING, Outcome, Preempting
 from bayplan.dispatch.roster import GangRoster
-from bayplan.explain.preemption import PreemptionView, freed_text
+from bayplan.explain.preemption import PreemptionView, freed_amounts
 from bayplan.gangs.closeness import unbound
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.client.access import Access
@@ -40,7 +40,8 @@ def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> Pree
     """The plan for a pod that fits on no node."""
     answers = ClassAnswers(session.state)
     preempting, profile, asked = _preempting(session, answers), session.profile_for(pod), unbound(pod)
-    plan = _counted(lambda: preempting.for_pod(asked, _planning(profile), now.timestamp()))
+    with preempting.kept_room.deciding(profile) as closing:
+        plan = _counted(lambda: preempting.for_pod(asked, _planning(profile), closing, now.timestamp()))
     return _view(session, plan, (asked,), profile)
 
 
@@ -54,7 +55,8 @@ def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> Pre
     answers = ClassAnswers(session.state)
     preempting, profile = _preempting(session, answers), session.profile_for(gang.pods[0])
     scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
-    plan = _counted(lambda: preempting.for_gang(key, scheduler, gang, now.timestamp()))
+    with preempting.kept_room.deciding(profile) as closing:
+        plan = _counted(lambda: preempting.for_gang(key, scheduler, gang, closing, now.timestamp()))
     return _view(session, plan, gang.pods, profile)
 
 
@@ -76,7 +78,8 @@ def _view(session: ClusterSession, outcome: Outcome, pods: Sequence[Pod], profil
     if isinstance(plan, NoPreemption):
         return PreemptionView(plan, (), profile.preemption)
     wanted = {name for pod in pods for name in state.classes.of(pod).request.total}
-    return PreemptionView(plan, tuple(freed_text(state, each.key, wanted) for each in plan.victims), profile.preemption)
+    freed = tuple(freed_amounts(state, each.key, wanted) for each in plan.victims)
+    return PreemptionView(plan, freed, profile.preemption)
 
 
 def _preempting(session: ClusterSession, answers: ClassAnswers) -> Preempting:

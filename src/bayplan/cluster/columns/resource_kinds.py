@@ -45,11 +45,15 @@ def containers_that_hold_exclusively(request: PodRequest, reported: Collection[s
             yield container.name
 
 
+def is_held_exclusively(name: str, amount: int, reported: Collection[str], *, guaranteed: bool) -> bool:
+    """True if a container with this request holds that much of a zone for itself alone."""
+    if not is_native(name):
+        return name in reported  # even an amount of zero: scheduler-plugins looks at the name alone
+    return guaranteed and bool(amount) and (is_memory(name) or (name == CPU and amount % 1000 == 0))
+
+
 def _exclusive_in(request: PodRequest, container: ContainerRequest, reported: Collection[str]) -> bool:
-    for name, amount in container.requests.items():
-        if not is_native(name):
-            if name in reported:  # even an amount of zero: scheduler-plugins looks at the name alone
-                return True
-        elif request.guaranteed and amount and (is_memory(name) or (name == CPU and amount % 1000 == 0)):
-            return True
-    return False
+    return any(
+        is_held_exclusively(name, amount, reported, guaranteed=request.guaranteed)
+        for name, amount in container.requests.items()
+    )

@@ -46,6 +46,8 @@ class Freshness:
         # True if pods end on their nodes before the scheduler hears of it, as over a watch.
         self.hears_late = False
         self.told_stale: set[int] = set()
+        # Nodes that take no aligned pod while one unit is decided.
+        self.closed: set[int] = set()
         # New nodes without a report, and until when their first one is expected. Where no node ever reports, none is.
         self.expected: dict[int, float] = {}
         self.knows_reports = False
@@ -67,7 +69,7 @@ class Freshness:
             return TOPOLOGY_STALE
         if not report.tells_enough:
             return TOPOLOGY_UNCLEAR
-        waits = self.waits_for_reports and self._restless.get(row)
+        waits = row in self.closed or (self.waits_for_reports and self._restless.get(row))
         return TOPOLOGY_STALE if waits else TOPOLOGY_USABLE
 
     def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
@@ -114,6 +116,7 @@ class Freshness:
     def clear(self, row: int) -> None:
         """The node or its report is gone."""
         self.told_stale.discard(row)
+        self.closed.discard(row)
         self.expected.pop(row, None)
         for pods in (self.in_unknown_zones, self._restless, self._ended_in_the_dark):
             pods.pop(row, None)

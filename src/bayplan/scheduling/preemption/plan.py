@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from bayplan.cluster.columns.columns import TOPOLOGY_STALE
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.budget import Budget, OutOfWork
@@ -81,6 +82,9 @@ def plan_preemption(
     preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
     by_node = answers.for_class(pod_class, profile).blocked_by_node
     rows = np.flatnonzero(by_node == PASSES)
+    if profile.topology is not None and profile.topology.applies(pod_class):
+        # No eviction makes a report fresh.
+        rows = rows[state.columns.topology[rows] != TOPOLOGY_STALE]
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
     bounds = freeable.bounds(preemptor, rows)
     not_helpful = int(state.columns.present.sum()) - len(rows)

@@ -18,7 +18,8 @@ from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.outbox import Outbox, OutboxWriter
 
-Reason = Literal["Unschedulable", "SchedulerError"]
+# Autoscalers make room for `Unschedulable` pods alone.
+Reason = Literal["Unschedulable", "SchedulerError", "GangWaiting"]
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"

@@ -214,6 +214,35 @@ class ClusterMetrics:
             self._unreadable_versions.labels(resource, version).set(1)
 
 
+class CapacityMetrics:
+    """How much room aligned pods and gangs find."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._fragmentation = Gauge(
+            "bayplan_numa_fragmentation_ratio",
+            "The share of free amounts that no aligned pod can have because it lies in several NUMA zones of a node, "
+            "by resource: 0 is best. Set by the leader once a minute.",
+            ["resource"],
+            registry=registry,
+        )
+        self._largest_free = Gauge(
+            "bayplan_topology_largest_free",
+            "The free amount of the roomiest domain of a level, by Topology, level and resource: CPUs, bytes or devices. "
+            "What a gang inside one such domain can have at most. Set by the leader once a minute.",
+            ["topology", "level", "resource"],
+            registry=registry,
+        )
+
+    def set(self, fragmentation: Mapping[str, float], largest_free: Mapping[tuple[str, str, str], float]) -> None:
+        """Fragmentation by resource; free amounts by topology, level and resource. Others disappear."""
+        self._fragmentation.clear()
+        for resource, share in fragmentation.items():
+            self._fragmentation.labels(resource).set(share)
+        self._largest_free.clear()
+        for labels, amount in largest_free.items():
+            self._largest_free.labels(*labels).set(amount)
+
+
 class SchedulerMetrics:
     """All metrics of one scheduler; `before_scrape` callbacks compute expensive values on each scrape."""
 
@@ -225,6 +254,7 @@ class SchedulerMetrics:
         self.binds = BindMetrics(self.registry)
         self.preemption = PreemptionMetrics(self.registry)
         self.cluster = ClusterMetrics(self.registry)
+        self.capacity = CapacityMetrics(self.registry)
         self.leading = leader_gauge(self.registry)
         self.pending = Gauge("scheduler_pending_pods", "Waiting pods by queue.", ["queue"], registry=self.registry)
         self.longest_turn = Gauge(

@@ -246,8 +246,8 @@ class Announcer:
             self.remarks.on_group(group)
             self.remarks.on_template(group)
             self.gangs.refused(group, refusal, text)
-        reason: Reason = "SchedulerError" if refusal.invalid else "Unschedulable"
         message = _on_member(group, on_pods or text)
+        reason = _reason(refusal)
         self._conditions_due[refusal.unit] = ((pod, message, reason) for pod in _not_gated(refusal.pods))
         self._write_conditions(refusal.unit)
 
@@ -258,6 +258,14 @@ class Announcer:
             self._conditions.unschedulable(pod, message, reason)
         if len(batch) < CONDITIONS_PER_BATCH:
             del self._conditions_due[unit]
+
+
+def _reason(refusal: Unschedulable) -> Reason:
+    """The condition's reason. A gang that waits for its pods, its PodGroup or a better place needs no new nodes."""
+    if refusal.invalid:
+        return "SchedulerError"
+    waits = refusal.undecided or (refusal.gang is not None and bool(refusal.gang.waits))
+    return "GangWaiting" if waits else "Unschedulable"
 
 
 def _on_member(group: AnyPodGroup | None, text: str) -> str:

@@ -11,9 +11,12 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from typing import Any, TextIO
 
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
@@ -35,12 +38,14 @@ from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
 from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.capacity_metrics import keep_measuring
 from bayplan.services.scheduler.cluster_metrics import refresh_cluster_metrics, why_unreadable
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
+from bayplan.services.scheduler.tracing import DecisionTrace
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +75,8 @@ class Options:
     grouping: GroupingSettings | None = None
     place_ungrouped: bool = False
     authenticates_metrics: bool = False
+    # Where decisions are traced, if at all.
+    trace: TextIO | None = None
 
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
@@ -120,6 +127,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             unlike_template=intake.workloads.unlike_template,
         )
         elsewhere = GroupedElsewhere(configuration.profiles, expects_elsewhere, announcer, clock)
+        side_thread = SideThread()
         service = SchedulerService(
             client,
             dispatcher,
@@ -128,8 +136,9 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             nominees,
             metrics=metrics,
             clock=clock,
-            side_thread=SideThread(),
+            side_thread=side_thread,
             listener=elsewhere.take_in_steps if cache is None else cache.take_in_steps,
+            trace=None if options.trace is None else DecisionTrace(dispatcher, options.trace),
         )
         metrics.expose_requests(client.counts)
         metrics.expose_outbox("events", events.outbox)
@@ -165,12 +174,14 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             grouper = PodGrouper(
                 client, cache, events=events, metrics=GrouperMetrics(metrics.registry), results=results
             )
-        await _follow_and_lead(service, grouper, configuration, keeper, identity, metrics)
+        measures = partial(keep_measuring, dispatcher.state, dispatcher.trees, metrics.capacity, side_thread)
+        await _follow_and_lead(service, grouper, measures, configuration, keeper, identity, metrics)
 
 
 async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
+    measures: Callable[[], Coroutine[Any, Any, None]],
     configuration: Configuration,
     keeper: LeaseKeeper,
     identity: str,
@@ -186,6 +197,7 @@ async def _follow_and_lead(
     async def lead(holds_lease: HoldsLease) -> None:
         async with asyncio.TaskGroup() as work:
             work.create_task(service.lead(holds_lease))
+            work.create_task(measures())
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 

@@ -28,6 +28,7 @@ from bayplan.services.scheduler.evicting import Evictor
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.releasing import Released, Releaser
+from bayplan.services.scheduler.tracing import DecisionTrace
 from bayplan.services.scheduler.unit_binder import UnitBinder
 from bayplan.services.scheduler.watching import ClusterWatcher, Listener
 
@@ -69,6 +70,7 @@ class SchedulerService:
         clock: Callable[[], float] | None = None,
         side_thread: SideThread | None = None,
         listener: Listener = lambda *_: (),
+        trace: DecisionTrace | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.announcer = announcer
@@ -78,6 +80,7 @@ class SchedulerService:
         # Waiting pods with invalid specs; some may have left the queue.
         self.invalid_pods: set[str] = set()
         self._metrics = metrics
+        self._trace = trace
         self._clock = clock or steady_clock()
         self._side_thread = side_thread or SideThread(threaded=False)
         self._news = asyncio.Event()
@@ -211,6 +214,8 @@ class SchedulerService:
             undecided = isinstance(action, Unschedulable) and action.undecided
             if isinstance(action, Bind | Unschedulable) and action.unit.startswith(GANG) and not undecided:
                 self._metrics.attempts.gang("scheduled" if isinstance(action, Bind) else "unschedulable", took)
+            if self._trace is not None:
+                self._trace.write(action, now, took)
             self._carry_out(action, began)
             if time.perf_counter() > end:
                 return True

@@ -12,7 +12,7 @@ from bayplan.cli.agent_gc import agent_gc
 from bayplan.cli.shared.go_flags import translated
 from bayplan.services.agent.run import HealthSettings
 from bayplan.services.agent.settings import AgentSettings
-from tests.kubeconfigs import kubeconfig
+from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import Bayplan
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bayplan.cli.shared.watching import signature_of
+from tests.builders.bodies import list_body
 from tests.running_commands import running
 from tests.unit.cli.conftest import Bayplan
 
@@ -19,7 +20,7 @@ NO_REPORTS = "warning: the dump has no NodeResourceTopology: NUMA zones are unkn
 def write(file: Path, *nodes: str) -> None:
     items = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in nodes]
     waiting = file.with_suffix(".new")
-    waiting.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    waiting.write_text(json.dumps(list_body(items)))
     waiting.replace(file)
 
 

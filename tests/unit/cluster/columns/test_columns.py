@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.columns.columns import FIRST_RESOURCES, TALLIED, Columns
-from tests.helpers import GPU
+from tests.builders.objects import GPU
 
 
 def test_growing_in_every_direction_keeps_every_value() -> None:

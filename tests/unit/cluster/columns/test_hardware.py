@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
 from bayplan.cluster.reports.topology_report import read_report
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import topology, zone
+from tests.builders.objects import topology, zone
 
 
 def hardware(report: NodeResourceTopology) -> HardwareClass:

@@ -7,7 +7,7 @@ import pytest
 from bayplan.cluster.columns.labels import ABSENT, FEW_ROWS, MOST_COLUMNS, SPARE_VALUES, LabelColumns, whole_number
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node
-from tests.helpers import node
+from tests.builders.objects import node
 
 
 def values_by_node(state: ClusterState, key: str) -> dict[str, str | None]:

@@ -9,7 +9,8 @@ import pytest
 from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import GPU, Json, container, pod
+from tests.builders.bodies import Json
+from tests.builders.objects import GPU, container, pod
 
 
 def with_rule(kind: str, **rule: Any) -> Json:

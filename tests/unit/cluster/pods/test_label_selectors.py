@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.cluster.pods.label_selectors import EVERYTHING, NOTHING, AnchoredIndex, Requirement, Selector, selector_of
 from bayplan.kube.wire.core_v1 import LabelSelector
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 
 def selector(written: Json | None) -> Selector:

@@ -13,7 +13,7 @@ from bayplan.cluster.pods.neighbours import Neighbours
 from bayplan.cluster.pods.terms import PodSelector, terms_of
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
-from tests.neighbourhoods import apart, drawn, on, racks, somebody, together
+from tests.builders.neighbourhoods import apart, drawn, on, racks, somebody, together
 
 
 def those(app: str, *namespaces: str, by_labels: Selector = NOTHING) -> PodSelector:

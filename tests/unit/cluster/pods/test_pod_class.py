@@ -9,7 +9,8 @@ import pytest
 from bayplan.cluster.pods.pod_class import HostPort, PodClasses, pod_class_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import Json, container, pod, simple_pod
+from tests.builders.bodies import Json
+from tests.builders.objects import container, pod, simple_pod
 
 REPLICA = simple_pod({"cpu": 2, "memory": "1Gi"}, "web-0")
 

@@ -7,7 +7,8 @@ import pytest
 from bayplan.cluster.pods.request import PodRequest, QoS, Role, effective_request
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import GI, GPU, Amounts, Json, container, pod, simple_pod
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, GPU, Amounts, container, pod, simple_pod
 
 BOTH: Amounts = {"cpu": 2, "memory": "1Gi"}
 

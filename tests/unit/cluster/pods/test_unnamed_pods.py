@@ -6,8 +6,8 @@ import msgspec
 
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from tests.helpers import free_in_zones, place
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.clusters import free_in_zones, place
+from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 
 EIGHT = machine(2, 4)
 

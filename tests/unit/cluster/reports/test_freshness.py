@@ -21,7 +21,8 @@ from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
-from tests.helpers import GI, container, decide, free_in_zones, place, pod, simple_pod, topology, zone
+from tests.builders.clusters import decide, free_in_zones, place
+from tests.builders.objects import GI, container, pod, simple_pod, topology, zone
 
 WIDE = simple_pod({"cpu": 12, "memory": "12Gi"}, "wide")
 NARROW = simple_pod({"cpu": 2, "memory": "1Gi"}, "narrow")

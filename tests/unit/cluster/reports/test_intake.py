@@ -17,7 +17,9 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
-from tests.helpers import cluster, free_in_zones, node, place, simple_pod, topology, zone
+from tests.builders.clusters import cluster, place
+from tests.builders.objects import cpu_pod, cpu_zones, node, topology, zone
+from tests.unit.cluster.one_node_world import left
 
 NOON = 1_000_000.0
 OVER_RESERVE = {"filterMode": "Upstream", "cacheResyncPeriodSeconds": 7}
@@ -25,13 +27,12 @@ DISCARD_RESERVED = {"filterMode": "Upstream", "discardReservedNodes": True}
 
 
 def report(left: tuple[int, int], *shown: str, scope: str = "container") -> NodeResourceTopology:
-    zones = [zone(number, {"cpu": (8, 8, left[number])}) for number in (0, 1)]
     published = {ATTRIBUTE: fingerprint_of(("default", name) for name in shown)}
-    return topology(*zones, scope=scope, attributes=published)
+    return topology(*cpu_zones(*left), scope=scope, attributes=published)
 
 
 def cpus(number: int, name: str = "web") -> Pod:
-    return simple_pod({"cpu": number, "memory": "1Gi"}, name, schedulerName="ours")
+    return cpu_pod(number, name, schedulerName="ours")
 
 
 def bound(waiting: Pod, scheduler: str = "ours") -> Pod:
@@ -55,10 +56,6 @@ def run(intake: ReportIntake, waiting: Pod) -> None:
     intake.bound("n1", waiting)
     state.set_pod(bound(waiting), at=NOON)
     intake.pod_changed(bound(waiting))
-
-
-def left(state: ClusterState) -> tuple[int, ...]:
-    return tuple(amount // 1000 for amount in free_in_zones(state, "n1", "cpu"))
 
 
 class TestWhoKeepsTheBooks:

@@ -21,7 +21,8 @@ from bayplan.cluster.reports.inventory import (
     cpu_set,
 )
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
-from tests.helpers import GPU, cluster, free_in_zones, topology, zone
+from tests.builders.clusters import cluster, free_in_zones
+from tests.builders.objects import GPU, topology, zone
 
 # Two zones of two cores with two threads each; CPUs 0 to 3 are the first threads.
 EIGHT_CPUS = {

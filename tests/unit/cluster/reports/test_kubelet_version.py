@@ -8,7 +8,7 @@ import pytest
 from bayplan.cluster.reports.kubelet_version import NEWEST, OLDEST, KubeletVersion, version_of
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node, NodeSystemInfo
-from tests.helpers import node, topology, zone
+from tests.builders.objects import node, topology, zone
 
 REPORT = topology(zone(0, {"cpu": 4}), zone(1, {"cpu": 4}))
 

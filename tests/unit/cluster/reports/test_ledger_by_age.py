@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from bayplan.cluster.reports.ledger import REPORTS_WITHIN, SHOWN_AFTER
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import place, topology, zone
-from tests.unit.cluster.one_node_world import EVENTS, NOON, World, bound, cpus, left, one_node
+from tests.builders.clusters import place
+from tests.builders.objects import bound, cpu_pod, cpu_zones, topology
+from tests.unit.cluster.one_node_world import EVENTS, NOON, World, left, one_node
 
 
 def started_before_noon(waiting: Pod) -> Pod:
@@ -25,28 +26,28 @@ def started_before_noon(waiting: Pod) -> Pod:
 
 
 def report(*free: int) -> NodeResourceTopology:
-    return topology(*(zone(number, {"cpu": (8, 8, free[number])}) for number in (0, 1)))
+    return topology(*cpu_zones(*free))
 
 
 class TestAPromise:
     def test_is_kept_while_a_report_may_be_older_than_the_pod(self) -> None:
         state = one_node(report(8, 8))
-        place(state, cpus(4))
-        state.set_pod(bound(cpus(4)), at=NOON + 1)
+        place(state, cpu_pod(4))
+        state.set_pod(bound(cpu_pod(4)), at=NOON + 1)
         state.set_topology(report(8, 6), at=NOON + 2)
         assert left(state) == (4, 6), "other use than before proves nothing"
 
     def test_is_dropped_by_a_report_that_comes_late_enough(self) -> None:
         state = one_node(report(8, 8))
-        place(state, cpus(4))
-        state.set_pod(bound(cpus(4)), at=NOON + 1)
+        place(state, cpu_pod(4))
+        state.set_pod(bound(cpu_pod(4)), at=NOON + 1)
         state.set_topology(report(4, 8), at=NOON + 1 + SHOWN_AFTER)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
 
     def test_counts_twice_until_silence_tells_that_the_last_report_had_it(self) -> None:
         state = one_node(report(8, 8))
-        place(state, cpus(4))
-        state.set_pod(bound(cpus(4)), at=NOON + 1)
+        place(state, cpu_pod(4))
+        state.set_pod(bound(cpu_pod(4)), at=NOON + 1)
         state.set_topology(report(4, 8), at=NOON + 2)
         state.promises.settle_in_time(NOON + REPORTS_WITHIN)
         assert left(state) == (0, 8)
@@ -56,22 +57,22 @@ class TestAPromise:
     def test_is_kept_however_long_if_no_report_came_since(self) -> None:
         """The agent may be dead; the pod is not."""
         state = one_node(report(8, 8))
-        place(state, cpus(4))
-        state.set_pod(bound(cpus(4)), at=NOON + 60)
+        place(state, cpu_pod(4))
+        state.set_pod(bound(cpu_pod(4)), at=NOON + 60)
         state.promises.settle_in_time(NOON + 10_000)
         assert left(state) == (4, 8)
 
     def test_is_kept_until_the_pod_is_confirmed(self) -> None:
         state = one_node(report(8, 8))
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.set_topology(report(8, 8), at=NOON + 100)
         state.promises.settle_in_time(NOON + 10_000)
         assert left(state) == (4, 8)
 
     def test_of_a_pod_that_was_confirmed_at_an_unknown_moment_ages_from_the_next_report_on(self) -> None:
         state = one_node(report(8, 8))
-        place(state, cpus(4))
-        state.set_pod(bound(cpus(4)))
+        place(state, cpu_pod(4))
+        state.set_pod(bound(cpu_pod(4)))
         state.set_topology(report(8, 8), at=NOON + 1)
         assert left(state) == (4, 8)
         state.set_topology(report(4, 8), at=NOON + 1 + SHOWN_AFTER)
@@ -81,7 +82,7 @@ class TestAPromise:
 class TestAPodBoundBySomebodyElse:
     def test_counts_in_every_zone_while_it_is_young(self) -> None:
         state = one_node(report(8, 8))
-        state.set_pod(bound(cpus(6)), at=NOON + 1)
+        state.set_pod(bound(cpu_pod(6)), at=NOON + 1)
         assert left(state) == (2, 2)
         state.set_topology(report(8, 2), at=NOON + 1 + SHOWN_AFTER)
         assert left(state) == (8, 2)
@@ -90,7 +91,7 @@ class TestAPodBoundBySomebodyElse:
         """A scheduler starts and hears of all pods at once: most of them are old."""
         state = one_node(report(8, 8))
         state.set_topology(report(8, 2), at=NOON)
-        state.set_pod(started_before_noon(cpus(6)), at=NOON + 1)
+        state.set_pod(started_before_noon(cpu_pod(6)), at=NOON + 1)
         assert left(state) == (8, 2)
 
 

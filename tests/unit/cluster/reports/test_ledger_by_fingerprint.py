@@ -19,16 +19,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
-from tests.helpers import (
-    container,
-    decide,
-    node,
-    place,
-    pod,
-    topology,
-    zone,
-)
-from tests.unit.cluster.one_node_world import EVENTS, NOON, World, bound, cpus, left, one_node
+from tests.builders.clusters import decide, place
+from tests.builders.objects import bound, container, cpu_pod, cpu_zones, node, pod, topology, zone
+from tests.unit.cluster.one_node_world import EVENTS, NOON, World, left, one_node
 
 
 def sharing(name: str) -> Pod:
@@ -36,9 +29,8 @@ def sharing(name: str) -> Pod:
 
 
 def report(free: tuple[int, int], *shown: str, method: str = "all") -> NodeResourceTopology:
-    zones = [zone(number, {"cpu": (8, 8, free[number])}) for number in (0, 1)]
     published = {ATTRIBUTE: fingerprint_of(("default", name) for name in shown), METHOD_ATTRIBUTE: method}
-    return topology(*zones, attributes=published)
+    return topology(*cpu_zones(*free), attributes=published)
 
 
 def run(state: ClusterState, *waiting: Pod) -> None:
@@ -51,7 +43,7 @@ def run(state: ClusterState, *waiting: Pod) -> None:
 class TestAPromise:
     def test_is_kept_until_the_fingerprint_says_that_the_pod_is_shown(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report((8, 8)), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), True)
         state.set_topology(report((4, 8), "web"), at=NOON)
@@ -59,7 +51,7 @@ class TestAPromise:
 
     def test_is_settled_by_a_report_of_some_pods_ago(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4, "first"), cpus(2, "second"), cpus(1, "third"))
+        run(state, cpu_pod(4, "first"), cpu_pod(2, "second"), cpu_pod(1, "third"))
         assert left(state) == (1, 8)
         state.set_topology(report((2, 8), "first", "second"), at=NOON)
         assert left(state) == (1, 8)
@@ -68,29 +60,29 @@ class TestAPromise:
 
     def test_follows_the_pod_to_where_the_report_shows_it(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report((8, 4), "web"), at=NOON)
         assert left(state) == (8, 4)
 
     def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
         """Four CPUs of zone 0 are gone, as promised, but it is another pod that has them."""
         state = one_node(report((8, 8)))
-        state.set_pod(bound(cpus(4, "other")), at=NOON)
-        run(state, cpus(3))
+        state.set_pod(bound(cpu_pod(4, "other")), at=NOON)
+        run(state, cpu_pod(3))
         state.set_topology(report((4, 8), "other"), at=NOON)
         assert left(state) == (1, 8)
 
     def test_is_dropped_before_the_binding_was_confirmed(self) -> None:
         state = one_node(report((8, 8)))
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.set_topology(report((4, 8), "web"), at=NOON)
         assert left(state) == (4, 8)
-        state.set_pod(bound(cpus(4)), at=NOON)
+        state.set_pod(bound(cpu_pod(4)), at=NOON)
         assert left(state) == (4, 8)
 
     def test_that_was_forgotten_is_given_back_once(self) -> None:
         state = one_node(report((8, 8)))
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.forget("default/web")
         assert left(state) == (8, 8)
         state.set_topology(report((8, 8)), at=NOON)
@@ -98,16 +90,16 @@ class TestAPromise:
 
     def test_is_settled_where_only_pods_with_exclusive_resources_count(self) -> None:
         state = one_node(report((8, 8), method=METHOD_EXCLUSIVE))
-        run(state, sharing("shares"), cpus(4))
+        run(state, sharing("shares"), cpu_pod(4))
         state.set_topology(report((4, 8), "web", method=METHOD_EXCLUSIVE), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 8), False)
 
     def test_of_a_pod_whose_name_was_there_before_waits_for_the_older_set(self) -> None:
         """One report may mean either pod; only the next set of names tells."""
         state = one_node(report((8, 8)))
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.remove_pod("default/web")
-        run(state, cpus(6))
+        run(state, cpu_pod(6))
         state.set_topology(report((4, 8), "web"), at=NOON)
         assert left(state) == (0, 8), "it may be the old one"
         state.set_topology(report((8, 8)), at=NOON)
@@ -118,7 +110,7 @@ class TestAPromise:
 class TestAPodBoundBySomebodyElse:
     def test_counts_in_every_zone_until_a_report_shows_it(self) -> None:
         state = one_node(report((8, 8)))
-        state.set_pod(bound(cpus(6)), at=NOON)
+        state.set_pod(bound(cpu_pod(6)), at=NOON)
         assert left(state) == (2, 2)
         state.set_topology(report((8, 2), "web"), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((8, 2), False)
@@ -126,22 +118,22 @@ class TestAPodBoundBySomebodyElse:
     def test_is_in_the_report_already_when_all_pods_are_told_after_it(self) -> None:
         """A scheduler starts, and hears of reports first."""
         state = one_node(report((4, 2), "a", "b"))
-        state.set_pod(bound(cpus(4, "a")))
-        state.set_pod(bound(cpus(6, "b")))
+        state.set_pod(bound(cpu_pod(4, "a")))
+        state.set_pod(bound(cpu_pod(6, "b")))
         assert left(state) == (4, 2)
 
     def test_that_was_told_after_its_report_lets_the_report_make_sense(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4, "ours"))
+        run(state, cpu_pod(4, "ours"))
         state.set_topology(report((4, 2), "ours", "theirs"), at=NOON)
         assert left(state) == (4, 8), "whose pods these are, nobody can say yet"
-        state.set_pod(bound(cpus(6, "theirs")), at=NOON)
+        state.set_pod(bound(cpu_pod(6, "theirs")), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 2), False)
 
     def test_takes_the_rest_when_another_one_gives_back(self) -> None:
         state = one_node(report((8, 8)))
-        state.set_pod(bound(cpus(6, "a")), at=NOON)
-        state.set_pod(bound(cpus(6, "b")), at=NOON)
+        state.set_pod(bound(cpu_pod(6, "a")), at=NOON)
+        state.set_pod(bound(cpu_pod(6, "b")), at=NOON)
         assert left(state) == (0, 0)
         state.remove_pod("default/a")
         assert left(state) == (2, 2)
@@ -150,7 +142,7 @@ class TestAPodBoundBySomebodyElse:
 class TestAReportThatMakesNoSense:
     def test_knew_of_an_end_before_it_was_told(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4, "stays"), cpus(2, "ends"))
+        run(state, cpu_pod(4, "stays"), cpu_pod(2, "ends"))
         state.set_topology(report((2, 8), "stays", "ends"), at=NOON)
         state.set_topology(report((4, 8), "stays"), at=NOON)
         assert left(state) == (2, 8)
@@ -159,7 +151,7 @@ class TestAReportThatMakesNoSense:
 
     def test_is_believed_after_a_while(self) -> None:
         state = one_node(report((8, 8)))
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report((4, 8), "web"), at=NOON)
         state.set_topology(report((4, 5), "web", "unheard-of"), at=NOON + 1)
         state.promises.settle_in_time(NOON + 1 + BELIEVED_AFTER / 2)
@@ -175,7 +167,7 @@ class TestAReportThatMakesNoSense:
 
     def test_keeps_promises_until_they_are_old_enough(self) -> None:
         state = one_node(report((8, 8), "never-heard-of"))
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 1)
         assert left(state) == (0, 8)
         state.set_topology(report((4, 8), "never-heard-of", "web"), at=NOON + 40)
@@ -233,12 +225,12 @@ def test_no_sequence_of_news_drives_a_zone_below_zero_or_above_its_total(news: l
     for what, name, value in news:
         match what:
             case "decided":
-                waiting = cpus(value, name)
+                waiting = cpu_pod(value, name)
                 decision = decide(state, waiting)
                 if decision.placed and decision.pod not in state.pods:
                     assume(state, decision, waiting)
             case "seen bound":
-                state.set_pod(bound(cpus(value, name)), at=now)
+                state.set_pod(bound(cpu_pod(value, name)), at=now)
             case "ended":
                 state.remove_pod(f"default/{name}", at=now)
             case "forgotten":

@@ -24,17 +24,16 @@ from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
-from tests.helpers import (
+from tests.builders.clusters import cluster, decide, free_in_zones, free_on, place
+from tests.builders.objects import (
     GI,
     GPU,
     Amounts,
-    cluster,
+    bound,
     container,
-    decide,
-    free_in_zones,
-    free_on,
+    cpu_pod,
+    cpu_zones,
     node,
-    place,
     pod,
     simple_pod,
     topology,
@@ -44,25 +43,16 @@ from tests.helpers import (
 Listed = Mapping[str, Mapping[int, int]]
 
 
-def cpus(number: int, name: str = "web") -> Pod:
-    return simple_pod({"cpu": number, "memory": "1Gi"}, name)
-
-
-def bound(waiting: Pod, to: str = "n1") -> Pod:
-    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name=to))
-
-
 def report(listed: Listed | None, *, available: tuple[int, int] | None = None) -> NodeResourceTopology:
     """What the node says; without `available`, what its pods leave."""
     used = [sum(held.get(number, 0) for held in (listed or {}).values()) for number in (0, 1)]
     left = available or (8 - used[0], 8 - used[1])
-    zones = [zone(number, {"cpu": (8, 8, left[number])}) for number in (0, 1)]
     pods = {
         f"default/{name}": {"cpu": {str(number): 1000 * held for number, held in in_zones.items()}}
         for name, in_zones in (listed or {}).items()
     }
     attributes = {} if listed is None else {"bayplan.io/pods": msgspec.json.encode(pods).decode()}
-    return topology(*zones, attributes=attributes)
+    return topology(*cpu_zones(*left), attributes=attributes)
 
 
 def one_node(listed: Listed | None = None) -> ClusterState:
@@ -92,37 +82,37 @@ class TestZonesInDoubt:
 
     def test_a_promise_above_freed_zones_counts_in_every_zone_until_a_report_lists_it(self) -> None:
         state = self.live({"old": {0: 8}})
-        state.set_pod(bound(cpus(8, "old")))
-        run(state, cpus(4, "new"))
+        state.set_pod(bound(cpu_pod(8, "old")))
+        run(state, cpu_pod(4, "new"))
         assert left(state) == [0, 4]
         state.remove_pod("default/old")
         assert left(state) == [4, 4]
-        assert not decide(state, cpus(1, "next")).placed
+        assert not decide(state, cpu_pod(1, "next")).placed
         state.set_topology(report({"new": {0: 4}}))
         assert left(state) == [4, 8]
-        assert decide(state, cpus(1, "next")).placed
+        assert decide(state, cpu_pod(1, "next")).placed
 
     def test_also_if_the_last_report_no_longer_lists_the_pod_that_ended(self) -> None:
         state = self.live({"old": {0: 8}})
-        state.set_pod(bound(cpus(8, "old")))
+        state.set_pod(bound(cpu_pod(8, "old")))
         state.set_topology(report({}))
-        run(state, cpus(4, "new"))
+        run(state, cpu_pod(4, "new"))
         state.remove_pod("default/old")
         assert left(state) == [4, 4]
 
     def test_a_promise_below_freed_zones_stays_where_it_is(self) -> None:
         state = self.live({"old": {1: 8}})
-        state.set_pod(bound(cpus(8, "old")))
-        run(state, cpus(4, "new"))
+        state.set_pod(bound(cpu_pod(8, "old")))
+        run(state, cpu_pod(4, "new"))
         state.remove_pod("default/old")
         assert left(state) == [4, 8]
-        assert decide(state, cpus(1, "next")).placed
+        assert decide(state, cpu_pod(1, "next")).placed
 
 
 class TestAPromise:
     def test_is_kept_until_the_report_lists_the_pod(self) -> None:
         state = one_node()
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         assert left(state) == [4, 8]
         state.set_topology(report({}))
         assert left(state) == [4, 8], "the report is older than the pod"
@@ -132,37 +122,37 @@ class TestAPromise:
     def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
         """A report with other use than the last one settles all promises where pods are not listed. Here it does not."""
         state = one_node()
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report({"stranger": {1: 2}}))
         assert left(state) == [4, 6]
 
     def test_is_dropped_although_the_report_shows_the_same_use_as_the_last_one(self) -> None:
         """One pod of 4 CPUs ended and another began; no amount tells, the names do."""
         state = one_node({"old": {0: 4}})
-        state.set_pod(bound(cpus(4, "old")))
+        state.set_pod(bound(cpu_pod(4, "old")))
         state.remove_pod("default/old")
-        run(state, cpus(4, "new"))
+        run(state, cpu_pod(4, "new"))
         state.set_topology(report({"new": {0: 4}}))
         assert left(state) == [4, 8]
         assert not state.is_ahead_of_report(0)
 
     def test_follows_the_pod_to_where_the_report_shows_it(self) -> None:
         state = one_node()
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report({"web": {1: 4}}))
         assert left(state) == [8, 4]
 
     def test_is_dropped_before_the_binding_was_confirmed(self) -> None:
         state = one_node()
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.set_topology(report({"web": {0: 4}}))
         assert left(state) == [4, 8]
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         assert left(state) == [4, 8]
 
     def test_is_given_back_when_forgotten(self) -> None:
         state = one_node()
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.forget("default/web")
         assert (left(state), free_on(state, "n1", "cpu")) == ([8, 8], 16_000)
         state.set_topology(report({}))
@@ -171,11 +161,11 @@ class TestAPromise:
     def test_that_seemed_to_fail_counts_because_the_report_lists_the_pod(self) -> None:
         """Binding timed out, but it had been done: the kubelet has the pod."""
         state = one_node()
-        place(state, cpus(4))
+        place(state, cpu_pod(4))
         state.set_topology(report({"web": {0: 4}}))
         state.forget("default/web")
         assert left(state) == [4, 8]
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         assert left(state) == [4, 8]
         state.set_topology(report({"web": {0: 4}}))
         assert (left(state), state.is_ahead_of_report(0)) == ([4, 8], False)
@@ -184,7 +174,7 @@ class TestAPromise:
 class TestAPodThatEnded:
     def test_is_added_back_until_the_list_drops_it(self) -> None:
         state = one_node({"web": {1: 4}})
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         assert left(state) == [8, 4]
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
@@ -197,7 +187,7 @@ class TestAPodThatEnded:
     def test_before_any_report_listed_it_is_added_back_when_one_does(self) -> None:
         """It lived shorter than a report travels. What the late report shows is over."""
         state = one_node()
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.remove_pod("default/web")
         assert (left(state), state.is_ahead_of_report(0)) == ([8, 8], False)
         for listed, ahead in (({}, False), ({"web": {0: 4}}, True), ({}, False)):
@@ -207,14 +197,14 @@ class TestAPodThatEnded:
     def test_is_added_back_with_what_the_latest_report_shows(self) -> None:
         """Its init container had more. That report was the last one before the end was told, and a smaller one came after."""
         state = one_node({"web": {0: 6}})
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
         state.set_topology(report({"web": {0: 4}}))
         assert left(state) == [8, 8]
 
     def test_after_the_report_dropped_it_is_not_added_back(self) -> None:
         state = one_node({"web": {0: 4}})
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         state.set_topology(report({}))
         assert left(state) == [4, 8], "nobody has told its end: perhaps the list is not complete"
         state.remove_pod("default/web")
@@ -225,7 +215,7 @@ class TestAPodThatEnded:
     def test_never_lifts_a_zone_above_its_total(self) -> None:
         """A report that contradicts itself: everything is available, and a pod holds half of it."""
         state = cluster(report({"web": {0: 4}}, available=(8, 8)), nodes=[node("n1", {"cpu": 16, "memory": "64Gi"})])
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
 
@@ -244,7 +234,7 @@ class TestAPodThatEnded:
         monkeypatch.setattr("bayplan.cluster.reports.ended_pods.MOST_NEVER_LISTED", 2)
         state = one_node()
         for number in range(3):
-            run(state, cpus(4, f"web-{number}"))
+            run(state, cpu_pod(4, f"web-{number}"))
             state.remove_pod(f"default/web-{number}")
         state.set_topology(report({"web-0": {0: 4}}))
         assert left(state) == [4, 8]
@@ -258,9 +248,9 @@ class TestTheSameNameAgain:
     def restarted(self, cpus_then: int, cpus_now: int) -> ClusterState:
         """The old pod stood in zone 0 and is listed there; the new one is promised to the lowest zone that holds it."""
         state = one_node({"web": {0: cpus_then}, "other": {0: 8 - cpus_then}})
-        state.set_pod(bound(cpus(cpus_then)))
+        state.set_pod(bound(cpu_pod(cpus_then)))
         state.remove_pod("default/web")
-        run(state, cpus(cpus_now))
+        run(state, cpu_pod(cpus_now))
         return state
 
     def test_another_entry_than_the_promise_is_the_old_pod(self) -> None:
@@ -283,9 +273,9 @@ class TestTheSameNameAgain:
 
     def test_the_old_one_may_have_ended_before_any_report_listed_it(self) -> None:
         state = one_node()
-        run(state, cpus(3))
+        run(state, cpu_pod(3))
         state.remove_pod("default/web")
-        run(state, cpus(6))
+        run(state, cpu_pod(6))
         for listed in ({}, {"web": {0: 3}}, {}, {"web": {0: 6}}):
             state.set_topology(report(listed))
             assert left(state) == [2, 8], listed
@@ -320,7 +310,7 @@ class TestTheSameNameAgain:
 
     def test_a_pod_that_shares_cpus_adds_nothing_back_for_the_second_time(self) -> None:
         state = one_node({"web": {0: 4}})
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
         state.set_pod(bound(pod(container(requests={"cpu": 1}, limits={"cpu": 2}), name="web")))
         state.remove_pod("default/web")
@@ -328,17 +318,17 @@ class TestTheSameNameAgain:
 
     def test_bound_by_somebody_else_it_counts_in_every_zone_beside_the_old_one(self) -> None:
         state = one_node({"web": {0: 4}})
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         assert left(state) == [0, 4]
         state.set_topology(report({"web": {1: 4}}))
         assert (left(state), state.is_ahead_of_report(0)) == ([8, 4], False)
 
     def test_resized_in_place_it_counts_for_more_until_the_next_report(self) -> None:
         state = one_node({"web": {0: 4}})
-        state.set_pod(bound(cpus(4)))
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(4)))
+        state.set_pod(bound(cpu_pod(6)))
         assert left(state) == [0, 2]
         state.set_topology(report({"web": {0: 6}}))
         assert (left(state), state.is_ahead_of_report(0)) == ([2, 8], False)
@@ -347,7 +337,7 @@ class TestTheSameNameAgain:
 class TestAPodBoundBySomebodyElse:
     def test_counts_in_every_zone_until_the_report_lists_it(self) -> None:
         state = one_node()
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         assert left(state) == [2, 2]
         state.set_topology(report({}))
         assert left(state) == [2, 2]
@@ -356,12 +346,12 @@ class TestAPodBoundBySomebodyElse:
 
     def test_is_in_the_report_already(self) -> None:
         state = one_node({"web": {1: 6}})
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         assert left(state) == [8, 2]
 
     def test_ends_before_the_report_lists_it(self) -> None:
         state = one_node()
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
 
@@ -380,7 +370,7 @@ class TestAPodBoundBySomebodyElse:
     def test_that_the_list_no_longer_has_stays_where_it_stood(self) -> None:
         """A kubelet that restarts may list nothing for a moment."""
         state = one_node({"web": {1: 6}})
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         state.set_topology(report({}))
         assert left(state) == [8, 2]
         state.set_topology(report({"web": {1: 6}}))
@@ -390,7 +380,7 @@ class TestAPodBoundBySomebodyElse:
 class TestNodesAndReportsThatComeAndGo:
     def test_a_node_that_returns_has_its_list_again(self) -> None:
         state = one_node({"web": {1: 6}})
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         state.remove_node("n1")
         state.set_node(node("n1", {"cpu": 16, "memory": "64Gi"}))
         assert left(state) == [8, 2]
@@ -399,14 +389,14 @@ class TestNodesAndReportsThatComeAndGo:
 
     def test_a_pod_that_no_report_listed_when_the_node_went_may_stand_anywhere_when_it_returns(self) -> None:
         state = one_node()
-        run(state, cpus(6))
+        run(state, cpu_pod(6))
         state.remove_node("n1")
         state.set_node(node("n1", {"cpu": 16, "memory": "64Gi"}))
         assert left(state) == [2, 2]
 
     def test_a_pod_that_ended_with_its_node_counts_until_the_next_report(self) -> None:
         state = one_node({"web": {1: 6}})
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         state.remove_node("n1")
         state.remove_pod("default/web")
         state.set_node(node("n1", {"cpu": 16, "memory": "64Gi"}))
@@ -416,7 +406,7 @@ class TestNodesAndReportsThatComeAndGo:
 
     def test_a_report_that_is_gone_takes_its_list_along(self) -> None:
         state = one_node({"web": {1: 6}})
-        state.set_pod(bound(cpus(6)))
+        state.set_pod(bound(cpu_pod(6)))
         state.remove_pod("default/web")
         state.remove_topology("n1")
         assert not state.columns.zone_available.any()
@@ -426,9 +416,9 @@ class TestNodesAndReportsThatComeAndGo:
     def test_a_report_without_a_list_after_one_with_a_list(self) -> None:
         """The agent was replaced by one that lists no pods: from now on the ledger has to infer again."""
         state = one_node({"old": {1: 4}})
-        state.set_pod(bound(cpus(4, "old")))
+        state.set_pod(bound(cpu_pod(4, "old")))
         state.remove_pod("default/old")
-        run(state, cpus(2))
+        run(state, cpu_pod(2))
         state.set_topology(report(None, available=(8, 4)))
         assert left(state) == [6, 4], (
             "nobody adds back what is not listed, and a report like the last one settles nothing"
@@ -438,7 +428,7 @@ class TestNodesAndReportsThatComeAndGo:
 
     def test_a_report_with_a_list_after_one_without(self) -> None:
         state = cluster(report(None, available=(8, 8)), nodes=[node("n1", {"cpu": 16, "memory": "64Gi"})])
-        run(state, cpus(4))
+        run(state, cpu_pod(4))
         state.set_topology(report({"web": {0: 4}}))
         assert left(state) == [4, 8]
         state.remove_pod("default/web")
@@ -452,7 +442,7 @@ class TestOddLists:
             topology(zone(0, {"cpu": (8, 8, 4)}), attributes={"bayplan.io/pods": held}),
             nodes=[node("n1", {"cpu": 8, "memory": "64Gi"})],
         )
-        state.set_pod(bound(cpus(8)))
+        state.set_pod(bound(cpu_pod(8)))
         state.remove_pod("default/web")
         assert state.columns.zone_available.sum() == 8000
 
@@ -461,7 +451,7 @@ class TestOddLists:
             topology(zone(0, {"cpu": (8, 8, 8)}), attributes={"bayplan.io/pods": '{"default/web": {}}'}),
             nodes=[node("n1", {"cpu": 8, "memory": "64Gi"})],
         )
-        state.set_pod(bound(cpus(4)))
+        state.set_pod(bound(cpu_pod(4)))
         assert free_in_zones(state, "n1", "cpu") == [8000]
         state.remove_pod("default/web")
         assert free_in_zones(state, "n1", "cpu") == [8000]
@@ -566,12 +556,12 @@ def test_no_sequence_of_news_drives_a_zone_below_zero_or_above_its_total(news: l
     for what, name, value in news:
         match what:
             case "decided":
-                waiting = cpus(value, name)
+                waiting = cpu_pod(value, name)
                 decision = decide(state, waiting)
                 if decision.placed and decision.pod not in state.pods:
                     assume(state, decision, waiting)
             case "seen bound":
-                state.set_pod(bound(cpus(value, name)))
+                state.set_pod(bound(cpu_pod(value, name)))
             case "ended":
                 state.remove_pod(f"default/{name}")
             case "forgotten":

@@ -7,8 +7,8 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import container, pod
-from tests.numatopologies import policy_pod
+from tests.builders.numatopologies import policy_pod
+from tests.builders.objects import container, pod
 
 AT = 'Pod default/pod: metadata.annotations["volcano.sh/numa-topology-policy"]: '
 

@@ -12,7 +12,7 @@ from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts
 from bayplan.engine.kubelet.cpu_assignment import take
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from tests.numatopologies import machine, numatopology
+from tests.builders.numatopologies import machine, numatopology
 
 EIGHT = machine(2, 4)
 

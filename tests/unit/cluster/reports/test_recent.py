@@ -10,7 +10,7 @@ import msgspec
 from bayplan.cluster.pods.pod_class import PodClasses, kept_with_class
 from bayplan.cluster.reports.recent import MOST_BYTES, Recent
 from bayplan.plugins.node_resources_fit import asked_of_node
-from tests.helpers import container, pod
+from tests.builders.objects import container, pod
 
 
 def test_the_latest_are_kept() -> None:

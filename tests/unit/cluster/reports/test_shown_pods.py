@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayplan.cluster.pods.request import PodRequest, effective_request
 from bayplan.cluster.reports.fingerprint import fingerprint_of
 from bayplan.cluster.reports.shown_pods import MOST_EVENTS, Meaning, Reading, ShownPods
-from tests.helpers import simple_pod
+from tests.builders.objects import simple_pod
 
 REQUEST = effective_request(simple_pod({"cpu": 1}))
 ROW = 0

@@ -11,7 +11,8 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSetting
 from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts, read_report
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import GI, GPU, Json, zone
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, GPU, zone
 
 
 def read(**written: Any) -> TopologyReport:

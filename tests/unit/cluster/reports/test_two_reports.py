@@ -8,8 +8,9 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
-from tests.helpers import free_in_zones, node, topology, zone
-from tests.numatopologies import machine, numatopology
+from tests.builders.clusters import free_in_zones
+from tests.builders.numatopologies import machine, numatopology
+from tests.builders.objects import node, topology, zone
 
 EIGHT = machine(2, 4)
 CPUS_ONLY = topology(zone(0, {"cpu": 3}), zone(1, {"cpu": 3}))

@@ -10,8 +10,8 @@ import pytest
 from bayplan.cluster.topology.hyper_nodes import Hierarchy, hierarchy_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
-from tests.helpers import node
-from tests.hyper_nodes import hyper_node, inside, named, pattern, with_labels
+from tests.builders.hyper_nodes import hyper_node, inside, named, pattern, with_labels
+from tests.builders.objects import node
 
 # Two switches below a spine, as most networks are.
 SWITCHES = (

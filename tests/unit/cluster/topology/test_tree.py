@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Distances, Path, Tree, build_tree, distance, distances_among, natural_key
 from bayplan.kube.topology_levels import HOSTNAME
-from tests.helpers import node
+from tests.builders.objects import node
 
 LEVELS = ("block", "rack")
 

@@ -20,7 +20,7 @@ from bayplan.compat.scheduler_plugins.cache.views import (
 )
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
-from tests.helpers import GPU, NIC, Amounts, container, pod, simple_pod, topology, zone
+from tests.builders.objects import GPU, NIC, Amounts, bound, container, pod, simple_pod, topology, zone
 
 
 def report(
@@ -44,9 +44,7 @@ def sharing(name: str) -> Pod:
 
 
 def on_node(each: Pod, phase: str | None = "Running", node: str = "n1") -> Pod:
-    spec = msgspec.structs.replace(each.spec, node_name=node)
-    assert each.status is not None
-    return msgspec.structs.replace(each, spec=spec, status=msgspec.structs.replace(each.status, phase=phase))
+    return bound(each, node, phase=phase)
 
 
 def shown(view: View) -> list[dict[str, int]] | None:

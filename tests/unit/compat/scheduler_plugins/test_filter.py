@@ -9,7 +9,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
-from tests.helpers import GPU, Amounts, Json, cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, Amounts, container, node, pod, simple_pod, topology, zone
 
 OFFERED: Amounts = {"cpu": 64, "memory": "64Gi", GPU: 8}
 PASSES = ""

@@ -7,7 +7,8 @@ import pytest
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
-from tests.helpers import cluster, container, pod, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.objects import container, pod, topology, zone
 
 TWO_ZONES = (zone(0, {"cpu": 4, "memory": "8Gi"}), zone(1, {"cpu": 4, "memory": "8Gi"}))
 TWO_CONTAINERS = pod(container({"cpu": 3, "memory": "1Gi"}, "a"), container({"cpu": 3, "memory": "1Gi"}, "b"))

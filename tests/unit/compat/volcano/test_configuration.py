@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from bayplan.config.configuration import Configuration, ConfigurationError, configuration_of
-from tests.helpers import container, decide
-from tests.numatopologies import machine, numatopology, policy_pod, volcano_cluster
+from tests.builders.clusters import decide
+from tests.builders.numatopologies import machine, numatopology, policy_pod, volcano_cluster
+from tests.builders.objects import container
 
 # As the user guide of the numa-aware plugin has it, beside Volcano's own default.
 GUIDE: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree
 from bayplan.engine.gangs.problem import Counts, Part, Problem
-from tests.helpers import node
+from tests.builders.objects import node
 
 BLOCK, RACK, NODE = 0, 1, 2
 NO_SUMS = (np.zeros((1, 0)), np.zeros((0, 0)))

@@ -8,7 +8,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
-from tests.helpers import Json, cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import container, node, pod, simple_pod, topology, zone
 
 
 def score(strategy: str, report: NodeResourceTopology, waiting: Pod, weights: list[Json] | None = None) -> int:

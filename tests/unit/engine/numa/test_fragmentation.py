@@ -7,7 +7,8 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.fragmentation import aligned_amounts, fragmentation
-from tests.helpers import GPU, cluster, node, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, node, topology, zone
 
 
 def share(state: ClusterState, resource: str) -> float:

@@ -10,7 +10,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
-from tests.helpers import GPU, Amounts, Json, cluster, container, node, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, Amounts, container, cpu_pod, node, pod, simple_pod, topology, zone
 
 PLUGIN = topology_match(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}}))
 AS_UPSTREAM = topology_match(read_arguments({"scoringStrategy": {"type": "LeastNUMANodes"}, "filterMode": "Upstream"}))
@@ -31,27 +33,23 @@ def score(report: NodeResourceTopology, waiting: Pod, plugin: NodeResourceTopolo
     return together
 
 
-def guaranteed(cpu: int) -> Pod:
-    return simple_pod({"cpu": cpu, "memory": "1Gi"})
-
-
 @pytest.mark.parametrize(
     "wanted, expected",
     [(4, 94), (5, 82), (9, 70), (13, 58), (17, 0)],
     ids=["one zone", "two", "three", "four", "more than all: worth nothing"],
 )
 def test_each_zone_costs_a_step(wanted: int, expected: int) -> None:
-    assert score(topology(*zones(0, 1, 2, 3)), guaranteed(wanted)) == expected
+    assert score(topology(*zones(0, 1, 2, 3)), cpu_pod(wanted)) == expected
 
 
 def test_the_step_follows_the_kubelets_limit_of_zones() -> None:
     roomy = topology(*zones(0, 1), attributes={"topologyManagerMaxNUMANodes": "2"})
-    assert score(roomy, guaranteed(5)) == 100 - 2 * 50 + 25
+    assert score(roomy, cpu_pod(5)) == 100 - 2 * 50 + 25
 
 
 def test_a_limit_below_the_zones_needed_is_worth_nothing_instead_of_less() -> None:
     crowded = topology(*zones(0, 1, 2), attributes={"topologyManagerMaxNUMANodes": "2"})
-    assert score(crowded, guaranteed(9)) == 0
+    assert score(crowded, cpu_pod(9)) == 0
 
 
 def test_pods_that_are_not_guaranteed_find_every_node_equally_good() -> None:
@@ -117,15 +115,15 @@ def three_zones(attributes: dict[str, str]) -> NodeResourceTopology:
 def test_only_a_kubelet_that_chooses_by_distance_picks_the_closest_zones(
     attributes: dict[str, str], kubelet: int, upstream: int
 ) -> None:
-    assert score(three_zones(attributes), guaranteed(6)) == kubelet
-    assert score(three_zones(attributes), guaranteed(6), AS_UPSTREAM) == upstream
+    assert score(three_zones(attributes), cpu_pod(6)) == kubelet
+    assert score(three_zones(attributes), cpu_pod(6), AS_UPSTREAM) == upstream
 
 
 def test_a_pod_that_is_not_pinned_may_use_all_zones() -> None:
     assert (
         score(
             topology(*zones(0, 1), attributes={"cpuManagerPolicy": "none", "memoryManagerPolicy": "None"}),
-            guaranteed(1),
+            cpu_pod(1),
         )
         == 76
     )
@@ -150,7 +148,7 @@ def test_more_zones_than_tables_hold_are_picked_in_the_kubelets_order(count: int
         ),
         attributes={"topologyManagerOptionPreferClosestNumaNodes": closest_first},
     )
-    assert score(report, guaranteed(5)) == (82 if closest_first == "true" else 76)
+    assert score(report, cpu_pod(5)) == (82 if closest_first == "true" else 76)
 
 
 def test_the_widest_container_decides_at_container_scope() -> None:
@@ -165,12 +163,12 @@ def test_the_sum_decides_at_pod_scope() -> None:
 
 
 def test_sparse_ids_make_no_difference() -> None:
-    assert score(topology(*zones(3, 17, 40)), guaranteed(5)) == 82
+    assert score(topology(*zones(3, 17, 40)), cpu_pod(5)) == 82
 
 
 @pytest.mark.parametrize("count", [9, 20, 64])
 def test_more_zones_than_tables_hold(count: int) -> None:
-    assert score(topology(*zones(*range(count))), guaranteed(5)) == 82
+    assert score(topology(*zones(*range(count))), cpu_pod(5)) == 82
 
 
 def test_amounts_are_taken_lowest_zone_first() -> None:

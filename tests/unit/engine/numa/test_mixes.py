@@ -13,7 +13,8 @@ from bayplan.engine.numa import mixes
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import cluster, container, node, place, pod, simple_pod, topology, zone
+from tests.builders.clusters import cluster, place
+from tests.builders.objects import container, node, pod, simple_pod, topology, zone
 
 SMALL = simple_pod({"cpu": 2, "memory": "1Gi"})
 LARGE = simple_pod({"cpu": 3, "memory": "1Gi"})

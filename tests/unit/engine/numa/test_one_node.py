@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bayplan.engine.numa.one_node import lowest_zone_that_holds, worst_zone_score
-from tests.helpers import GI, cluster, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.objects import GI, topology, zone
 
 STATE = cluster(
     topology(

@@ -7,7 +7,9 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
-from tests.helpers import GI, GPU, Json, cluster, container, free_in_zones, node, place, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, free_in_zones, place
+from tests.builders.objects import GI, GPU, container, node, pod, simple_pod, topology, zone
 
 Taken = dict[tuple[str, int], int]
 

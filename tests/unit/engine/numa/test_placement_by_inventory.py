@@ -24,7 +24,8 @@ from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine, MachineDevice
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.machine_text import machine_of
-from tests.helpers import GI, GPU, cluster, decide, place, simple_pod, topology, zone
+from tests.builders.clusters import cluster, decide, place
+from tests.builders.objects import GI, GPU, simple_pod, topology, zone
 
 Taken = dict[tuple[str, int], int]
 

@@ -6,7 +6,8 @@ import pytest
 
 from bayplan.engine.slots import reports
 from bayplan.engine.slots.reports import reports_of
-from tests.helpers import cluster, node, topology, zone
+from tests.builders.clusters import cluster
+from tests.builders.objects import node, topology, zone
 
 
 def test_equal_machines_share_a_number_and_no_number_is_used_for_two(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,9 @@ from bayplan.engine.slots.replay import after
 from bayplan.engine.slots.slots import slot_bounds, slots
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from tests.helpers import GI, GPU, Amounts, Json, cluster, container, node, place, pod, simple_pod, topology, zone
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, place
+from tests.builders.objects import GI, GPU, Amounts, container, node, pod, simple_pod, topology, zone
 
 ZONE: Amounts = {"cpu": 8, "memory": "16Gi", GPU: 2}
 ALL: Amounts = {"cpu": 16, "memory": "32Gi", GPU: 4}

@@ -16,7 +16,8 @@ from bayplan.explain.topology.map import TopologyMap, default_resources, topolog
 from bayplan.explain.topology.svg import topology_svg
 from bayplan.explain.topology.text import topology_text
 from bayplan.gangs.model import Seat
-from tests.helpers import GPU, cluster, node, simple_pod
+from tests.builders.clusters import cluster
+from tests.builders.objects import GPU, node, simple_pod
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from bayplan.gangs.ranks.late_ranks import Members, numbers_of
-from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.core_v1 import Pod
+from tests.builders.gangs import member
 
 JOB, JOBSET = "batch.kubernetes.io/job-completion-index", "jobset.sigs.k8s.io/job-global-index"
 GIVEN = "bayplan.io/rank"
@@ -17,8 +18,7 @@ def pod(name: str, index: str = "", rank: int | None = None, label: str = JOB) -
     """A pod with an index; one with a rank runs. `1/2` is the pod 2 of the job 1 of a JobSet."""
     outer, _, inner = index.rpartition("/")
     labels = ({label: inner} if inner else {}) | ({JOBSET: outer} if outer else {})
-    annotations = None if rank is None else {"bayplan.io/rank": str(rank)}
-    return Pod(metadata=Metadata(name=name, namespace="ml", labels=labels, annotations=annotations))
+    return member(name, labels, None if rank is None else {"bayplan.io/rank": str(rank)})
 
 
 def numbers(waiting: Sequence[str], running: dict[str, int], label: str = JOB) -> list[int]:

@@ -10,28 +10,20 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group, Slices
 from bayplan.gangs.ranks.late_segments import by_segments
-from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import node, simple_pod
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import bound, cpu_pod, node
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
 
 
 def waiting(name: str) -> Pod:
-    return simple_pod({"cpu": 1, "memory": "1Gi"}, name)
+    return cpu_pod(1, name)
 
 
 def running(name: str, at: str, segment: int | None, rank: int) -> Pod:
-    pod = waiting(name)
     written = {"bayplan.io/rank": str(rank)} | ({} if segment is None else {"bayplan.io/segment": str(segment)})
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(pod.metadata, annotations=written),
-        spec=msgspec.structs.replace(pod.spec, node_name=at),
-    )
+    return bound(waiting(name), at, annotations=written)
 
 
 def with_labels(pod: Pod, labels: dict[str, str]) -> Pod:
@@ -44,9 +36,7 @@ def decide(whole: Group, cpus: dict[str, int]) -> GangDecision:
     for name, free in cpus.items():
         labels = {"kubernetes.io/hostname": name, BLOCK: "b", RACK: name.partition("-")[0]}
         state.set_node(node(name, {"cpu": free, "memory": "64Gi"}, labels=labels))
-    trees = Trees(state)
-    trees.set("network", (BLOCK, RACK))
-    scheduler = GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    scheduler = gang_scheduler(state, BLOCK, RACK)
     return schedule_gang(scheduler, Gang("ml/train", whole, "network"))
 
 

@@ -8,14 +8,12 @@ from bayplan.dialects.own.reader import gang_of
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import GangDecision
 from bayplan.gangs.ranks.parallelism import parallel_groups
-from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup, PodGroup, PodGroupSpec, PodShape
-from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.profile import default_profile
-from tests.helpers import cluster, node
+from tests.builders.clusters import cluster
+from tests.builders.gangs import gang_scheduler
+from tests.builders.objects import node
 
 AT = ObjectPath("PodGroup ml/train", "spec.parallelism")
 RACK = "example.com/rack"
@@ -66,8 +64,6 @@ def decide(cpus_by_rack: dict[str, list[int]], size: int, parallelism: str) -> G
         for number, cpus in enumerate(here)
     ]
     state = cluster(nodes=nodes)
-    trees = Trees(state)
-    trees.set("network", (RACK,))
     spec = PodGroupSpec(
         topology="network",
         preferred=RACK,
@@ -76,7 +72,7 @@ def decide(cpus_by_rack: dict[str, list[int]], size: int, parallelism: str) -> G
         parallelism=declared(parallelism) if parallelism else None,
     )
     gang = gang_of(PodGroup(metadata=Metadata(name="train", namespace="ml"), spec=spec))
-    return schedule_gang(GangScheduler(state, trees, default_profile(), ClassAnswers(state)), gang)
+    return schedule_gang(gang_scheduler(state, RACK), gang)
 
 
 def nodes_of_groups(decision: GangDecision, size: int) -> list[set[str]]:

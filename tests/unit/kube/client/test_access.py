@@ -13,7 +13,7 @@ import pytest
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.credentials import AccessError
 from bayplan.kube.client.proxies import proxy_from_environment
-from tests.kubeconfigs import SERVER, kubeconfig
+from tests.builders.kubeconfigs import SERVER, kubeconfig
 from tests.kubernetes.control_plane.certificates import Authority
 
 

@@ -37,20 +37,7 @@ from tests.scripted_api_server import (
 
 ALL_PODS = "/api/v1/pods"
 UPF = "/api/v1/namespaces/telco/pods/upf-0"
-
-
-@pytest.fixture(autouse=True)
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client waited, had it not been for this."""
-    waited: list[float] = []
-    sleep = asyncio.sleep
-
-    async def not_at_all(seconds: float) -> None:
-        waited.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr(asyncio, "sleep", not_at_all)
-    return waited
+pytestmark = pytest.mark.usefixtures("waits")
 
 
 @pytest.mark.parametrize(

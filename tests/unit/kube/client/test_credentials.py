@@ -18,7 +18,7 @@ from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.client.credentials import AccessError, TokenFile
 from bayplan.kube.client.exec_credentials import ExecPlugin
 from bayplan.kube.resources import PODS
-from tests.kubeconfigs import SERVER, kubeconfig
+from tests.builders.kubeconfigs import SERVER, kubeconfig
 from tests.kubernetes.control_plane.certificates import Authority, KeyPair
 from tests.scripted_api_server import ScriptedServer, asynchronous, listing, refusal
 

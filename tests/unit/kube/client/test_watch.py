@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -405,20 +404,6 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_asked_without_pause
     ) as server:
         assert await first_news(2, server, troubles=troubles) == ["listed", "ADDED a"]
     assert troubles == ["watch /api/v1/pods: ended at once and brought nothing"] * 2
-
-
-@pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was waited, had it not been for this."""
-    waited: list[float] = []
-    sleep = asyncio.sleep
-
-    async def not_at_all(seconds: float) -> None:
-        waited.append(seconds)
-        await sleep(0)
-
-    monkeypatch.setattr(asyncio, "sleep", not_at_all)
-    return waited
 
 
 @asynchronous

@@ -33,8 +33,9 @@ from bayplan.services.agent.sources.pod_resources import PodPattern
 from bayplan.services.agent.sources.wakers import SIGNAL, TIMER, Wakers
 from bayplan.services.agent.troubles import Troubles
 from bayplan.simulate.kubelet import MachineDevice
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, GPU, NIC
 from tests.closed_loop import attributes_in, columns_of, free_of, settings_for
-from tests.helpers import GI, GPU, NIC, Json
 from tests.scripted_api_server import asynchronous
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine
 from tests.virtual_node import VirtualNode, uid_of

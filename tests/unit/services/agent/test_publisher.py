@@ -15,8 +15,8 @@ from bayplan.kube.resources import Resource
 from bayplan.services.agent.heads import Head, HeadMetadata, Managed
 from bayplan.services.agent.publisher import FIELD_MANAGER, PublishedReport, Publisher
 from bayplan.services.agent.troubles import Troubles
+from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
-from tests.helpers import Json
 
 
 def report(free: int, made_at: float = 0.0) -> Json:

@@ -7,7 +7,7 @@ import pytest
 from bayplan.kube.errors import InvalidObject
 from bayplan.services.agent.settings import AgentSettings, ReferenceContainer, exclusions_of, reference_container_of
 from bayplan.services.agent.sources.pod_resources import PodPattern
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 
 @pytest.mark.parametrize(

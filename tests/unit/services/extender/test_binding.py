@@ -14,13 +14,14 @@ from bayplan.kube.resources import PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.extender.in_flight import PodsInFlight
 from bayplan.services.extender.service import ExtenderSettings
+from tests.builders.clusters import free_in_zones
 from tests.builders.extenders import BindingClient, Extender, asking, binding, running_extender, wire_pod
+from tests.builders.objects import cpu_zones, simple_pod, topology
 from tests.builders.services import added, api_error, in_virtual_time, now
-from tests.helpers import free_in_zones, simple_pod, topology, zone
 
 
 def report(name: str = "n1") -> Any:
-    return topology(*(zone(number, {"cpu": 8, "memory": "32Gi"}) for number in range(2)), name=name)
+    return topology(*cpu_zones(8, 8, memory="32Gi"), name=name)
 
 
 def six(name: str) -> Pod:

@@ -12,9 +12,10 @@ import pytest
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from tests.builders.bodies import Json
 from tests.builders.extenders import Extender, running_extender, wire_pod
+from tests.builders.objects import node, simple_pod, topology, zone
 from tests.builders.services import added
-from tests.helpers import Json, node, simple_pod, topology, zone
 
 RECORDED = Path(__file__).parent / "recorded"
 

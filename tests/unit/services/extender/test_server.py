@@ -16,7 +16,7 @@ from bayplan.services.edges.health import AddressError
 from bayplan.services.extender.server import serve_extender
 from bayplan.services.extender.tls import ServingFiles, ServingTls, Token, reload_on_change
 from tests.builders.extenders import MOST_BYTES, Extender, asking, extender_service, running_extender, wire_pod
-from tests.helpers import simple_pod, topology, zone
+from tests.builders.objects import simple_pod, topology, zone
 from tests.kubernetes.control_plane.certificates import Authority
 
 REPORT = topology(zone(0, {"cpu": 8, "memory": "32Gi"}))

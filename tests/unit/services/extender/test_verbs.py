@@ -12,7 +12,7 @@ import pytest
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.extender.service import ExtenderSettings
 from tests.builders.extenders import Extender, asking, asking_with_objects, running_extender
-from tests.helpers import GPU, container, node, pod, simple_pod, topology, zone
+from tests.builders.objects import GPU, container, cpu_zones, node, pod, simple_pod, topology, zone
 
 RECORDED = Path(__file__).parent / "recorded"
 CPUS: dict[str, Any] = {"cpu": 8, "memory": "32Gi"}
@@ -20,8 +20,7 @@ CPUS: dict[str, Any] = {"cpu": 8, "memory": "32Gi"}
 
 def two_zones(name: str, *free: int, **more: Any) -> Any:
     """A node with 8 CPUs in each of two zones, of which so many are free."""
-    zones = [zone(at, {"cpu": (8, 8, cpus), "memory": "32Gi"}) for at, cpus in enumerate(free)]
-    return topology(*zones, name=name, **more)
+    return topology(*cpu_zones(*free, memory="32Gi"), name=name, **more)
 
 
 def during(story: Callable[[Extender], Awaitable[Any]], *reports: Any, **options: Any) -> Any:

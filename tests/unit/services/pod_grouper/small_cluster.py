@@ -28,8 +28,8 @@ from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
+from tests.builders.bodies import Json
 from tests.builders.services import api_error, now
-from tests.helpers import Json
 
 SERVED = {
     "/apis/batch/v1": [("jobs", "Job", True), ("jobs/status", "Job", True)],

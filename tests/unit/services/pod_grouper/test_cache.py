@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -15,6 +17,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
+from tests.builders.gangs import group_object
 from tests.unit.services.pod_grouper.small_cluster import job, pod_of
 
 LABEL = "bayplan.io/pod-group"
@@ -142,10 +145,9 @@ def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:
     assert not cache.expects_group(pod_of(job(), 0, annotations={"pod-group-name": "pg"}))
 
 
-def workload(about: str = "train", **metadata: object) -> Workload:
-    written = {"name": "plan", "namespace": "ml", **metadata}
+def workload(about: str = "train", **metadata: Any) -> Workload:
     reference = {"apiGroup": "batch", "kind": "Job", "name": about}
-    return msgspec.convert({"metadata": written, "spec": {"controllerRef": reference}}, Workload)
+    return group_object(Workload, {"controllerRef": reference}, "plan", **metadata)
 
 
 @pytest.mark.parametrize(

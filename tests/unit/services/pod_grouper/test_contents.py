@@ -13,7 +13,7 @@ from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.kube.wire.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.podgroup_v2alpha2 import PodGroup as KaiPodGroup
 from bayplan.services.pod_grouper.contents import contains, is_current, keeping, strays
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 RACK = "example.com/rack"
 

@@ -14,6 +14,7 @@ from bayplan.grouping.group import awaits_look
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.scheduling_v1beta1 import Workload
+from tests.builders.gangs import group_object
 from tests.builders.services import api_error, in_virtual_time
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
 
@@ -466,13 +467,7 @@ def workload(minimum: int, level: str = "example.com/block") -> Workload:
         "schedulingConstraints": {"topology": [{"key": level}]},
     }
     reference = {"apiGroup": "batch", "kind": "Job", "name": "train"}
-    return msgspec.convert(
-        {
-            "metadata": {"name": "plan", "namespace": "ml", "uid": "uid-plan"},
-            "spec": {"controllerRef": reference, "podGroupTemplates": [template]},
-        },
-        Workload,
-    )
+    return group_object(Workload, {"controllerRef": reference, "podGroupTemplates": [template]}, "plan", uid="uid-plan")
 
 
 @story

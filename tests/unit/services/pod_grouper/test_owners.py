@@ -11,8 +11,8 @@ from bayplan.grouping.grouping import Question
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher
+from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
-from tests.helpers import Json
 from tests.scripted_api_server import ScriptedServer, asynchronous
 from tests.unit.services.pod_grouper.small_cluster import SmallCluster, job, pod_of
 

@@ -9,7 +9,7 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.client import KubeClient
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.writer import PodGroupWriter
-from tests.helpers import Json
+from tests.builders.bodies import Json
 
 GANG = "ml/train"
 

@@ -16,10 +16,11 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.wire.volcano_annotations import DECISION
 from bayplan.scheduling.decision import Decision
 from bayplan.services.scheduler.annotations import annotations_of
+from tests.builders.clusters import cluster, decide
+from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
+from tests.builders.objects import GPU, container, node, simple_pod, topology, zone
+from tests.builders.objects import pod as pod_of
 from tests.builders.services import numa_pod
-from tests.helpers import GPU, cluster, container, decide, node, simple_pod, topology, zone
-from tests.helpers import pod as pod_of
-from tests.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 
 ZONES = "bayplan.io/numa-zones"
 STATE = cluster(

@@ -38,9 +38,9 @@ from bayplan.services.scheduler.announcer import (
     Announcer,
 )
 from bayplan.services.scheduler.gang_status import GangStatusWriter
+from tests.builders.numatopologies import policy_pod
+from tests.builders.objects import simple_pod
 from tests.builders.services import pod_named
-from tests.helpers import simple_pod
-from tests.numatopologies import policy_pod
 
 A_WHILE = 10.0
 
@@ -146,7 +146,7 @@ def test_a_gated_member_keeps_its_condition() -> None:
     )
     announces.refused(refused, 100.0)
     explain(announces, 100.0 + A_WHILE)
-    assert any(line.startswith("condition b, Unschedulable") for line in heard.lines)
+    assert any(line.startswith("condition b, GangWaiting") for line in heard.lines)
     assert not any(line.startswith(("condition gated", "event gated")) for line in heard.lines)
 
 
@@ -297,7 +297,7 @@ class TestGangsThatArriveSlowly:
         explain(announces, 100.0 + ARRIVING_FOR)
         assert heard.lines == [
             f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
-            "condition p0, Unschedulable: gang ml/train: waits for pods",
+            "condition p0, GangWaiting: gang ml/train: waits for pods",
         ]
         assert announces.next_time == 100.0 + STUCK_FOR
         explain(announces, 100.0 + STUCK_FOR)
@@ -305,7 +305,7 @@ class TestGangsThatArriveSlowly:
             f"event PodGroup train, FailedScheduling: waits for pods: 1 of {self.SIZE} have arrived",
             f"event p0: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
             f"status train, waits with 1 members: waits for pods: 1 of {self.SIZE} have arrived",
-            f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
+            f"condition p0, GangWaiting: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived",
         ]
 
     def test_numbers_stay_in_conditions_while_nothing_changes(self) -> None:
@@ -317,11 +317,11 @@ class TestGangsThatArriveSlowly:
         explain(announces, 200.0 + ARRIVING_FOR)
         told = [line for line in heard.lines if line.startswith("condition")]
         assert told[-2:] == 2 * [
-            f"condition p0, Unschedulable: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived"
+            f"condition p0, GangWaiting: gang ml/train: waits for pods: 1 of {self.SIZE} have arrived"
         ]
         self.arrive(announces, dispatcher, 1, 300.0)
         explain(announces, 300.0 + ARRIVING_FOR)
-        assert heard.lines[-1] == "condition p1, Unschedulable: gang ml/train: waits for pods"
+        assert heard.lines[-1] == "condition p1, GangWaiting: gang ml/train: waits for pods"
 
     def test_one_that_is_gone_meanwhile_gets_none(self) -> None:
         announces, heard, dispatcher = announcer()
@@ -459,7 +459,7 @@ def test_a_gang_without_a_pod_group_is_reported_on_its_pods() -> None:
     announces, heard, _ = announcer()
     announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
     explain(announces, 100.0 + A_WHILE)
-    assert heard.lines == ["condition a, Unschedulable: waits for PodGroup ml/train, which does not exist"]
+    assert heard.lines == ["condition a, GangWaiting: waits for PodGroup ml/train, which does not exist"]
 
 
 def test_a_failed_explanation_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:

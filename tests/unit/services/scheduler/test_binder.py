@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.client.client import KubeClient, Unreachable
-from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.scheduler.binder import (
     GIVEN_UP,
     MAX_WAIT,
@@ -26,6 +26,7 @@ from bayplan.services.scheduler.binder import (
     Ending,
     UnitBinds,
 )
+from tests.builders.gangs import member
 from tests.builders.services import api_error, in_virtual_time, now
 
 LOST = Unreachable("no answer")
@@ -61,11 +62,8 @@ class ScriptedClient:
         return found
 
 
-def pod(name: str = "a", *, node: str | None = None, uid: str = "1", going: bool = False) -> Pod:
-    metadata = Metadata(
-        name=name, namespace="ml", uid=uid, deletion_timestamp="2026-01-01T00:00:00Z" if going else None
-    )
-    return Pod(metadata=metadata, spec=PodSpec(node_name=node))
+def pod(name: str = "a", *, node: str = "", uid: str = "1", going: bool = False) -> Pod:
+    return member(name, node=node, uid=uid, leaving=going)
 
 
 def binder_of(

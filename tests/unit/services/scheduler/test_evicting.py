@@ -19,9 +19,9 @@ from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.evicting import MAX_ATTEMPTS, Evictor
 from bayplan.services.scheduler.nominating import NominationWriter
+from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
 from tests.builders.units import add_node, on_node, pod
-from tests.helpers import Json
 from tests.unit.services.scheduler.test_announcer import Heard
 
 BUDGET = ApiError(

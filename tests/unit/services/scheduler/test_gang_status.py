@@ -23,6 +23,7 @@ from bayplan.kube.wire import (
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.gang_status import GangProgress, GangStatusWriter
+from tests.builders.gangs import group_object
 from tests.builders.services import RecordingClient, api_error, in_virtual_time, now
 
 Story = Callable[[GangStatusWriter], Awaitable[None]]
@@ -34,8 +35,7 @@ ONE_OF_TWO_RUNS = MemberCounts(2, 1, 1)
 
 
 def group(struct: type[AnyPodGroup] = podgroup_v1alpha1.PodGroup, phase: str = "") -> Any:
-    metadata = {"name": "train", "namespace": "ml", "uid": "g"}
-    return msgspec.convert({"metadata": metadata, "status": {"phase": phase}}, struct)
+    return group_object(struct, {}, "train", phase=phase, uid="g")
 
 
 def written(story: Story, client: RecordingClient | None = None) -> list[dict[str, Any]]:

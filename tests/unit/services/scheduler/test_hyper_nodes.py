@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES as TREE
 from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
@@ -15,8 +13,9 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake
+from tests.builders.gangs import group_object
+from tests.builders.hyper_nodes import hyper_node, inside, pattern
 from tests.builders.services import deleted, listed, watched_node, watched_pod
-from tests.hyper_nodes import hyper_node, inside, pattern
 
 SWITCHES = (hyper_node("s0", 1, pattern("^n[01]$")), hyper_node("s1", 1, pattern("^n[23]$")))
 SPINE = hyper_node("spine", 2, inside("s0"), inside("s1"))
@@ -30,8 +29,7 @@ def cluster(*hyper_nodes: Any) -> tuple[Intake, Dispatcher]:
     intake.take(NODES, listed(*(watched_node(f"n{number}", cpus="4") for number in range(4))), 0)
     intake.take(HYPER_NODES, listed(*hyper_nodes), 0)
     asked = {"minMember": 2, "networkTopology": {"highestTierAllowed": 1}}
-    written = msgspec.convert({"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": asked}, PodGroup)
-    intake.take(VOLCANO_POD_GROUPS, listed(written), 0)
+    intake.take(VOLCANO_POD_GROUPS, listed(group_object(PodGroup, asked, "train", uid="g")), 0)
     intake.take(PODS, listed(member("train-0", "train"), member("train-1", "train"), watched_pod("alone", cpus="3")), 0)
     return intake, dispatcher
 

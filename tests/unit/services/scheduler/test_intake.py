@@ -29,9 +29,10 @@ from bayplan.kube.wire.meta_v1 import Change
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake, takes_long
+from tests.builders.clusters import decide
+from tests.builders.numatopologies import machine, numatopology
+from tests.builders.objects import simple_pod, topology, zone
 from tests.builders.services import added, deleted, listed, modified, watched_node, watched_pod
-from tests.helpers import decide, simple_pod, topology, zone
-from tests.numatopologies import machine, numatopology
 
 
 def new_intake() -> tuple[Intake, Dispatcher]:

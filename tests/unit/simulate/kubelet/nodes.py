@@ -1,4 +1,4 @@
-"""Small machines and kubelets for these tests, in one line each; pods are written with `tests/helpers.py`."""
+"""Small machines and kubelets for these tests, in one line each; pods are written with `tests/builders`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from bayplan.cluster.pods.request import PodRequest, effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.simulate.kubelet import (
+    Admission,
     Cpu,
     KubeletConfiguration,
     Machine,
@@ -15,7 +16,8 @@ from bayplan.simulate.kubelet import (
     MachineZone,
     VirtualKubelet,
 )
-from tests.helpers import GI, GPU, Amounts, Json, container, pod
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, GPU, Amounts, container, pod
 
 HUGE = "hugepages-1Gi"
 
@@ -97,3 +99,8 @@ def guaranteed(amounts: Amounts, init: Sequence[Json] = ()) -> PodRequest:
 def request(*containers: Json, init: Sequence[Json] = (), **spec: Any) -> PodRequest:
     """A pod of these containers."""
     return effective_request(pod(*containers, init=init, **spec))
+
+
+def cpus(admission: Admission) -> dict[str, tuple[int, ...]]:
+    """The CPUs of each container."""
+    return {each.name: each.cpus for each in admission.containers}

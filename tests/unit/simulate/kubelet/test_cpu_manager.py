@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
-from bayplan.simulate.kubelet import Admission
-from tests.helpers import container
-from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request
+from tests.builders.objects import container
+from tests.unit.simulate.kubelet.nodes import cpus, guaranteed, kubelet, machine, request
 
 MEMORY = {"memory": "1Gi"}
-
-
-def cpus(admission: Admission) -> dict[str, tuple[int, ...]]:
-    return {each.name: each.cpus for each in admission.containers}
 
 
 @pytest.mark.parametrize(

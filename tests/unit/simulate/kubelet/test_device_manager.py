@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import Admission, Machine, MachineDevice
-from tests.helpers import GPU, container
+from tests.builders.objects import GPU, container
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request
 
 SPREAD = ([0], [1], [0], [1])

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import MemoryBlock
-from tests.helpers import GI, GPU, Amounts, container
+from tests.builders.objects import GI, GPU, Amounts, container
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request
 
 SMALL: Amounts = {"cpu": 2, "memory": "2Gi"}

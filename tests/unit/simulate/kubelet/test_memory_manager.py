@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.simulate.kubelet import Admission, MemoryBlock, VirtualKubelet
-from tests.helpers import GI, Amounts, container
+from tests.builders.objects import GI, Amounts, container
 from tests.unit.simulate.kubelet.nodes import HUGE, guaranteed, kubelet, machine, request
 
 

@@ -9,8 +9,9 @@ from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.simulate.kubelet import Admission
 from bayplan.simulate.kubelet.pod_level import cpu_problem, exclusive_cpus_of_pod
-from tests.helpers import GI, Amounts, Json, container
-from tests.unit.simulate.kubelet.nodes import kubelet, request
+from tests.builders.bodies import Json
+from tests.builders.objects import GI, Amounts, container
+from tests.unit.simulate.kubelet.nodes import cpus, kubelet, request
 
 OWN: Amounts = {"cpu": 2, "memory": "2Gi"}
 
@@ -18,10 +19,6 @@ OWN: Amounts = {"cpu": 2, "memory": "2Gi"}
 def whole(cpu: str | int, *containers: Json, init: tuple[Json, ...] = ()) -> PodRequest:
     amounts = {"cpu": cpu, "memory": "8Gi"}
     return request(*containers, init=init, resources={"requests": amounts, "limits": amounts})
-
-
-def cpus(admission: Admission) -> dict[str, tuple[int, ...]]:
-    return {each.name: each.cpus for each in admission.containers}
 
 
 def gigabytes(admission: Admission) -> dict[str, list[int]]:

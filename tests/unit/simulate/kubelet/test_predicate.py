@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.simulate.kubelet.answer import AdmissionError
 from bayplan.simulate.kubelet.predicate import Shortage, first_shortage
-from tests.helpers import GI, GPU
+from tests.builders.objects import GI, GPU
 from tests.unit.simulate.kubelet.nodes import guaranteed
 
 ALLOCATABLE = {"cpu": 4000, "memory": 8 * GI, "pods": 2, GPU: 1}

@@ -13,7 +13,9 @@ from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet import Machine, MachineDevice, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
-from tests.helpers import GI, GPU, Amounts, Json, cluster, container, free_on
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster, free_on
+from tests.builders.objects import GI, GPU, Amounts, container
 from tests.unit.simulate.kubelet.nodes import HUGE, guaranteed, kubelet, machine, request
 
 

@@ -9,7 +9,7 @@ import pytest
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.simulate.kubelet import CannotStart, KubeletConfiguration, Machine, TooManyZones, VirtualKubelet
 from bayplan.simulate.kubelet.machine import OFFLINE_CPU
-from tests.helpers import GI, GPU
+from tests.builders.objects import GI, GPU
 from tests.unit.simulate.kubelet.nodes import HUGE, kubelet, machine
 
 TEN_ZONES = machine(10, cores=1, threads=1)

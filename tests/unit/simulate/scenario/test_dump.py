@@ -15,7 +15,7 @@ from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report
-from tests.helpers import GI, GPU, node, simple_pod, topology, zone
+from tests.builders.objects import GI, GPU, node, simple_pod, topology, zone
 from tests.unit.simulate.scenario.files import faults, remarks, scenario
 
 MANAGERS = {"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static"}

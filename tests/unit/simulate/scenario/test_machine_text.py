@@ -3,7 +3,7 @@
 import pytest
 
 from bayplan.simulate.scenario.machine_text import MachineTextError, machine_of
-from tests.helpers import GI
+from tests.builders.objects import GI
 
 
 def test_words_count_what_lies_inside_the_next_wider_level() -> None:

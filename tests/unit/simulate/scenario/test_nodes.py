@@ -8,7 +8,7 @@ from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.kube.wire.core_v1 import Taint
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
-from tests.helpers import GI
+from tests.builders.objects import GI
 from tests.unit.simulate.scenario.files import faults, scenario
 
 GROUP = "name: n, machine: pack:2 core:4 pu:2 mem:16Gi hugepages-1Gi:4"

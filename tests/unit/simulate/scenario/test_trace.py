@@ -8,7 +8,7 @@ from bayplan.cluster.pods.request import effective_request
 from bayplan.simulate.scenario.lines import Faults, ScenarioError
 from bayplan.simulate.scenario.model import Kind, ScenarioPod, Workload
 from bayplan.simulate.scenario.trace import read_trace
-from tests.helpers import GI
+from tests.builders.objects import GI
 from tests.unit.simulate.scenario.files import NODES, faults, scenario
 
 

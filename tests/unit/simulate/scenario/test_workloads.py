@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.cluster.pods.request import QoS, effective_request
 from bayplan.simulate.scenario.model import Kind, Workload
-from tests.helpers import GI
+from tests.builders.objects import GI
 from tests.unit.simulate.scenario.files import NODES, faults, scenario
 
 POD = "pod: {resources: {cpu: 1, memory: 1Gi}}"

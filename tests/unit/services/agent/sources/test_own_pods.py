@@ -13,7 +13,7 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.agent.sources.own_pods import KnownPods, OwnPods
 from bayplan.services.agent.troubles import Troubles
-from tests.helpers import Json
+from tests.builders.bodies import Json
 from tests.scripted_api_server import Answer, ScriptedServer, asynchronous, drops, event, listing, refusal, watch
 
 PODS = "/api/v1/pods"

@@ -13,7 +13,7 @@ from bayplan.services.agent.sources import podresources_pb2 as wire
 from bayplan.services.agent.sources.pod_resources import Allocatable, DeviceGroup, MemoryBlock, PodResources
 from bayplan.services.agent.sources.podresources import KubeletSilent, kubelet_at, socket_path
 from bayplan.simulate.kubelet import MachineDevice
-from tests.helpers import GI, GPU, NIC, Amounts, container
+from tests.builders.objects import GI, GPU, NIC, Amounts, container
 from tests.scripted_api_server import asynchronous
 from tests.unit.simulate.kubelet.nodes import guaranteed, kubelet, machine, request
 from tests.virtual_node import VirtualNode

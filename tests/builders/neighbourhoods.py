@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from tests.helpers import Json, node, simple_pod
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
+from tests.builders.objects import bound, node, simple_pod
 
 HOSTNAME = "kubernetes.io/hostname"
 RACK = "rack"
@@ -20,41 +20,22 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def somebody(
-    name: str,
-    app: str = "",
-    *,
-    namespace: str = "default",
-    labels: Mapping[str, str] | None = None,
-    leaving: bool = False,
-    cpu: int = 1,
-    **spec: Any,
-) -> Pod:
-    """A pod of an application (its own name if none is given); `leaving` is one that has been deleted and still runs."""
-    pod = simple_pod({"cpu": cpu}, name, **spec)
-    metadata = msgspec.structs.replace(
-        pod.metadata,
-        namespace=namespace,
-        labels={"app": app or name, **(labels or {})},
-        deletion_timestamp="2030-01-01T00:00:00Z" if leaving else None,
-    )
-    return msgspec.structs.replace(pod, metadata=metadata)
+def somebody(name: str, app: str = "", *, labels: Mapping[str, str] | None = None, cpu: int = 1, **more: Any) -> Pod:
+    """A pod of an application (its own name if none is given)."""
+    return simple_pod({"cpu": cpu}, name, labels={"app": app or name, **(labels or {})}, **more)
 
 
 def on(name: str, pod: Pod) -> Pod:
     """The same pod, bound to a node."""
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=name))
+    return bound(pod, name)
 
 
 def racks(names: str, *standing: Pod) -> ClusterState:
     """`aab` are the nodes n1, n2 and n3 in the racks a, a and b; `.` is a node without labels. Pods stand where they are bound."""
-    state = ClusterState()
-    for number, rack in enumerate(names, start=1):
-        labels = {} if rack == "." else {RACK: rack, HOSTNAME: f"n{number}"}
-        state.set_node(node(f"n{number}", {"cpu": 8}, labels=labels))
-    for pod in standing:
-        state.set_pod(pod)
-    return state
+    labels = [{} if rack == "." else {RACK: rack, HOSTNAME: f"n{at}"} for at, rack in enumerate(names, start=1)]
+    return cluster(
+        nodes=[node(f"n{at}", {"cpu": 8}, labels=each) for at, each in enumerate(labels, start=1)], pods=standing
+    )
 
 
 def term(app: str, key: str = HOSTNAME, **fields: Any) -> Json:

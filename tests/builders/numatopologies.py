@@ -13,8 +13,8 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.volcano_annotations import POLICY
 from bayplan.scheduling.profile import Profile
-from tests.helpers import Amounts, container, node
-from tests.helpers import pod as pod_of
+from tests.builders.objects import Amounts, container, node
+from tests.builders.objects import pod as pod_of
 
 
 def machine(zones: int, cpus: int, *, threads: int = 1) -> dict[str, dict[str, int]]:

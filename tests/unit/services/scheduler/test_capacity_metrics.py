@@ -1,0 +1,83 @@
+"""Fragmentation and free amounts of domains, as the metrics show them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from bayplan.cluster.state import ClusterState
+from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Node
+from bayplan.services.edges.metrics import CapacityMetrics
+from bayplan.services.edges.side_thread import SideThread
+from bayplan.services.scheduler.capacity_metrics import MAX_RESOURCES, capacity_of, keep_measuring
+from tests.builders.objects import GPU, node, topology, zone
+
+BLOCK, RACK = "x/block", "x/rack"
+
+
+def racks() -> tuple[ClusterState, Trees]:
+    """Two racks in one block: 4 and 3 nodes of 8 CPUs and 2 GPUs."""
+    state = ClusterState()
+    for number in range(7):
+        labels = {BLOCK: "b", RACK: "r1" if number < 4 else "r2"}
+        state.set_node(node(f"n{number}", {"cpu": 8, "memory": "1Gi", GPU: 2}, labels=labels))
+    trees = Trees(state)
+    trees.set("network", (BLOCK, RACK))
+    return state, trees
+
+
+def test_the_roomiest_domain_of_each_level_is_told_by_resource() -> None:
+    found = capacity_of(*racks()).largest_free
+    assert {level: found["network", level, GPU] for level in (BLOCK, RACK, "node")} == {BLOCK: 14, RACK: 8, "node": 2}
+    assert found["network", RACK, "cpu"] == 32
+    assert found["network", "node", "memory"] == 1 << 30
+
+
+def test_cordoned_nodes_have_no_room() -> None:
+    state, trees = racks()
+    for number in range(3):
+        known = state.nodes[state.rows[f"n{number}"]]
+        assert known is not None
+        state.set_node(cordoned(known))
+    assert capacity_of(state, trees).largest_free["network", RACK, GPU] == 6
+
+
+def cordoned(known: Node) -> Node:
+    return node(known.metadata.name, {"cpu": 8, GPU: 2}, labels=dict(known.metadata.labels or {}), unschedulable=True)
+
+
+@pytest.mark.parametrize("free, share", [((8, 0), 0.0), ((4, 4), 0.5), ((0, 0), None)])
+def test_fragmentation_is_the_share_that_no_aligned_pod_can_have(free: tuple[int, int], share: float | None) -> None:
+    state = ClusterState()
+    state.set_node(node("n", {"cpu": sum(free)}))
+    zones = [zone(number, {"cpu": (8, 8, each)}) for number, each in enumerate(free)]
+    state.set_topology(topology(*zones, name="n"))
+    assert capacity_of(state, Trees(state)).fragmentation.get("cpu") == share
+
+
+def test_names_that_nodes_invent_do_not_become_labels_without_end() -> None:
+    state = ClusterState()
+    state.set_node(node("n", {"cpu": 8, **{f"example.com/r{number}": 1 for number in range(50)}}))
+    trees = Trees(state)
+    trees.set("network", (RACK,))
+    state.set_node(node("m", {"cpu": 8}, labels={RACK: "r"}))
+    assert len({resource for _, _, resource in capacity_of(state, trees).largest_free}) == MAX_RESOURCES
+
+
+def test_the_metrics_are_set_while_leading() -> None:
+    state, trees = racks()
+    registry = CollectorRegistry()
+
+    async def story() -> None:
+        metrics = CapacityMetrics(registry)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await keep_measuring(state, trees, metrics, SideThread(threaded=False))
+
+    asyncio.run(story())
+    labels = {"topology": "network", "level": RACK, "resource": GPU}
+    assert registry.get_sample_value("bayplan_topology_largest_free", labels) == 8
