@@ -12,6 +12,7 @@ from tests.unit.cli.gang_files import CLUSTER
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
 NAMES = ("prefill", "decode")
+WAITS = "waits for groups: 1 of 2 in CompositePodGroup serve"
 FITS = "ml/serve fits: block b2, rack r1, 4 nodes (optimal)"
 
 
@@ -94,8 +95,7 @@ def test_groups_join_a_composite_of_the_cluster(bayplan: Bayplan, tmp_path: Path
     [
         (
             [composite(), group("prefill"), *pods("prefill"), group("decode")],
-            "waits for groups: 1 of 2 in CompositePodGroup serve have all pods that they need; "
-            "waits for pods: 0 of 2 in PodGroup decode have arrived",
+            f"{WAITS} have all pods that they need; waits for pods: 0 of 2 in PodGroup decode have arrived",
         ),
         (groups_with_pods(), "waits for CompositePodGroup ml/serve (kubernetes-composite), which does not exist"),
     ],
