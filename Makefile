@@ -19,7 +19,7 @@ export OPENBLAS_NUM_THREADS := 1
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint contracts types unit conformance properties kubernetes \
+.PHONY: help setup demo test lint contracts types unit web-tests web-pictures conformance properties kubernetes \
 	controller-tests controllers peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
 
 help: ## list these commands
@@ -42,7 +42,7 @@ demo: setup ## see bayplan at work, without a cluster
 	@mkdir -p build
 	@$(BIN)/bayplan demo --report build/simulation.html --picture build/numa-telco-1.svg
 
-test: setup lint types unit conformance properties kubernetes controller-tests ## check everything: lint, types, contracts, all tests
+test: setup lint types unit web-tests conformance properties kubernetes controller-tests ## check everything: lint, types, contracts, all tests
 
 lint: setup ## style, format, prose and import contracts
 	$(call banner,lint)
@@ -62,6 +62,14 @@ types: setup ## mypy --strict
 unit: setup ## one behaviour at a time; tests/unit mirrors src/bayplan
 	$(call banner,unit tests)
 	@$(PYTEST) $(PARALLEL) tests/unit
+
+# Without chromium or google-chrome, the tests of the page are skipped; those of its API always run.
+web-tests: setup ## bayplan web as a process, and its screens in a real Chromium
+	$(call banner,web tests)
+	@$(PYTEST) tests/web
+
+web-pictures: setup ## write the pictures of docs/web.md, with chromium
+	@$(BIN)/python -m tests.web.pictures
 
 conformance: setup ## recorded behaviour of other systems
 	$(call banner,conformance tests)

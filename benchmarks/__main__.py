@@ -27,6 +27,7 @@ from benchmarks import (
     slots,
     soak,
     virtual_kubelet,
+    web,
 )
 
 GROUPS = {
@@ -46,6 +47,7 @@ GROUPS = {
     "scheduler": scheduler.run,
     "extender": extender.run,
     "commands": commands.run,
+    "web": web.run,
 }
 
 # These take long and run only when they are named.

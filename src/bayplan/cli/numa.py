@@ -57,7 +57,7 @@ def numa(
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
 
     def draw(session: ClusterSession) -> int:
-        drawn = _drawn(session, node, files, namespace)
+        drawn = drawn_node(session, node, files, namespace)
         if output == "svg":
             from bayplan.explain.numa.svg import numa_svg
 
@@ -75,7 +75,10 @@ def numa(
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files, owners=bool(files))
 
 
-def _drawn(session: ClusterSession, node: str, files: tuple[Path, ...], namespace: str | None) -> NumaMap:
+def drawn_node(
+    session: ClusterSession, node: str, files: tuple[Path, ...] = (), namespace: str | None = None
+) -> NumaMap:
+    """The map of a node, after placing what `files` hold."""
     from bayplan.explain.numa.map import numa_map
 
     state = session.state

@@ -74,9 +74,8 @@ def place(
 
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
     """
-    from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, read_work
-    from bayplan.explain.gangs.document import placement_list_with_gangs
-    from bayplan.explain.workload_text import work_text, workload_document
+    from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
+    from bayplan.explain.workload_text import work_text
     from bayplan.scheduling.answers import ClassAnswers
 
     goals = _objective(objective)
@@ -93,8 +92,7 @@ def place(
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     workloads, others = by_workload(read.plans, outcomes)
     if output in ("json", "yaml"):
-        document = placement_list_with_gangs(gangs, outcomes)
-        print_document({**document, "workloads": [workload_document(each) for each in workloads]}, output)
+        print_document(placed_document(gangs, outcomes, workloads), output)
     else:
         print_answer(work_text(gangs, workloads, others, wide=output == "wide"), good=all_fit)
     return 0 if all_fit else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,10 +18,7 @@ from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
-    from bayplan.explain.gangs.outcome import GangOutcome
-    from bayplan.explain.preemption import PreemptionView
     from bayplan.kube.wire.core_v1 import Node, Pod
-    from bayplan.workloads.plan import WorkloadPlan
 
 
 @click.command(
@@ -96,12 +93,8 @@ def why(
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """
-    from bayplan.cli.shared.asked_workload import find_workload
-    from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
-    from bayplan.cli.shared.pod_views import find_pod, now_or, standing_of
-    from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
-    from bayplan.dialects.registry import gang_named, key_of
-    from bayplan.explain.pod_view import standing_document, standing_text
+    from bayplan.cli.shared.explaining import explained
+    from bayplan.cli.shared.pod_views import now_or
 
     pod = _named(words)
     _check(pod, namespace, label_selector or field_selector, node, output, everything=all_namespaces)
@@ -114,38 +107,12 @@ def why(
             return _overview(
                 session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output
             )
-        workload = find_workload(session, pod, namespace)
-        if workload is not None and preempt:
-            raise click.UsageError("--preempt asks about one pod or gang; name a pod of the workload")
-        if workload is not None:
-            return _about_workload(session, workload, node, moment, output)
-        member = find_member(session, pod, namespace)
-        gang = find_gang(session, pod, namespace) if member is None else None
-        if (gang or member) is not None and node is not None:
-            raise click.UsageError("--node asks about one pod, and this is a gang")
-        if member is not None:
-            outcome = outcome_of_gang_with(session, member, moment)
-            return _about_gang(outcome, output, _for_gang(session, outcome, gang_named(member), moment, wanted=preempt))
-        if gang is not None:
-            outcome = outcome_of(session, gang, moment)
-            return _about_gang(outcome, output, _for_gang(session, outcome, key_of(gang), moment, wanted=preempt))
-        found = find_pod(session, pod, namespace)
-        if node is not None:
-            return _on_one_node(session, found, node, output)
-        standing = standing_of(session, found, moment)
-        view = None
-        if preempt and not standing.good:
-            gang_key = gang_named(found) if standing.gang is not None else ""
-            view = (
-                preemption_for_gang(session, gang_key, moment)
-                if gang_key
-                else preemption_for_pod(session, found, moment)
-            )
+        about = explained(session, pod, namespace, moment, node=node, preempt=preempt)
         if output == "text":
-            print_answer(_with_lines(standing_text(standing), view), good=standing.good)
+            print_answer(about.text(), good=about.good)
         else:
-            print_document(_with_document(standing_document(standing), view), output)
-        return 0 if standing.good else 1
+            print_document(about.document(), output)
+        return 0 if about.good else 1
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, owners=True)
 
@@ -205,71 +172,3 @@ def _overview(
     else:
         print_document(overview_document(overview), output)
     return 0 if overview.good else 1
-
-
-def _about_workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now: datetime, output: str) -> int:
-    from bayplan.cli.shared.asked_workload import outcome_of_workload
-    from bayplan.explain.workload_text import explanation, explanation_text
-
-    if node is not None:
-        return _on_one_node(session, plan.example, node, output)
-    gangs, workload = outcome_of_workload(session, plan, now)
-    good = workload.good and all(gang.good for gang in gangs)
-    if output == "text":
-        print_answer(explanation_text(gangs, workload), good=good)
-    else:
-        print_document(explanation(gangs, workload), output)
-    return 0 if good else 1
-
-
-def _for_gang(
-    session: ClusterSession, outcome: GangOutcome, key: str, moment: datetime, *, wanted: bool
-) -> PreemptionView | None:
-    from bayplan.cli.shared.preempting import preemption_for_gang
-
-    return preemption_for_gang(session, key, moment) if wanted and not outcome.good else None
-
-
-def _with_lines(text: str, view: PreemptionView | None) -> str:
-    from bayplan.explain.preemption import preemption_lines
-
-    return text if view is None else visible_lines([*text.split("\n"), *preemption_lines(view)])
-
-
-def _with_document(document: dict[str, Any], view: PreemptionView | None) -> dict[str, Any]:
-    from bayplan.explain.preemption import preemption_document
-
-    return document if view is None else {**document, "preemption": preemption_document(view)}
-
-
-def _about_gang(outcome: GangOutcome, output: str, view: PreemptionView | None = None) -> int:
-    from bayplan.explain.gangs.document import gang_explanation
-    from bayplan.explain.gangs.text import gang_text
-    from bayplan.explain.pod_view import pending_for
-
-    if output == "text":
-        text = gang_text(outcome, pending_for(outcome.waiting_seconds))
-        print_answer(_with_lines(text, view), good=outcome.good)
-    else:
-        print_document(_with_document(gang_explanation(outcome), view), output)
-    return 0 if outcome.good else 1
-
-
-def _on_one_node(session: ClusterSession, pod: Pod, node: str, output: str) -> int:
-    from bayplan.cluster.state import pod_key
-    from bayplan.explain.pod_view import node_verdict_document, node_verdict_text
-    from bayplan.gangs.closeness import unbound
-    from bayplan.scheduling.answers import ClassAnswers
-    from bayplan.scheduling.relations import answer_for, incoming_pod
-    from bayplan.scheduling.shortfall import verdict_on
-
-    state, profile, row = session.state, session.profile_for(pod), session.row_of(node)
-    asked = unbound(pod)
-    pod_class = state.classes.of(asked)
-    answer = answer_for(state, asked, pod_class, profile, ClassAnswers(state))
-    verdict = verdict_on(state, pod_class, profile, answer, row, incoming_pod(state, asked, pod_class))
-    if output == "text":
-        print_answer(node_verdict_text(state, pod_key(pod), verdict), good=verdict.fits)
-    else:
-        print_document(node_verdict_document(state, pod_key(pod), verdict), output)
-    return 0 if verdict.fits else 1

@@ -60,7 +60,7 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     [
         (
             ["get"],
-            "error: no command 'get'; there are demo, place, why, nodes, numa, topology, slots, doctor, simulate, scheduler, extender, extender-config, pod-grouper, agent, agent-gc, kubelets, snapshot, replay, completion. See",
+            "error: no command 'get'; there are demo, place, why, nodes, numa, topology, slots, web, doctor, simulate, scheduler, extender, extender-config, pod-grouper, agent, agent-gc, kubelets, snapshot, replay, completion. See",
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
         (["why"], "error: which pod? Give POD or PODGROUP; or -A for everything that waits"),

@@ -12,8 +12,8 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept_room import _all_find_zones
 from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.scheduling.profile import PreemptionMode, default_profile
+from tests.builders.objects import GI, topology, zone
 from tests.builders.units import add_node, on_node, places, pod, reason
-from tests.helpers import GI, topology, zone
 
 # Only zones are tight: beside a leaving victim, the node as a whole has room for the nominated pod.
 CPUS, ALL_CPUS = 6, 20

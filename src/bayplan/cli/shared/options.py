@@ -422,6 +422,23 @@ def read_all(paths: Sequence[Path]) -> ObjectSet:
     return found
 
 
+def read_cluster_files(paths: Sequence[Path]) -> ObjectSet:
+    """The objects of a cluster in files."""
+    return _read(paths)
+
+
+def live_access() -> Access:
+    """How to reach the cluster that the options of the running command name."""
+    from bayplan.kube.client.access import find_access
+    from bayplan.kube.client.credentials import AccessError
+
+    meta = click.get_current_context().meta
+    try:
+        return find_access(meta.get(f"{__name__}.kubeconfig"), meta.get(f"{__name__}.context"))
+    except AccessError as error:
+        raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
+
+
 def _read(paths: Sequence[Path], submitted: Strictness | None = None, without: Sequence[Path] = ()) -> ObjectSet:
     """The objects of several files or folders, `-` being standard input; of a cluster unless they are submitted."""
     from bayplan.kube.files import read_objects

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 10
 WARNINGS = f"{__name__}.warnings"
+# In the meta of a context whose warnings are kept and not printed.
+QUIET = f"{__name__}.quiet"
 
 # The line that has to be taken away before anything else is printed.
 _on_screen = {"progress": ""}
@@ -163,6 +165,8 @@ def warn(messages: Sequence[str]) -> None:
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta.setdefault(WARNINGS, []).extend(messages)
+        if context.meta.get(QUIET):
+            return
     lines = _grouped(messages)
     show_progress("")
     for line, _ in lines[:MOST_WARNINGS]:
@@ -176,6 +180,9 @@ def show_progress(text: str) -> None:
 
     Only on a terminal: progress is of no use in a log.
     """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.meta.get(QUIET):
+        return
     if sys.stderr.isatty() and not _is_dumb() and (text or _on_screen["progress"]):
         click.echo(f"\r\x1b[K{visible(text)}", err=True, nl=False)
         _on_screen["progress"] = text

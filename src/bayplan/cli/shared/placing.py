@@ -47,11 +47,13 @@ from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.engine.gangs.objective import Objective
+from bayplan.explain.documents import Document
+from bayplan.explain.gangs.document import placement_list_with_gangs
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
-from bayplan.explain.workload_text import WorkloadOutcome
+from bayplan.explain.workload_text import WorkloadOutcome, workload_document
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.object_set import ObjectSet
@@ -248,6 +250,16 @@ def by_workload(
     found = [each for plan, each in every if each.outcomes or each.running or not plan.members]
     wanted = {outcome.decision.pod for each in found for outcome in each.outcomes}
     return found, [outcome for pod, outcome in left.items() if pod not in wanted]
+
+
+def placed_document(
+    gangs: Sequence[GangOutcome], outcomes: Sequence[PodOutcome], workloads: Sequence[WorkloadOutcome]
+) -> Document:
+    """What `bayplan place -o json` prints."""
+    return {
+        **placement_list_with_gangs(gangs, outcomes),
+        "workloads": [workload_document(each) for each in workloads],
+    }
 
 
 def workload_outcome(plan: WorkloadPlan, outcomes: Mapping[str, PodOutcome]) -> WorkloadOutcome:

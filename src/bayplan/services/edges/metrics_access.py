@@ -18,16 +18,13 @@ import msgspec
 
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.edges.reviews import bearer_token, may, user_of
 
 logger = logging.getLogger(__name__)
 
-TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
-ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 PATH = "/metrics"
-BEARER = "bearer "
 KEPT_FOR = 10.0  # seconds, as kube-scheduler keeps its answers
 MOST_KEPT = 256
-LONGEST_TOKEN = 16_384
 
 
 class Refusal(NamedTuple):
@@ -48,8 +45,8 @@ class MetricsGuard:
 
     async def refusal(self, authorization: str) -> Refusal | None:
         """Why a request with this header is refused; None if it is allowed."""
-        token = authorization[len(BEARER) :].strip() if authorization.lower().startswith(BEARER) else ""
-        if not token or len(token) > LONGEST_TOKEN:
+        token = bearer_token(authorization)
+        if not token:
             return Refusal(HTTPStatus.UNAUTHORIZED, "send a token: Authorization: Bearer TOKEN")
         key = hashlib.sha256(token.encode(errors="replace")).digest()
         until, kept = self._kept.get(key, (0.0, None))
@@ -64,16 +61,9 @@ class MetricsGuard:
         return answer
 
     async def _ask(self, token: str) -> Refusal | None:
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        review = msgspec.json.decode(await self._client.request("POST", TOKEN_REVIEWS, body=body))["status"]
-        if not review.get("authenticated"):
+        user = await user_of(self._client, token)
+        if user is None:
             return Refusal(HTTPStatus.UNAUTHORIZED, "the token is not valid")
-        user = review["user"]
-        attributes = {"path": PATH, "verb": "get"}
-        spec = {key: user[key] for key in ("groups", "extra", "uid") if key in user}
-        spec |= {"user": user.get("username", ""), "nonResourceAttributes": attributes}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        status = msgspec.json.decode(await self._client.request("POST", ACCESS_REVIEWS, body=body))["status"]
-        if not status.get("allowed"):
+        if not await may(self._client, user, {"nonResourceAttributes": {"path": PATH, "verb": "get"}}):
             return Refusal(HTTPStatus.FORBIDDEN, f"{user.get('username', '')} must not get {PATH}")
         return None

@@ -14,7 +14,7 @@ from bayplan.compat.scheduler_plugins.preemption import (
 )
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
-from tests.helpers import GPU, Amounts, container, pod, simple_pod, topology, zone
+from tests.builders.objects import GPU, Amounts, container, pod, simple_pod, topology, zone
 
 REPORT = topology(zone(0, {"cpu": (8, 8, 1), GPU: (2, 2, 0)}), zone(1, {"cpu": (8, 8, 2), GPU: (2, 2, 0)}))
 BURSTABLE = pod(container(requests={"cpu": 2, GPU: 1}, limits={GPU: 1}), name="burst")

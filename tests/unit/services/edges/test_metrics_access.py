@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bayplan.kube.client.client import Unreachable
-from bayplan.services.edges.metrics_access import KEPT_FOR, MOST_KEPT, TOKEN_REVIEWS, MetricsGuard
+from bayplan.services.edges.metrics_access import KEPT_FOR, MOST_KEPT, MetricsGuard
+from bayplan.services.edges.reviews import TOKEN_REVIEWS
 
 PROMETHEUS = {
     "username": "system:serviceaccount:monitoring:prometheus",

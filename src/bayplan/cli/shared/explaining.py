@@ -1,0 +1,125 @@
+"""Explain one pod, gang or workload by its name: what `bayplan why` prints and the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import click
+
+from bayplan.cli.shared.asked_workload import find_workload, outcome_of_workload
+from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
+from bayplan.cli.shared.options import ClusterSession
+from bayplan.cli.shared.pod_views import find_pod, standing_of
+from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.registry import gang_named, key_of
+from bayplan.explain.documents import Document
+from bayplan.explain.gangs.document import gang_explanation
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.gangs.text import gang_text
+from bayplan.explain.pod_view import (
+    node_verdict_document,
+    node_verdict_text,
+    pending_for,
+    standing_document,
+    standing_text,
+)
+from bayplan.explain.preemption import PreemptionView, preemption_document, preemption_lines
+from bayplan.explain.workload_text import explanation, explanation_text
+from bayplan.gangs.closeness import unbound
+from bayplan.kube.visible import visible_lines
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.relations import answer_for, incoming_pod
+from bayplan.scheduling.shortfall import verdict_on
+from bayplan.workloads.plan import WorkloadPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An answer for people, the same for programs, and whether it is a yes."""
+
+    good: bool
+    text: Callable[[], str]
+    document: Callable[[], Document]
+
+
+def explained(
+    session: ClusterSession, name: str, namespace: str | None, now: datetime, *, node: str | None, preempt: bool
+) -> Explanation:
+    """Explain what is called NAME, NAMESPACE/NAME or KIND/NAME; on one `node` alone, or with the victims of a preemption."""
+    workload = find_workload(session, name, namespace)
+    if workload is not None and preempt:
+        raise click.UsageError("--preempt asks about one pod or gang; name a pod of the workload")
+    if workload is not None:
+        return _workload(session, workload, node, now)
+    member = find_member(session, name, namespace)
+    gang = find_gang(session, name, namespace) if member is None else None
+    if (gang or member) is not None and node is not None:
+        raise click.UsageError("--node asks about one pod, and this is a gang")
+    if member is not None:
+        outcome = outcome_of_gang_with(session, member, now)
+        return _gang(outcome, _for_gang(session, outcome, gang_named(member), now, wanted=preempt))
+    if gang is not None:
+        outcome = outcome_of(session, gang, now)
+        return _gang(outcome, _for_gang(session, outcome, key_of(gang), now, wanted=preempt))
+    pod = find_pod(session, name, namespace)
+    return _pod(session, pod, now, preempt=preempt) if node is None else _on_one_node(session, pod, node)
+
+
+def _pod(session: ClusterSession, pod: Pod, now: datetime, *, preempt: bool) -> Explanation:
+    standing = standing_of(session, pod, now)
+    view = None
+    if preempt and not standing.good:
+        gang_key = gang_named(pod) if standing.gang is not None else ""
+        view = preemption_for_gang(session, gang_key, now) if gang_key else preemption_for_pod(session, pod, now)
+    return Explanation(
+        standing.good,
+        lambda: _with_lines(standing_text(standing), view),
+        lambda: _with_document(standing_document(standing), view),
+    )
+
+
+def _workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now: datetime) -> Explanation:
+    if node is not None:
+        return _on_one_node(session, plan.example, node)
+    gangs, workload = outcome_of_workload(session, plan, now)
+    good = workload.good and all(gang.good for gang in gangs)
+    return Explanation(good, lambda: explanation_text(gangs, workload), lambda: explanation(gangs, workload))
+
+
+def _for_gang(
+    session: ClusterSession, outcome: GangOutcome, key: str, now: datetime, *, wanted: bool
+) -> PreemptionView | None:
+    return preemption_for_gang(session, key, now) if wanted and not outcome.good else None
+
+
+def _gang(outcome: GangOutcome, view: PreemptionView | None) -> Explanation:
+    return Explanation(
+        outcome.good,
+        lambda: _with_lines(gang_text(outcome, pending_for(outcome.waiting_seconds)), view),
+        lambda: _with_document(gang_explanation(outcome), view),
+    )
+
+
+def _with_lines(text: str, view: PreemptionView | None) -> str:
+    return text if view is None else visible_lines([*text.split("\n"), *preemption_lines(view)])
+
+
+def _with_document(document: Document, view: PreemptionView | None) -> Document:
+    return document if view is None else {**document, "preemption": preemption_document(view)}
+
+
+def _on_one_node(session: ClusterSession, pod: Pod, node: str) -> Explanation:
+    state, profile, row = session.state, session.profile_for(pod), session.row_of(node)
+    asked = unbound(pod)
+    pod_class = state.classes.of(asked)
+    answer = answer_for(state, asked, pod_class, profile, ClassAnswers(state))
+    verdict = verdict_on(state, pod_class, profile, answer, row, incoming_pod(state, asked, pod_class))
+    return Explanation(
+        verdict.fits,
+        lambda: node_verdict_text(state, pod_key(pod), verdict),
+        lambda: node_verdict_document(state, pod_key(pod), verdict),
+    )

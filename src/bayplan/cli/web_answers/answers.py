@@ -1,0 +1,216 @@
+"""The answers of `bayplan web`: the documents that the commands print with `-o json`, from one state of the cluster.
+
+Questions that only look share a session. Those that decide (`why`, the queue, what-if) assume pods while they think, so
+each gets a session of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from http import HTTPStatus
+from pathlib import Path
+from time import time
+from typing import Protocol
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cli.numa import drawn_node
+from bayplan.cli.program import is_bad_input
+from bayplan.cli.shared.explaining import explained
+from bayplan.cli.shared.options import ClusterSession
+from bayplan.cli.shared.output import QUIET, WARNINGS
+from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
+from bayplan.cli.shared.preempting import preemption_for_pod
+from bayplan.cli.shared.shapes import one_unit, slots_for, tree_named
+from bayplan.cli.shared.waiting import findings
+from bayplan.cli.web_answers.listing import gang_list, names_in, search
+from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_shown
+from bayplan.cluster.state import pod_key
+from bayplan.explain.documents import API_VERSION, Document
+from bayplan.explain.numa.map import numa_document
+from bayplan.explain.overview.causes import overview_document, overview_of
+from bayplan.explain.overview.nodes import node_list, nodes_document
+from bayplan.explain.preemption import preemption_document
+from bayplan.explain.topology.map import default_resources, topology_document, topology_map
+from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.services.web.answers import Names, Question, Unanswerable
+
+RANKED = 5
+MOST_VICTIM_SEARCHES = 3
+# What the path of a manifest in memory begins with; users know it as their manifest.
+IN_MEMORY = "/proc/self/fd/"
+
+# What the map of a node lacks that reports no zones.
+NO_ZONES: Document = {
+    "apiVersion": API_VERSION,
+    "kind": "NumaMap",
+    **dict.fromkeys(("policy", "scope", "cpuManager", "memoryManager")),
+    **{key: [] for key in ("remarks", "zones", "podsWithoutReportedZone", "podsNotPinned")},
+}
+
+
+class Opener(Protocol):
+    """Makes a session of objects, with the owners of their pods if asked to."""
+
+    def __call__(self, objects: ObjectSet, *, owners: bool) -> ClusterSession:
+        """Open it."""
+
+
+class ClusterAnswers:
+    """One state of a cluster. `context` has the options of the command."""
+
+    def __init__(self, context: click.Context, objects: ObjectSet, open_session: Opener, problems: list[str]) -> None:
+        self._context = context
+        self._objects = objects
+        self._open = open_session
+        self._taken_at = time()
+        self.problems = problems
+        self._documents: dict[str, Callable[[Question], Document]] = {
+            "cluster": self._cluster,
+            "map": self._map,
+            "nodes": self._nodes,
+            "node": self._node,
+            "topology": self._topology,
+            "waiting": self._waiting,
+            "gangs": lambda _: gang_list(self._session),
+            "why": self._why,
+            "search": lambda question: search(self._session, question.get("q")),
+            "what-if": self._what_if,
+        }
+        with self._quiet() as warnings:
+            self._session = open_session(objects, owners=False)
+            self.warnings = [*problems, *warnings]
+
+    @cached_property
+    def names(self) -> Names:
+        """The names of pods, gangs and workloads, by which namespaces have them."""
+        return names_in(self._objects)
+
+    def answer(self, question: Question) -> Document:
+        """The document, with the warnings that were given on the way."""
+        with self._quiet() as warnings:
+            try:
+                document = self._documents[question.kind](question)
+            except click.ClickException as error:
+                raise Unanswerable(_status(error), _as_manifest(error.format_message())) from None
+            except Exception as error:
+                if not is_bad_input(error):
+                    raise
+                raise Unanswerable(HTTPStatus.BAD_REQUEST, _as_manifest(str(error))) from None
+        return {**document, "warnings": [_as_manifest(each) for each in warnings]} if warnings else document
+
+    @contextmanager
+    def _quiet(self) -> Iterator[list[str]]:
+        """The options of the command, in whatever thread this is; warnings are kept."""
+        context = click.Context(self._context.command, parent=None, info_name=self._context.info_name)
+        context.meta.update(self._context.meta)
+        warnings: list[str] = []
+        context.meta.update({QUIET: True, WARNINGS: warnings})
+        with context.scope(cleanup=False):
+            yield warnings
+
+    @property
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._taken_at, UTC)
+
+    # -- questions that look -------------------------------------------------------------------------------------------
+
+    def _cluster(self, _: Question) -> Document:
+        return cluster_document(self._session, self._taken_at, self.warnings)
+
+    def _map(self, question: Question) -> Document:
+        tree = tree_shown(self._session, question.get("topology"))
+        return cluster_map(self._session, tree, question.get("requests"), self._taken_at)
+
+    def _nodes(self, _: Question) -> Document:
+        rows = np.array(sorted(self._session.state.rows.values()), dtype=np.intp)
+        return self._summaries(rows)
+
+    def _summaries(self, rows: NDArray[np.intp]) -> Document:
+        state = self._session.state
+        shown = default_resources(state, rows)
+        return nodes_document(node_list(state, rows, shown, self._objects.pods, self._taken_at))
+
+    def _node(self, question: Question) -> Document:
+        """The map of a node, with its line of `bayplan nodes`; of a node without zones only that, and why."""
+        row = self._session.row_of(question.get("node"))
+        summary = self._summaries(np.array([row], dtype=np.intp))["items"][0]
+        try:
+            document = numa_document(drawn_node(self._session, question.get("node")))
+        except click.ClickException as error:
+            document = {**NO_ZONES, "node": summary["node"], "problem": error.format_message()}
+        return {**document, "summary": summary}
+
+    def _topology(self, question: Question) -> Document:
+        session = self._session
+        tree = tree_named(session, question.get("topology") or None)
+        shown = default_resources(session.state, tree.rows)
+        pod = one_unit(session, shown)
+        if pod is None:
+            return topology_document(topology_map(session.state, tree, shown))
+        pod_class, _, _, slots = slots_for(session, tree, pod)
+        return topology_document(topology_map(session.state, tree, shown, pod_class, slots))
+
+    # -- questions that decide -----------------------------------------------------------------------------------------
+
+    def _waiting(self, question: Question) -> Document:
+        session, namespace = self._open(self._objects, owners=True), question.get("namespace")
+
+        def in_view(pod: Pod) -> bool:
+            return not namespace or (pod.metadata.namespace or "default") == namespace
+
+        return overview_document(overview_of(findings(session, in_view, self._now), namespace))
+
+    def _why(self, question: Question) -> Document:
+        session = self._open(self._objects, owners=True)
+        name, namespace = f"{question.get('kind')}/{question.get('name')}", question.get("namespace")
+        preempt = question.get("preempt") == "true"
+        return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
+
+    def _what_if(self, question: Question) -> Document:
+        session = self._open(self._objects, owners=True)
+        with _in_memory(question.manifest) as path:
+            read = read_work(session, [path], None)
+        for pod in read.objects.pods:
+            namespace = pod.metadata.namespace or "default"
+            if question.visible is not None and namespace not in question.visible:
+                raise Unanswerable(HTTPStatus.FORBIDDEN, f"you must not read namespace {namespace!r}")
+        answers = ClassAnswers(session.state)
+        gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
+        outcomes = place_in_turn(session, pods, RANKED, answers)
+        workloads, _ = by_workload(read.plans, outcomes)
+        refused = {outcome.decision.pod for outcome in outcomes if not outcome.decision.placed}
+        without = [pod for pod in pods if pod_key(pod) in refused][:MOST_VICTIM_SEARCHES]
+        victims = {pod_key(pod): preemption_document(preemption_for_pod(session, pod, self._now)) for pod in without}
+        return {**placed_document(gangs, outcomes, workloads), "preemption": victims}
+
+
+@contextmanager
+def _in_memory(manifest: bytes) -> Iterator[Path]:
+    """A file that only this process has: a read-only container has no other place for it."""
+    descriptor = os.memfd_create("manifest")
+    try:
+        os.write(descriptor, manifest)
+        yield Path(f"{IN_MEMORY}{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _as_manifest(text: str) -> str:
+    """A sentence about the manifest, as its author knows it."""
+    words = text.split(IN_MEMORY)
+    return "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])]).replace(
+        "-f ", "the manifest "
+    )
+
+
+def _status(error: click.ClickException) -> HTTPStatus:
+    return HTTPStatus.BAD_REQUEST if isinstance(error, click.UsageError) else HTTPStatus.NOT_FOUND

@@ -1,0 +1,69 @@
+"""Where the page's cluster comes from: files that are read again when they change, or a cluster that is watched.
+
+A cluster that cannot be read is reported on the board and tried again, with the last state still shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from bayplan.cli.program import is_bad_input
+from bayplan.cli.shared.watching import SECONDS_BETWEEN_LOOKS, signature_of
+from bayplan.cli.web_answers.answers import ClusterAnswers
+from bayplan.kube.client.access import Access
+from bayplan.kube.client.client import ApiError, Unreachable
+from bayplan.kube.client.live import follow_cluster
+from bayplan.kube.object_set import ObjectSet
+from bayplan.services.web.board import Board
+
+# Seconds between two states of a cluster that changes all the time, and before a lost cluster is tried again.
+SETTLE = 1.0
+RETRY = 2.0
+
+Make = Callable[[ObjectSet, list[str]], ClusterAnswers]
+
+
+async def follow_files(
+    board: Board, first: ClusterAnswers, read: Callable[[], ObjectSet], paths: Sequence[Path], make: Make
+) -> None:
+    """Publish the files, and again whenever one of them changes, without end."""
+    seen = signature_of(paths)
+    await board.publish(first)
+    while True:
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        now = await asyncio.to_thread(signature_of, paths)
+        if now == seen:
+            continue
+        seen = now
+        try:
+            await board.publish(await asyncio.to_thread(lambda: make(read(), [])))
+        except click.ClickException as error:
+            await board.report(error.format_message())
+        except Exception as error:
+            if not is_bad_input(error) and not isinstance(error, OSError):
+                raise
+            await board.report(str(error))
+
+
+async def follow_live(board: Board, access: Access, make: Make) -> None:
+    """Publish the cluster, and again after changes, without end."""
+    loop = asyncio.get_running_loop()
+
+    def show(objects: ObjectSet, problems: list[str]) -> None:
+        asyncio.run_coroutine_threadsafe(board.publish(make(objects, problems)), loop).result()
+
+    def on_trouble(trouble: str) -> None:
+        tasks.add(task := loop.create_task(board.report(f"the cluster cannot be read: {trouble}")))
+        task.add_done_callback(tasks.discard)
+
+    tasks: set[asyncio.Task[None]] = set()
+    while True:
+        try:
+            await follow_cluster(access, show, settle=SETTLE, on_trouble=on_trouble)
+        except (ApiError, Unreachable) as error:
+            await board.report(f"the cluster cannot be read: {error}")
+        await asyncio.sleep(RETRY)

@@ -1,0 +1,59 @@
+"""The question-and-answer contract between the server and the cluster it shows.
+
+The server knows HTTP, access and caching; an `Answers` object knows one state of the cluster and gives documents about
+it, the same that the commands print with `-o json`. `cli/web_answers/` implements it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Protocol
+
+Document = dict[str, Any]
+
+
+class Unanswerable(Exception):
+    """A question without an answer: the HTTP status and one sentence."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names that belong to a namespace: `by_name` has the namespaces of each pod, gang and workload of that name."""
+
+    namespaces: frozenset[str] = frozenset()
+    by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a request asks: a kind of answer, its parameters, and the manifest of a what-if.
+
+    `visible` are the namespaces that the viewer may read; None: all.
+    """
+
+    kind: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    manifest: bytes = b""
+    visible: frozenset[str] | None = None
+
+    def get(self, name: str, default: str = "") -> str:
+        """The value of a parameter."""
+        return dict(self.parameters).get(name, default)
+
+
+class Answers(Protocol):
+    """One state of the cluster."""
+
+    @property
+    def names(self) -> Names:
+        """Everything that must not be shown to viewers without the right to read its namespace."""
+
+    def answer(self, question: Question) -> Document:
+        """The document; raises `Unanswerable`. Runs in a thread, one question at a time."""

@@ -1,0 +1,82 @@
+// Requests to /api/v1: the token of this tab, answers kept by ETag, and the stream of changes.
+
+const kept = new Map();
+const MOST_KEPT = 40;
+
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+export function setToken(token) {
+  sessionStorage.setItem("token", token);
+}
+
+function headers(more = {}) {
+  const token = sessionStorage.getItem("token");
+  return token ? { Authorization: `Bearer ${token}`, ...more } : more;
+}
+
+export async function ask(question, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
+  const url = `/api/v1/${question}${query.size ? `?${query}` : ""}`;
+  const known = kept.get(url);
+  const response = await fetched(url, { headers: headers(known ? { "If-None-Match": known.etag } : {}) });
+  if (response.status === 304) return known.document;
+  const document = await answered(response);
+  kept.delete(url);
+  kept.set(url, { etag: response.headers.get("ETag"), document });
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  return document;
+}
+
+export async function whatIf(manifest) {
+  const options = { method: "POST", body: manifest, headers: headers({ "Content-Type": "application/yaml" }) };
+  return answered(await fetched("/api/v1/what-if", options));
+}
+
+async function fetched(url, options) {
+  try {
+    return await fetch(url, options);
+  } catch {
+    throw new Refused(0, "bayplan web does not answer; this page goes on by itself when it does");
+  }
+}
+
+async function answered(response) {
+  const document = await response.json().catch(() => ({ error: response.statusText }));
+  if (!response.ok) throw new Refused(response.status, document.error);
+  return document;
+}
+
+// Calls `onChange` for each change, and again and again after a lost connection. EventSource cannot send a token.
+export async function follow(onChange, onLost) {
+  for (let wait = 1000; ; wait = Math.min(wait * 2, 15000)) {
+    try {
+      const response = await fetch("/api/v1/events", { headers: headers() });
+      if (!response.ok) throw new Refused(response.status, (await response.json()).error);
+      wait = 1000;
+      await read(response.body.getReader(), onChange);
+    } catch (error) {
+      onLost(error);
+      if (error.status === 401 || error.status === 403) return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+async function read(reader, onChange) {
+  const decoder = new TextDecoder();
+  for (let text = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) throw new Refused(0, "the connection to bayplan web is lost; trying again");
+    text += decoder.decode(value, { stream: true });
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const data = /^data: (.*)$/m.exec(text.slice(0, end));
+      if (data) onChange(JSON.parse(data[1]));
+      text = text.slice(end + 2);
+    }
+  }
+}

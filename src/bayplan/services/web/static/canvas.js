@@ -1,0 +1,134 @@
+// Draws the map on a canvas and says what is under the pointer. 20,000 boxes take some milliseconds, so all are drawn anew.
+
+export function drawMap(canvas, map, plan, look, marks) {
+  const scale = window.devicePixelRatio || 1;
+  canvas.style.width = `${plan.width}px`;
+  canvas.style.height = `${plan.height}px`;
+  canvas.width = Math.round(plan.width * scale);
+  canvas.height = Math.round(plan.height * scale);
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  const colours = palette();
+  plan.boxes.forEach((each) => drawBox(pen, plan, each, look, colours, marks));
+  drawNodes(pen, map, plan, look, colours, marks);
+}
+
+function drawBox(pen, plan, { domain, x, y, width, height }, look, colours, marks) {
+  pen.globalAlpha = marks.dimmed(domain.first) ? 0.35 : 1;
+  pen.fillStyle = domain.depth % 2 ? colours("paper") : colours("panel");
+  pen.strokeStyle = domain.depth ? colours("line") : colours("frame");
+  rounded(pen, x + 0.5, y + 0.5, width - 1, height - 1, 5);
+  pen.fill();
+  pen.stroke();
+  const size = plan.head < 20 ? 9 : 12;
+  const middle = y + plan.head / 2 + 1;
+  pen.textBaseline = "middle";
+  pen.font = `${domain.depth ? 500 : 600} ${size}px system-ui, sans-serif`;
+  const sum = plan.head < 20 && domain.depth ? "" : look.brief(domain.first, domain.end);
+  const name = clipped(pen, domain.name, width - 2 * plan.pad);
+  pen.fillStyle = colours("ink");
+  pen.textAlign = "left";
+  pen.fillText(name, x + plan.pad, middle);
+  const taken = pen.measureText(name).width;
+  pen.font = `${size - 1}px system-ui, sans-serif`;
+  if (sum && taken + pen.measureText(sum).width + 3 * plan.pad < width) {
+    pen.fillStyle = colours("dim");
+    pen.textAlign = "right";
+    pen.fillText(sum, x + width - plan.pad, middle);
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawNodes(pen, map, plan, look, colours, marks) {
+  const { cell, cells } = plan;
+  const cordoned = new Set(map.cordoned);
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.font = `600 ${Math.min(12, Math.round(cell * 0.42))}px system-ui, sans-serif`;
+  for (let at = 0; at < map.nodes.length; at += 1) {
+    const [x, y] = [cells[at * 2], cells[at * 2 + 1]];
+    if (x < 0) continue;
+    const shade = look.shade(at);
+    pen.globalAlpha = marks.dimmed(at) ? 0.3 : 1;
+    pen.fillStyle = shade ? colours(shade) : colours("track");
+    if (cell >= 10) {
+      rounded(pen, x, y, cell, cell, 3);
+      pen.fill();
+    } else pen.fillRect(x, y, cell, cell);
+    if (cordoned.has(at) && cell >= 8) corner(pen, x, y, cell, colours("bad"));
+    if (cell >= 16) {
+      pen.fillStyle = shade ? colours(`${shade}-ink`) : colours("dim");
+      pen.fillText(look.number(at), x + cell / 2, y + cell / 2 + 0.5);
+    }
+    const outline = marks.outline(at);
+    if (outline && cell >= 4) {
+      pen.globalAlpha = 1;
+      pen.strokeStyle = colours(outline);
+      pen.lineWidth = cell >= 16 ? 2.5 : 1.5;
+      rounded(pen, x - 0.5, y - 0.5, cell + 1, cell + 1, 3);
+      pen.stroke();
+      pen.lineWidth = 1;
+    }
+  }
+  pen.globalAlpha = 1;
+}
+
+// Cordoned nodes differ by shape, not only by colour: a corner is cut.
+function corner(pen, x, y, cell, colour) {
+  const size = Math.max(4, cell * 0.36);
+  pen.fillStyle = colour;
+  pen.beginPath();
+  pen.moveTo(x + cell - size, y);
+  pen.lineTo(x + cell, y);
+  pen.lineTo(x + cell, y + size);
+  pen.fill();
+}
+
+function rounded(pen, x, y, width, height, radius) {
+  pen.beginPath();
+  pen.roundRect(x, y, width, height, radius);
+}
+
+function clipped(pen, text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  let kept = text;
+  while (kept.length > 1 && pen.measureText(`${kept}…`).width > width) kept = kept.slice(0, -1);
+  return `${kept}…`;
+}
+
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const known = new Map();
+  return (name) => {
+    if (!known.has(name)) known.set(name, style.getPropertyValue(`--${name}`).trim());
+    return known.get(name);
+  };
+}
+
+// The node at a point, else the innermost domain whose box is there.
+export function hit(plan, x, y) {
+  let domain = null;
+  for (const each of plan.boxes) {
+    if (x >= each.x && y >= each.y && x <= each.x + each.width && y <= each.y + each.height) domain = each.domain;
+  }
+  const [first, end] = domain ? [domain.first, domain.end] : [0, plan.cells.length / 2];
+  for (let at = first; at < end; at += 1) {
+    const [left, top] = [plan.cells[at * 2], plan.cells[at * 2 + 1]];
+    if (left >= 0 && x >= left && y >= top && x < left + plan.cell + plan.gap && y < top + plan.cell + plan.gap) return { node: at, domain };
+  }
+  return { node: -1, domain };
+}
+
+// The nearest node in a direction, for the arrow keys.
+export function neighbour(plan, from, [dx, dy]) {
+  const [x, y] = [plan.cells[from * 2], plan.cells[from * 2 + 1]];
+  let [best, least] = [from, Infinity];
+  for (let at = 0; at < plan.cells.length / 2; at += 1) {
+    const [right, down] = [plan.cells[at * 2] - x, plan.cells[at * 2 + 1] - y];
+    const along = right * dx + down * dy;
+    if (plan.cells[at * 2] < 0 || along <= 0) continue;
+    const cost = along + 4 * Math.abs(right * dy + down * dx);
+    if (cost < least) [best, least] = [at, cost];
+  }
+  return best;
+}

@@ -1,0 +1,138 @@
+// The cluster: blocks, racks and nodes as boxes, coloured by what the viewer chooses; click or Enter goes deeper.
+
+import { ask } from "./api.js";
+import { drawMap, hit, neighbour } from "./canvas.js";
+import { BY, colouring, sum } from "./colouring.js";
+import { card, field, h, path, select, table } from "./dom.js";
+import { count, shortName } from "./format.js";
+import { domainAt, domainsOf, layout } from "./layout.js";
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const SPACE_FOR_REST = 250;
+
+export function clusterScreen({ go }) {
+  const element = h("div.cluster");
+  let [map, summary, root, plan, look, chosen] = [null, null, null, null, null, -1];
+  const canvas = h("canvas", { tabindex: 0, role: "img" });
+  const tip = h("p.tip", { role: "status", "aria-live": "polite" });
+  const parts = { head: h("div"), controls: h("div.controls"), legend: h("ul.legend", { "aria-label": "Legend" }), table: h("div") };
+  const picture = h("div.picture", {}, canvas);
+
+  const wanted = () => Object.fromEntries(new URLSearchParams(location.search));
+  const inside = () => (wanted().in ?? "").split("/").filter(Boolean);
+
+  function change(values) {
+    const next = Object.fromEntries(Object.entries({ ...wanted(), ...values }).filter(([, value]) => value));
+    go(`/${Object.keys(next).length ? `?${new URLSearchParams(next)}` : ""}`, { replace: !("in" in values) });
+    if (!("in" in values)) update();
+  }
+
+  async function update() {
+    const { topology, requests, by } = wanted();
+    [map, summary] = await Promise.all([ask("map", { topology, requests: by === "slots" ? requests || `${map?.leading ?? "cpu"}=1` : "" }), ask("cluster")]);
+    root = domainsOf(map);
+    if (!element.firstChild) element.append(parts.head, card(null, parts.controls, parts.legend, picture, tip), parts.table);
+    render();
+  }
+
+  function render() {
+    const { by = "free", resource = map.leading, gang } = wanted();
+    const scope = domainAt(root, inside()) ?? root;
+    look = colouring(map, by, resource);
+    const needed = by === "slots" ? Number(gang) || 0 : 0;
+    const short = needed ? tooSmall(root, needed) : null;
+    const width = Math.max(260, picture.clientWidth || element.clientWidth - 40);
+    plan = layout(map, scope, width, Math.max(320, window.innerHeight - SPACE_FOR_REST));
+    drawMap(canvas, map, plan, look, {
+      dimmed: (at) => short?.[at] ?? false,
+      outline: (at) => (at === chosen ? "new" : null),
+    });
+    parts.head.replaceChildren(...heading(scope));
+    if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
+    parts.legend.replaceChildren(...look.legend.map(([shade, text]) =>
+      h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)), h("li", {}, h("i.striped"), "cordoned"));
+    canvas.setAttribute("aria-label", `Map of ${count(scope.end - scope.first, "node")}, ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`);
+    parts.table.replaceChildren(domainTable(scope, resource));
+    tip.textContent ||= "Point at a box, or use the arrow keys.";
+  }
+
+  function heading(scope) {
+    const trail = [h("a", { href: address([]) }, map.topology ?? "all nodes")];
+    scope.path.forEach((name, at) => trail.push(" › ", h("a", { href: address(scope.path.slice(0, at + 1)) }, name)));
+    const facts = [[summary.nodes, "node"], [summary.pods, "running pod"], [summary.waiting, "waiting pod"], [summary.gangs, "gang"]];
+    return [h("h1", {}, h("span.trail", {}, trail)),
+      h("ul.facts", {}, facts.map(([number, noun]) => h("li", {}, h("b", {}, number.toLocaleString("en")), ` ${noun}${number === 1 ? "" : "s"}`))),
+      summary.warnings.length ? h("details.warnings", {}, h("summary", {}, count(summary.warnings.length, "warning")), h("ul", {}, summary.warnings.map((each) => h("li", {}, each)))) : ""];
+  }
+
+  const address = (names) => `/?${new URLSearchParams({ ...wanted(), in: names.join("/") })}`;
+
+  function controls(by, resource) {
+    const { topology, requests, gang } = wanted();
+    const found = [field("Colour by", select(BY, by, (value) => change({ by: value })))];
+    if (summary.topologies.length > 1) found.unshift(field("Topology", select(summary.topologies.map((each) => [each, each]), topology ?? map.topology, (value) => change({ topology: value, in: "" }))));
+    if (by === "free" || by === "fragmentation") found.push(field("Resource", select(map.resources.map(({ name }) => [name, shortName(name)]), resource, (value) => change({ resource: value }))));
+    if (by === "slots") {
+      found.push(field("Pod requests", h("input", { value: requests ?? `${map.leading}=1`, size: 26, spellcheck: "false", onchange: (event) => change({ requests: event.target.value }) })),
+        field("Gang of", h("input", { type: "number", min: 0, max: 100000, value: gang ?? "", placeholder: "pods", onchange: (event) => change({ gang: event.target.value }) })));
+    }
+    return found;
+  }
+
+  function domainTable(scope, resource) {
+    const rows = scope.children.length
+      ? scope.children.map((each) => [h("a", { href: address(each.path) }, each.name), String(each.end - each.first), look.sum(each.first, each.end)])
+      : range(scope).slice(0, 500).map((at) => [h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]), look.text(at), map.report[at]]);
+    const level = scope.children[0]?.level || "domain";
+    const title = scope.children.length ? [level, "#nodes", `#${byText(resource)}`] : ["node", byText(resource), "report"];
+    return card(null, table(title, rows, `${scope.children.length ? `Every ${level}` : "Every node"} of ${scope.path.join(" › ") || map.topology || "the cluster"}`));
+  }
+
+  const byText = (resource) => {
+    const { by = "free" } = wanted();
+    return by === "free" ? `free ${shortName(resource)}` : BY.find(([each]) => each === by)?.[1] ?? by;
+  };
+
+  function tooSmall(top, needed) {
+    const found = new Array(map.nodes.length).fill(true);
+    const walk = (domain) => {
+      if (domain.children.length) return domain.children.forEach(walk);
+      const room = sum(map.slots, domain.first, domain.end);
+      if (room >= needed) found.fill(false, domain.first, domain.end);
+    };
+    walk(top);
+    return found;
+  }
+
+  function point(at, domain) {
+    if (at >= 0) tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${map.report[at]}${map.cordoned.includes(at) ? "; cordoned" : ""}`;
+    else if (domain) tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${look.sum(domain.first, domain.end)}`;
+  }
+
+  const under = (event) => hit(plan, event.offsetX, event.offsetY);
+  canvas.addEventListener("mousemove", (event) => {
+    const { node, domain } = under(event);
+    point(node, domain);
+    canvas.style.cursor = node >= 0 || domain ? "pointer" : "default";
+  });
+  canvas.addEventListener("click", (event) => {
+    const { node, domain } = under(event);
+    if (node >= 0 && plan.cell >= 8) go(path("node", map.nodes[node]));
+    else if (domain) change({ in: domain.path.join("/") });
+  });
+  canvas.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && chosen >= 0) return go(path("node", map.nodes[chosen]));
+    if (!(event.key in ARROWS)) return;
+    event.preventDefault();
+    const scope = domainAt(root, inside()) ?? root;
+    chosen = chosen < scope.first || chosen >= scope.end ? scope.first : neighbour(plan, chosen, ARROWS[event.key]);
+    point(chosen, null);
+    render();
+  });
+  new ResizeObserver(() => map && plan && Math.abs(picture.clientWidth - plan.width) > 2 && render()).observe(picture);
+  return { element, update, redraw: () => map && render() };
+}
+
+function range({ first, end }) {
+  return Array.from({ length: end - first }, (_, at) => first + at);
+}

@@ -1,0 +1,64 @@
+// Elements from data. Text is always set as text, never parsed as markup, so names cannot inject anything.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, attributes = {}, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(name || "div");
+  if (classes.length) element.className = classes.join(" ");
+  return filled(element, attributes, children);
+}
+
+export function s(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key === "class") element.classList.add(...(value ? value.split(" ") : []));
+    else if (key === "style") Object.assign(element.style, value);
+    else element.setAttribute(key, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(3).filter((each) => each !== null && each !== undefined && each !== false));
+  return element;
+}
+
+export function card(title, ...content) {
+  return h("section.card", {}, title ? h("h2", {}, title) : null, ...content);
+}
+
+export function table(columns, rows, caption) {
+  const numeric = (column) => (column.startsWith("#") ? "number" : null);
+  return h("div.scroll", { tabindex: 0, role: "region", "aria-label": caption },
+    h("table", {},
+      h("caption.quiet", {}, caption),
+      h("thead", {}, h("tr", {}, columns.map((each) => h("th", { scope: "col", class: numeric(each) }, each.replace("#", ""))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: numeric(columns[at]) }, cell)))))));
+}
+
+export function field(label, control) {
+  return h("label.field", {}, h("span", {}, label), control);
+}
+
+export function select(options, chosen, change) {
+  return h("select", { onchange: (event) => change(event.target.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+}
+
+// `telco/upf-0` as a link to its explanation; names of hidden namespaces lead nowhere.
+export function podLink(key, kind = "pod") {
+  const slash = key.indexOf("/");
+  if (slash < 0 || key.startsWith("hidden/")) return h("span.name", {}, key);
+  const [namespace, name] = [key.slice(0, slash), key.slice(slash + 1)];
+  return h("a.name", { href: path("why", namespace, kind, name) }, key);
+}
+
+export function nodeLink(node) {
+  return h("a.name", { href: path("node", node) }, node);
+}
+
+export function path(...parts) {
+  return "/" + parts.map(encodeURIComponent).join("/");
+}

@@ -1,0 +1,43 @@
+// One screen as one HTML file: its elements, its styles, and pictures of what was drawn on a canvas.
+
+import { h } from "./dom.js";
+
+export async function saveScreen(main) {
+  const html = await screenAsHtml(main);
+  const link = h("a", { href: URL.createObjectURL(new Blob([html], { type: "text/html" })), download: fileName() });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+export async function screenAsHtml(main) {
+  const copy = main.cloneNode(true);
+  const drawn = main.querySelectorAll("canvas");
+  copy.querySelectorAll("canvas").forEach((canvas, at) => {
+    const image = h("img", { src: drawn[at].toDataURL("image/png"), alt: canvas.getAttribute("aria-label") ?? "" });
+    image.style.width = drawn[at].style.width;
+    canvas.replaceWith(image);
+  });
+  copy.querySelectorAll("button, select, input, textarea, form, .controls").forEach((each) => each.remove());
+  copy.querySelectorAll("a[href]").forEach((each) => each.replaceWith(h("span.name", {}, ...each.childNodes)));
+  const styles = await Promise.all(["/static/colours.css", "/static/style.css"].map(async (url) => (await fetch(url)).text()));
+  const page = document.implementation.createHTMLDocument(document.title);
+  page.documentElement.lang = "en";
+  const theme = document.documentElement.dataset.theme;
+  if (theme) page.documentElement.dataset.theme = theme;
+  const style = page.createElement("style");
+  style.textContent = styles.join("\n");
+  const charset = page.createElement("meta");
+  charset.setAttribute("charset", "utf-8");
+  page.head.prepend(charset);
+  page.head.append(style);
+  page.body.append(page.importNode(copy, true), page.importNode(
+    h("p.quiet.made", {}, `${location.pathname}${location.search} · saved ${new Date().toISOString().slice(0, 19)}Z · bayplan`), true));
+  return `<!doctype html>\n${page.documentElement.outerHTML}\n`;
+}
+
+function fileName() {
+  const words = decodeURIComponent(location.pathname).split("/").filter(Boolean).join("-") || "cluster";
+  return `bayplan-${words.replace(/[^A-Za-z0-9._-]/g, "_")}.html`;
+}

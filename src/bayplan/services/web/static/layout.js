@@ -1,0 +1,94 @@
+// Boxes in boxes: where every domain and node of the map goes. Numbers in, rectangles out; nothing is drawn here.
+
+const CELLS = [52, 46, 40, 34, 28, 23, 19, 16, 13, 10, 8, 6, 4, 3, 2];
+
+// The largest cells with which the map is at most `height` high; the smallest if none is.
+export function layout(map, scope, width, height) {
+  for (const cell of CELLS) {
+    const found = arrange(map, scope, width, cell);
+    if (found.height <= height || cell === CELLS.at(-1)) return found;
+  }
+}
+
+function arrange(map, scope, width, cell) {
+  const tight = cell < 13;
+  const look = { cell, gap: cell < 8 ? 1 : 3, pad: tight ? 4 : 8, head: tight ? 15 : 20 };
+  const tops = scope.children.length ? scope.children.map((each) => box(map, each, look, width)) : [grid(scope, look, width)];
+  const [placed, size] = flow(tops, look.pad + 2, width);
+  const boxes = [];
+  const cells = new Float32Array(map.nodes.length * 2).fill(-1);
+  const place = (item, x, y) => {
+    if (item.domain) boxes.push({ domain: item.domain, x, y, width: item.width, height: item.height });
+    item.nodes?.forEach(([node, dx, dy]) => cells.set([x + dx, y + dy], node * 2));
+    item.inside?.forEach(([inner, dx, dy]) => place(inner, x + dx, y + dy));
+  };
+  placed.forEach(([item, x, y]) => place(item, x, y));
+  return { ...look, boxes, cells, width, height: Math.ceil(size.height) };
+}
+
+function box(map, domain, look, most) {
+  const inner = most - 2 * look.pad;
+  if (!domain.children.length) {
+    const leaf = grid(domain, look, inner);
+    return framed(domain, look, [[leaf, look.pad, look.head]], leaf);
+  }
+  const items = domain.children.map((each) => box(map, each, look, inner));
+  const area = items.reduce((sum, each) => sum + (each.width + look.pad) * (each.height + look.pad), 0);
+  const widest = Math.max(...items.map((each) => each.width));
+  const [placed, size] = flow(items, look.pad, Math.min(inner, Math.max(widest, Math.sqrt(area) * 1.35)));
+  return framed(domain, look, placed.map(([item, x, y]) => [item, x + look.pad, y + look.head]), size);
+}
+
+function framed(domain, look, inside, size) {
+  const label = look.head < 20 ? 24 : 44;
+  return { domain, inside, width: Math.max(size.width, label) + 2 * look.pad, height: size.height + look.head + look.pad };
+}
+
+function grid(domain, look, most) {
+  const step = look.cell + look.gap;
+  const number = domain.end - domain.first;
+  const columns = Math.max(1, Math.min(Math.ceil(Math.sqrt(number * 1.2)), Math.floor(most / step)));
+  const nodes = Array.from({ length: number }, (_, at) => [domain.first + at, (at % columns) * step, Math.floor(at / columns) * step]);
+  return { nodes, width: columns * step - look.gap, height: Math.ceil(number / columns) * step - look.gap };
+}
+
+// Left to right, then the next line.
+function flow(items, gap, width) {
+  const placed = [];
+  let [x, y, line, widest] = [0, 0, 0, 0];
+  for (const item of items) {
+    if (x > 0 && x + item.width > width + 0.5) [x, y, line] = [0, y + line + gap, 0];
+    placed.push([item, x, y]);
+    x += item.width + gap;
+    line = Math.max(line, item.height);
+    widest = Math.max(widest, x - gap);
+  }
+  return [placed, { width: widest, height: y + line }];
+}
+
+// The tree of domains from the columns of the map; nodes outside of the topology are a domain of their own.
+export function domainsOf(map) {
+  const root = { name: "", path: [], depth: -1, first: 0, end: map.nodes.length, children: [] };
+  let above = [{ ...root, end: map.inTree, children: root.children }];
+  map.levels.forEach((level, depth) => {
+    let parent = 0;
+    const made = level.domains.map((name, at) => {
+      const first = level.starts[at];
+      while (first >= above[parent].end) parent += 1;
+      const domain = { name, path: [...above[parent].path, name], depth, level: level.name, first,
+        end: level.starts[at + 1] ?? map.inTree, children: [] };
+      above[parent].children.push(domain);
+      return domain;
+    });
+    above = made;
+  });
+  if (map.levels.length && map.inTree < map.nodes.length) {
+    root.children.push({ name: "outside the topology", path: ["outside the topology"], depth: 0, level: "", first: map.inTree,
+      end: map.nodes.length, children: [] });
+  }
+  return root;
+}
+
+export function domainAt(root, path) {
+  return path.reduce((domain, name) => domain?.children.find((each) => each.name === name), root);
+}

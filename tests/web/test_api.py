@@ -1,0 +1,179 @@
+"""`/api/v1` of a running `bayplan web`: the same documents as the commands, limits, headers, hostile input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running_commands import PROGRAM
+from tests.web.conftest import EXAMPLES
+from tests.web.running_web import RunningWeb, running_web
+
+MARKUP = "<img/src=x/onerror=alert(1)>"
+HOSTILE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}, "annotations": {"note": MARKUP}},
+            "spec": {"taints": [{"key": "k", "value": MARKUP, "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "10"}},
+        }
+    ],
+}
+
+
+def printed(*arguments: str) -> Any:
+    done = subprocess.run([*PROGRAM, *arguments, "-o", "json"], capture_output=True, check=False, timeout=120)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "question,command",
+    [
+        ("nodes", ("nodes",)),
+        ("waiting", ("why", "-A")),
+        ("why/telco/pod/upf-large", ("why", "pod/upf-large", "-n", "telco")),
+        ("why/telco/pod/upf-7d9c", ("why", "pod/upf-7d9c", "-n", "telco")),
+        ("nodes/telco-1", ("numa", "telco-1")),
+    ],
+)
+def test_documents_are_those_of_the_commands(telco: RunningWeb, question: str, command: tuple[str, ...]) -> None:
+    expected = printed(*command, "--cluster", str(EXAMPLES / "cluster"))
+    got = telco.api(question)
+    for changing in ("metadata", "summary", "waitingSeconds"):
+        got.pop(changing, None)
+        expected.pop(changing, None)
+    for each in (*got.get("items", ()), *expected.get("items", ())):
+        each.pop("reportAgeSeconds", None)
+    assert got == expected
+
+
+def test_what_if_is_place_and_changes_nothing(telco: RunningWeb) -> None:
+    manifest = EXAMPLES / "pods" / "upf-large.yaml"
+    before = telco.api("waiting")
+    answer = telco.ask("/api/v1/what-if", manifest.read_bytes(), {"Content-Type": "application/yaml"})
+    got = answer.json
+    assert got.pop("preemption").keys() == {"telco/upf-large"}
+    assert got == printed("place", "-f", str(manifest), "--cluster", str(EXAMPLES / "cluster"))
+    assert telco.api("waiting") == before
+
+
+@pytest.mark.parametrize(
+    "manifest,said",
+    [
+        (b"kind: Pod\nmetadata: {name: [}", "manifest"),
+        (b"apiVersion: v1\nkind: Service\nmetadata: {name: a}\n", "no pod"),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, resorces: {}}]}", "resorces"),
+    ],
+)
+def test_an_unusable_manifest_is_a_sentence_without_our_paths(telco: RunningWeb, manifest: bytes, said: str) -> None:
+    answer = telco.ask("/api/v1/what-if", manifest, {"Content-Type": "application/yaml"})
+    assert answer.status in (400, 404)
+    assert said in answer.json["error"]
+    assert "/proc/" not in answer.json["error"]
+
+
+def test_an_unchanged_answer_is_304_and_large_ones_are_zipped(telco: RunningWeb) -> None:
+    first = telco.ask("/api/v1/map", headers={"Accept-Encoding": "gzip"})
+    assert first.headers["Content-Encoding"] == "gzip"
+    assert json.loads(gzip.decompress(first.body))["kind"] == "ClusterMap"
+    again = telco.ask("/api/v1/map", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_lists_come_in_pages(telco: RunningWeb) -> None:
+    first = telco.api("nodes?limit=4")
+    assert (len(first["items"]), first["metadata"]) == (4, {"continue": "4", "remainingItemCount": 2})
+    rest = telco.api(f"nodes?limit=4&continue={first['metadata']['continue']}")
+    assert [each["node"] for each in first["items"] + rest["items"]] == [
+        each["node"] for each in telco.api("nodes")["items"]
+    ]
+    assert rest["metadata"] == {"continue": None, "remainingItemCount": 0}
+
+
+@pytest.mark.parametrize(
+    "path,status,said",
+    [
+        ("/api/v1/nodes/no-such-node", 404, "there is no node 'no-such-node'"),
+        ("/api/v1/why/telco/pod/upf", 404, "there is no pod 'telco/upf'"),
+        ("/api/v1/map?topology=nope", 404, "holds no Topology"),
+        ("/api/v1/map?requests=cpu", 400, "'cpu' is not an amount"),
+        ("/api/v1/nodes?limit=0", 400, "limit: expected a number up to 1000"),
+        ("/api/v1/nodes?limit=99999999999999", 400, "limit"),
+        ("/api/v1/nodes?continue=-1", 400, "continue"),
+        ("/api/v1/nodes?sort=name", 400, "unknown parameter 'sort'"),
+        ("/api/v1/secrets", 404, "no such page"),
+        ("/static/../server.py", 404, "no such page"),
+        ("/static/%2e%2e/server.py", 404, "no such page"),
+        (f"/api/v1/search?q={'x' * 5000}", 414, "longer than 4096"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_says_why(telco: RunningWeb, path: str, status: int, said: str) -> None:
+    answer = telco.ask(path)
+    assert (answer.status, said in answer.json["error"]) == (status, True), answer.body
+
+
+@pytest.mark.parametrize(
+    "method,path,headers,status",
+    [
+        ("POST", "/api/v1/nodes", {}, 405),
+        ("DELETE", "/api/v1/nodes/telco-1", {}, 405),
+        ("PUT", "/", {}, 405),
+        ("POST", "/api/v1/what-if", {"Content-Type": "text/plain"}, 415),
+        ("POST", "/api/v1/what-if", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ("POST", "/api/v1/what-if", {"Content-Type": "application/yaml", "Origin": "http://evil.example"}, 403),
+        ("GET", "/api/v1/cluster", {"Origin": "null"}, 403),
+        ("GET", "/api/v1/cluster", {"Host": "evil.example"}, 421),
+    ],
+)
+def test_other_methods_sites_and_hosts_are_refused(
+    telco: RunningWeb, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert telco.ask(path, b"x" if method == "POST" else None, headers, method).status == status
+
+
+def test_a_huge_manifest_is_refused(telco: RunningWeb) -> None:
+    answer = telco.ask("/api/v1/what-if", b"#" * (2 << 20), {"Content-Type": "application/yaml"})
+    assert answer.status == 413
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/api/v1/cluster", "/api/v1/nodes/nope", "/nope"])
+def test_every_answer_carries_strict_headers(telco: RunningWeb, path: str) -> None:
+    headers = telco.ask(path).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY")
+
+
+def test_the_openapi_document_has_every_route(telco: RunningWeb) -> None:
+    document = telco.api("openapi.json")
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            names = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+            filled = path.format(**dict.fromkeys(names, "x"))
+            if not path.endswith("/events"):
+                assert telco.ask(filled, b"" if method == "post" else None).status not in (405, 500), path
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb]:
+    file: Path = tmp_path_factory.mktemp("hostile") / "cluster.json"
+    file.write_text(json.dumps(HOSTILE))
+    with running_web("--cluster", str(file)) as web:
+        yield web
+
+
+def test_markup_in_objects_is_data_in_json_with_its_own_type(hostile: RunningWeb) -> None:
+    answer = hostile.ask("/api/v1/nodes/n1")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert MARKUP not in hostile.ask("/node/n1").body.decode()
