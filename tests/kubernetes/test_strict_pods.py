@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bayplan.cli.shared.options import read_all
+from bayplan.cli.shared.reading import read_all
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.validation.fields import field_table
 from tests.kubernetes.control_plane.plane import ControlPlane
