@@ -1,8 +1,9 @@
 """bayplan beside other systems' own code: the same clusters, the same questions, in turns, in one run.
 
-`make peers` builds the other systems; a part whose peer is not built says so and is left out. Times are medians of each side's CPU time, of all threads of
-its process (a Go program's garbage collector included), taken in alternating rounds. Quality comes with speed: what each system makes of the same
-random gangs, and how many pods the real kubelet refuses.
+`make peers` builds the other systems; a part whose peer is not built says so and is left out. Times are medians of
+each side's CPU time, of all threads of its process (a Go program's garbage collector included), taken in alternating
+rounds. Quality comes with speed: what each system makes of the same random gangs, and how many pods the real kubelet
+refuses.
 """
 
 from __future__ import annotations

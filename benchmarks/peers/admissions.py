@@ -1,7 +1,9 @@
-"""One admission, against the kubelet's own managers: a Guaranteed pod of 4 CPUs, 8 GiB and a GPU on an empty node with static CPU and Memory Managers.
+"""One admission, against the kubelet's own managers.
 
-The kubelet writes checkpoints, on tmpfs where there is one; bayplan keeps what it knows in memory. `bayplan` is the virtual kubelet's admission, which tracks
-the node over all pods as the real one does.
+A Guaranteed pod of 4 CPUs, 8 GiB and a GPU on an empty node with static CPU and Memory Managers.
+
+The kubelet writes checkpoints, on tmpfs where there is one; bayplan keeps what it knows in memory. `bayplan` is the
+virtual kubelet's admission, which tracks the node over all pods as the real one does.
 """
 
 from __future__ import annotations

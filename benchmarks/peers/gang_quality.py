@@ -1,8 +1,11 @@
-"""What each system makes of the same random gangs: the cases of `tests/properties/test_never_worse.py`, asked of Kueue's and KAI's own code.
+"""What each system makes of the same random gangs.
 
-Kueue and KAI mean by "preferred" the lowest domain that holds all pods, so bayplan decides with that objective, as for every gang that is written in their
-words. Means are taken over gangs that all of them place. `worse` counts gangs that bayplan places worse than a peer: by the level that holds
-all pods, then by preferred domains, wider domains and mean distance.
+The cases of `tests/properties/test_never_worse.py`, asked of Kueue's and KAI's own code.
+
+Kueue and KAI mean by "preferred" the lowest domain that holds all pods, so bayplan decides with that objective, as
+for every gang that is written in their words. Means are taken over gangs that all of them place. `worse` counts gangs
+that bayplan places worse than a peer: by the level that holds all pods, then by preferred domains, wider domains and
+mean distance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""One decision for a whole gang, against Kueue's topology assignment and KAI's allocation: the clusters and gangs of `benchmarks.gangs`.
+"""One decision for a whole gang, against Kueue's topology assignment and KAI's allocation.
 
-Kueue takes a snapshot of its cache in each cycle, which is printed apart. Of KAI, `kai-subset` is the choice of node sets only, and `kai` the whole
-allocation; the session that it opens in each cycle is not counted. bayplan decides *cold*, about a class of pods that is new, and *changed*,
-after a node has got more or less room. Beside the times stands how many racks each one uses.
+The clusters and gangs of `benchmarks.gangs`.
+
+Kueue takes a snapshot of its cache in each cycle, which is printed apart. Of KAI, `kai-subset` is the choice of node
+sets only, and `kai` the whole allocation; the session that it opens in each cycle is not counted. bayplan decides
+*cold*, about a class of pods that is new, and *changed*, after a node has got more or less room. Beside the times
+stands how many racks each one uses.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ NAMES = ("required-rack-32", "preferred-rack-512", "64-groups")
 LEVELS = (BLOCK, RACK)
 ROUNDS = 3
 RUNS = 9
-# KAI takes seconds for a gang on 20,000 nodes, and its session of 50,000 does not fit into the memory of a small machine.
+# KAI takes seconds for a gang on 20,000 nodes.
 PEER_RUNS = {"kueue": {640: 15, 5_000: 7, 20_000: 5, 50_000: 3}, "kai": {640: 5, 5_000: 3, 20_000: 1}}
 MOST_SECONDS = 300.0
 

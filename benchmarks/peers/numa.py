@@ -1,4 +1,6 @@
-"""Filter and scores of every node, against scheduler-plugins' NodeResourceTopologyMatch: 8 zones, 6 resources, half full, `single-numa-node`.
+"""Filter and scores of every node, against scheduler-plugins' NodeResourceTopologyMatch.
+
+8 zones, 6 resources, half full, `single-numa-node`.
 
 bayplan's own rules are timed. Its `filterMode: Upstream` must answer as scheduler-plugins does about every node.
 """

@@ -1,8 +1,11 @@
-"""How many pods the real kubelet refuses, by who has chosen their nodes: odd machines, random pods, the kubelet's own managers as judge.
+"""How many pods the real kubelet refuses, by who has chosen their nodes.
 
-Pods come one after another and leave in the order of their arrival. Every report is current when a pod is decided, so that only the rules differ: *stock* is
-node fit and least allocated, *scheduler-plugins* NodeResourceTopologyMatch (bayplan's `Upstream` mode, which `python -m tests.peers scheduler-plugins` holds to the
-original), *bayplan* its default. A refused pod is gone, as in a cluster without a controller; a pod without a node waits in vain.
+Odd machines, random pods, the kubelet's own managers as judge.
+
+Pods come one after another and leave in the order of their arrival. Every report is current when a pod is decided, so
+that only the rules differ: *stock* is node fit and least allocated, *scheduler-plugins* NodeResourceTopologyMatch
+(bayplan's `Upstream` mode, which `python -m tests.peers scheduler-plugins` holds to the original), *bayplan* its
+default. A refused pod is gone, as in a cluster without a controller; a pod without a node waits in vain.
 """
 
 from __future__ import annotations
@@ -137,8 +140,9 @@ def _ask(kubelet: Asked, node: RealNode, step: Json) -> Json | None:
 
 
 def _publish(state: ClusterState, scheduler: Scheduler, name: str, node: RealNode, answer: Json) -> None:
-    """The node's report reaches the scheduler, if it reads any. A step says what is free only if it has changed that."""
+    """The node's report reaches the scheduler, if it reads any."""
     if scheduler.reads_reports:
+        # A step says what is free only if it has changed that.
         free = next((step["free"] for step in reversed(answer["steps"]) if "free" in step), answer["free0"])
         written = topology(node.case, free, node.held, WITH_INVENTORY)
         state.set_topology(msgspec.structs.replace(written, metadata=Metadata(name=name)))

@@ -1,7 +1,7 @@
 """A cluster and a gang in the words of Kueue and KAI: what their programs are asked (`tests/peers/README.md`).
 
-All pods of a group are equal. Equal groups that each need a domain, inside a domain that all of them need, are slices of one pod set in Kueue; other
-groups are pod sets of their own. KAI knows GPUs by one name only.
+All pods of a group are equal. Equal groups that each need a domain, inside a domain that all of them need, are slices
+of one pod set in Kueue; other groups are pod sets of their own. KAI knows GPUs by one name only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Topology objects: the names of the levels of a cluster's tree, as Kueue and KAI write them.
 
 Kueue (`kueue.x-k8s.io`, v1alpha1 to v1beta2) and KAI (`kai.scheduler/v1alpha1`) share one form:
-`spec.levels[].nodeLabel`, the widest level first. Newer versions of KAI give a level an `alias`. Nothing but names: which nodes
-belong together is in the nodes' labels. The rules here are those of their CRDs and of KAI's webhook.
+`spec.levels[].nodeLabel`, the widest level first. Newer versions of KAI give a level an `alias`. Nothing but names:
+which nodes belong together is in the nodes' labels. The rules here are those of their CRDs and of KAI's webhook.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ def is_node_label(text: str) -> bool:
 
 
 def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
-    """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that part.
+    """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that
+    part.
 
-    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node and its NUMA zones are always levels.
+    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node and its NUMA
+    zones are always levels.
 
     >>> levels_meant("rack", ["cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"])
     ['cloud.provider.com/topology-rack']

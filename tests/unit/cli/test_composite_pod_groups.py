@@ -1,4 +1,7 @@
-"""`bayplan place`, `why` and `snapshot` with Kubernetes' CompositePodGroups: the groups inside are one gang, as in the scheduler."""
+"""`bayplan place`, `why` and `snapshot` with Kubernetes' CompositePodGroups.
+
+The groups inside are one gang, as in the scheduler.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Group objects inside others, for the commands: a CompositePodGroup with its PodGroups is one gang, as in the scheduler.
+"""Group objects inside others, for the commands.
 
-In: the group objects of files, of a dump or of a cluster. Out: the outermost object around each, and the gang of all its pods.
-Next: `gangs.py` places it.
+A CompositePodGroup with its PodGroups is one gang, as in the scheduler.
+
+In: the group objects of files, of a dump or of a cluster. Out: the outermost object around each, and the gang of all
+its pods. Next: `gangs.py` places it.
 """
 
 from __future__ import annotations
