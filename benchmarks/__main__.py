@@ -1,4 +1,6 @@
-"""Run the measurements: `python -m benchmarks [NAME ...]`, a name being the start of a group (engine, placement, ...)."""
+"""Run the measurements: `python -m benchmarks [NAME ...]`, a name being the start of a group
+(engine, placement, ...).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""One decision for a whole gang: cold (the class of pods is new), changed (its slots are known, and one node has more or fewer than
-last time) and warm (a node has changed, but not in how many of these pods it holds: the last answer is proven and stays).
+"""One decision for a whole gang: cold (the class of pods is new), changed (its slots are known, and one node has more
+or fewer than last time) and warm (a node has changed, but not in how many of these pods it holds: the last answer is
+proven and stays).
 
-16 nodes a rack, 16 racks a block, 0 to 8 free GPUs a node. Peers, measured on the same shape on two shared cores, in ms at 640 / 5,000 / 20,000 / 50,000 nodes:
+16 nodes a rack, 16 racks a block, 0 to 8 free GPUs a node. Peers, measured on the same shape on two shared cores, in ms
+at 640 / 5,000 / 20,000 / 50,000 nodes:
 
     Kueue, required rack, 32 pods      0.19   1.6    20    68
     Kueue, preferred, 512 pods         0.29   1.7    17    64
@@ -35,7 +37,8 @@ SIZES = (640, 5_000, 20_000, 50_000)
 BLOCK, RACK = "example.com/block", "example.com/rack"
 GPU = "vendor.com/gpu"
 RUNS = 25
-# Pods that are all different: nothing is counted for many at once. The whole decision is one uninterrupted piece of work, which `WORK_OF_A_DECISION` bounds.
+# Pods that are all different: nothing is counted for many at once. The whole decision is one uninterrupted piece of
+# work, which `WORK_OF_A_DECISION` bounds.
 UNLIKE_NODES = (500, 5_000)
 UNLIKE_SHAPES = (100, 300, 1_000, 3_000, 5_000)
 UNLIKE_GROUPS = (0, 10, 100, 1_000)

@@ -1,4 +1,5 @@
-"""`bayplan doctor` on a real API server: green on a sound installation, and each deliberate fault is found, with the advice that repairs it.
+"""`bayplan doctor` on a real API server: green on a sound installation, and each deliberate fault is found, with the
+advice that repairs it.
 
 There is no controller manager here, so the test writes the readiness of Deployments and DaemonSets.
 """
@@ -208,6 +209,15 @@ def the_configuration_has_a_typo(patient: Patient, namespace: str) -> Iterator[N
 
 
 @contextmanager
+def preemption_is_on_without_the_right_to_evict(patient: Patient, namespace: str) -> Iterator[None]:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/bayplan-scheduler"
+    text = patient.plane.get(path)["data"]["config.yaml"]
+    preempting = text.replace("- schedulerName: bayplan", "- preemption: On\n  schedulerName: bayplan")
+    with patient.changed(path, {"data": {"config.yaml": preempting}}):
+        yield
+
+
+@contextmanager
 def a_nodes_clock_is_fast(patient: Patient, namespace: str) -> Iterator[None]:
     with patient.attribute(patient.nodes[0], "bayplan.io/made-at", f"{time.time() + 3600:.3f}"):
         yield
@@ -304,11 +314,13 @@ def two_schedulers_share_a_node(patient: Patient, namespace: str) -> Iterator[No
 
 
 Fault = Callable[[Patient, str], AbstractContextManager[None]]
-# Each fault, the check that finds it, words of the problem, words of the advice, and checks that rightly see it as well.
+# Each fault, the check that finds it, words of the problem, words of the advice, and checks that rightly see it as
+# well.
 FAULTS = [
     (podgroup_kind_is_missing, "kinds", "podgroups.bayplan.io is not installed", "kubectl create -f deploy/crds/podgroups", ()),
     (topologies_are_served_in_an_unknown_version, "kinds", "the API server serves v9", "Serve kai.scheduler/v1alpha1", ()),
     (the_scheduler_must_not_bind, "rights", "must not create pods/binding", "kubectl apply -f deploy/base/scheduler-role.yaml", ()),
+    (preemption_is_on_without_the_right_to_evict, "rights", "must not create pods/eviction", "deploy/preemption/preemption-role.yaml", ()),
     (no_scheduler_pod_is_ready, "programs", "0 of 2 pods ready", "kubectl -n bayplan-system describe pods", ()),
     (no_replica_leads_and_a_pod_waits, "leader", "and 1 pod that names it waits", "logs deployment/bayplan-scheduler", ()),
     (the_configuration_has_a_typo, "leader", "profile", "--check-config", ()),

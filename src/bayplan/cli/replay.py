@@ -9,8 +9,10 @@ import click
 
 from bayplan.cli.shared.configuration_file import ConfigurationFile
 from bayplan.cli.shared.flags import file_size_option, output_option
-from bayplan.cli.shared.options import ClusterSession, ExampleCommand, profiles_in
+from bayplan.cli.shared.options import ExampleCommand
 from bayplan.cli.shared.output import print_answer, print_document, working
+from bayplan.cli.shared.reading import profiles_in
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:

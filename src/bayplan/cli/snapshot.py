@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
+from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import warn, working
+from bayplan.cli.shared.session import ClusterSession
 
 if TYPE_CHECKING:
     from bayplan.kube.wire.core_v1 import Metadata, Pod

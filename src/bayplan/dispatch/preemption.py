@@ -10,28 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dialects.preemptible import is_preemptible
-from bayplan.dialects.registry import dialect_of_gang
 from bayplan.dispatch.actions import AnyPreemption, Stage
 from bayplan.dispatch.kept_room import Closing, KeptRoom
 from bayplan.dispatch.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.victim_gangs import is_protected, running_gang
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
 from bayplan.gangs.preemption import PATIENCE_ENDED, GangPreemption, plan_gang_preemption
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.kube.errors import InvalidObject
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang, is_terminating, priority_of
+from bayplan.scheduling.preemption.candidates import EvictionRules, is_terminating, priority_of
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption, plan_preemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
@@ -215,31 +214,16 @@ class Preempting:
 
     def _rules(self) -> EvictionRules:
         self._left_alone = {key: until for key, until in self._left_alone.items() if until > self._now}
-        return EvictionRules(self.budgets, self._gang_of, self._must_stay, self._is_stuck, self.nominations.leaving)
+        return EvictionRules(
+            self.budgets, partial(running_gang, self._roster), self._must_stay, self._is_stuck, self.nominations.leaving
+        )
 
     def _must_stay(self, pod: Pod) -> bool:
-        key = pod_key(pod)
-        gang = self._roster.gang_of(key)
-        written = self._roster.groups.get(gang) if gang else None
-        protected = written is not None and not dialect_of_gang(gang).may_be_evicted(written)
-        return protected or key in self._left_alone or not is_preemptible(pod)
+        return pod_key(pod) in self._left_alone or is_protected(self._roster, pod)
 
     def _is_stuck(self, pod: Pod) -> bool:
         deadline = moment_of(pod.metadata.deletion_timestamp or "")
         return deadline is not None and deadline.timestamp() + STUCK_AFTER < self._now
-
-    def _gang_of(self, key: str) -> RunningGang | None:
-        name = self._roster.gang_of(key)
-        if not name:
-            return None
-        running = [pod_key(pod) for pod in self._roster.running(name) if pod.metadata.deletion_timestamp is None]
-        written = self._roster.groups.get(name)
-        try:
-            least = None if written is None else dialect_of_gang(name).least_running(written)
-        except InvalidObject:
-            least = None
-        surplus = 0 if least is None else max(len(running) - least, 0)
-        return RunningGang(name, tuple(running), surplus)
 
     def _gone(self, plan: Preemption | GangPreemption) -> list[str]:
         """The pods whose end a plan counts on."""

@@ -30,6 +30,7 @@ from bayplan.kube.files import decoded
 from bayplan.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, Resource
 from bayplan.kube.times import moment_of
 from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.scheduling.profile import PreemptionMode, Profile
 from bayplan.services.agent.heads import REPORT_HEADS, Head
 from bayplan.services.agent.publisher import FIELD_MANAGER as AGENT
 
@@ -52,8 +53,8 @@ async def read_installation(
         user, now = await _who_and_when(client)
         ahead = None if now is None else (began + time.time()) / 2 - now
         programs = await _programs(client, names)
-        denied, unasked = await _denied_rights(client, names, user)
-        election, named = await _election(client, names)
+        election, configured = await _election(client, names)
+        denied, unasked = await _denied_rights(client, names, user, _parts(configured))
         kinds = {each: await served(client, each) for each in followed() if "/" in each.api_version}
         installation = Installation(
             now=time.time() if now is None else now,
@@ -66,7 +67,7 @@ async def read_installation(
             denied=denied,
             unasked=unasked,
             election=election,
-            profiles=profiles or named or Installation(0).profiles,
+            profiles=profiles or tuple(configured) or Installation(0).profiles,
             written=await _write_times(client, kinds),
         )
     return installation, problems
@@ -121,11 +122,19 @@ def _program(item: Mapping[str, Any], kind: str, namespace: str) -> Program:
     return Program(kind, namespace, item["metadata"]["name"], wanted, ready, images)
 
 
-async def _denied_rights(client: KubeClient, names: Names, user: str) -> tuple[tuple[Right, ...], str]:
+def _parts(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
+    """The folders of `deploy/` whose rights an installation with these profiles needs."""
+    evicts = any(each.preemption is PreemptionMode.ON for each in profiles.values())
+    return ("base", "agent", "preemption") if evicts else ("base", "agent")
+
+
+async def _denied_rights(
+    client: KubeClient, names: Names, user: str, parts: Iterable[str]
+) -> tuple[tuple[Right, ...], str]:
     """The rights that existing service accounts lack, or why that could not be found out."""
     groups = {each["name"] for each in (await _get(client, "/apis")).get("groups", ())} | {""}
     moved = {"bayplan-system": names.namespace, "bayplan-agent": names.agent_namespace}
-    rights = [_moved(each, moved) for part in ("base", "agent") for each in needed_rights(part)]
+    rights = [_moved(each, moved) for part in parts for each in needed_rights(part)]
     rights = [each for each in rights if each.group in groups]
     accounts = {each.user: (each.account_namespace, each.account) for each in rights}
     present = {each for each, account in accounts.items() if each == user or await _exists(client, *account)}
@@ -177,22 +186,22 @@ async def _allowed(client: KubeClient, right: Right, user: str) -> bool:
     return allowed
 
 
-async def _election(client: KubeClient, names: Names) -> tuple[Election, tuple[str, ...]]:
-    """The lease that the scheduler's ConfigMap names, as it is, and the names of its profiles."""
+async def _election(client: KubeClient, names: Names) -> tuple[Election, Mapping[str, Profile]]:
+    """The lease that the scheduler's ConfigMap names, as it is, and its profiles."""
     path = f"/api/v1/namespaces/{names.namespace}/configmaps/{names.scheduler}"
     text = ((await _get(client, path)).get("data") or {}).get(CONFIGURATION_KEY, "")
     election = Election(namespace=names.namespace)
-    profiles: tuple[str, ...] = ()
+    profiles: Mapping[str, Profile] = {}
     if text:
         source = Path(CONFIGURATION_KEY)
         try:
             (document,) = (decoded(each, source) for each in documents_in(text.encode(), source))
             read = configuration_of(document)
         except (ConfigurationError, ArgumentError, InvalidObject, ValueError) as problem:
-            return Election(namespace=names.namespace, problem=str(problem)), ()
+            return Election(namespace=names.namespace, problem=str(problem)), {}
         settings = read.services.leader_election
         election = Election(settings.namespace, settings.name, settings.enabled)
-        profiles = tuple(read.profiles)
+        profiles = read.profiles
     try:
         lease = await client.get(LEASES, election.name, election.namespace)
     except ApiError as problem:

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import Budget, OutOfWork
-from bayplan.engine.preemption.victims import NO_COST, Candidate, Cost, GangVictims, cost_of
+from bayplan.engine.preemption.victims import NO_COST, PRIORITY_OFFSET, Candidate, Cost, GangVictims, cost_of
+from bayplan.engine.slots.slots import slots
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Seat
 from bayplan.gangs.scheduler import GangScheduler
@@ -90,6 +92,8 @@ class _Plan:
     budget: Budget
     best: tuple[Cost, tuple[Candidate, ...], Sequence[Seat], tuple[str, ...]] | None = None
     proven: bool = True
+    lowest_highest: int = -PRIORITY_OFFSET
+    """No plan does without victims of this priority, as far as amounts tell."""
     _tried: dict[frozenset[str], GangDecision] = field(default_factory=dict)
 
     @property
@@ -106,8 +110,12 @@ class _Plan:
             with without(self.scheduler.state, leaving, logged=True):
                 self._tried.clear()
                 self._search_in(rows, leaving)
-            if self.best is not None and self.best[0] == NO_COST:
+            if self.best is not None and (self.best[0] == NO_COST or self._is_good_enough(self.best[0])):
                 return
+
+    def _is_good_enough(self, cost: Cost) -> bool:
+        """True where proving is out of reach, and no domain has a plan with fewer violations or less important victims."""
+        return not self.proven and not cost[0] and cost[1] <= self.lowest_highest
 
     # -- domains --------------------------------------------------------------------------------------------------
 
@@ -117,6 +125,8 @@ class _Plan:
         The least to evict first.
         """
         tree = self.tree
+        if not tree.size:
+            return
         level = tree.level_number(self.gang.whole.required) if self.gang.whole.required else None
         starts = np.zeros(1, dtype=np.intp)
         if level is not None:
@@ -126,14 +136,39 @@ class _Plan:
         names = frozenset(name for pod in wanted for name in pod.request.total) | {PODS}
         self.freeable.refresh(names)
         now, then = ({pod: self._slots(pod, below) for pod in wanted} for below in (None, self.priority))
-        found: list[tuple[float, int, list[int]]] = []
-        for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            if all(then[pod][start:end].sum() >= count for pod, count in wanted.items()):
-                lacking = sum(max(0.0, count - now[pod][start:end].sum()) for pod, count in wanted.items())
-                useful = np.flatnonzero(np.maximum.reduce([then[pod][start:end] for pod in wanted]) > 0) + start
-                found.append((lacking, number, [int(row) for row in tree.rows[useful]]))
-        found.sort(key=lambda each: each[:2])
-        yield from (rows for _, _, rows in found)
+
+        def enough(slots: Mapping[PodClass, NDArray[np.float64]]) -> NDArray[np.bool_]:
+            held: NDArray[np.bool_] = np.ones(len(starts), dtype=np.bool_)
+            for pod, count in wanted.items():
+                held &= np.add.reduceat(slots[pod], starts) >= count
+            return held
+
+        able = enough(then)
+        # The lowest priority up to which pods must leave some domain at least: those where that suffices come first.
+        below, least = self.priority, then
+        levels = self.freeable.priorities_below(self.priority)
+        low, high = 0, max(len(levels) - 1, 0)
+        while low < high and able.any():
+            middle = (low + high) // 2
+            slots_then = {pod: self._slots(pod, levels[middle] + 1) for pod in wanted}
+            if enough(slots_then).any():
+                high, below, least = middle, levels[middle] + 1, slots_then
+            else:
+                low = middle + 1
+        self.lowest_highest = below - 1
+        first = enough(least)
+        pods_on = self.freeable.pods_below(below)[tree.rows]
+        found: list[tuple[bool, float, int]] = []
+        for number in np.flatnonzero(able).tolist():
+            part = slice(starts[number], ends[number])
+            victims = sum(
+                _least_pods(now[pod][part], least[pod][part], pods_on[part], count) for pod, count in wanted.items()
+            )
+            found.append((not first[number], victims, number))
+        for _, _, number in sorted(found):
+            part = slice(starts[number], ends[number])
+            useful = np.flatnonzero(np.maximum.reduce([then[pod][part] for pod in wanted]) > 0) + part.start
+            yield [int(row) for row in tree.rows[useful]]
 
     def _slots(self, pod: PodClass, below: int | None) -> NDArray[np.float64]:
         """By position in the tree, how many pods of a class fit at most once those below a priority have left."""
@@ -165,7 +200,9 @@ class _Plan:
         if most is not None:
             if not self._offer(self._under_seats(most, gangs), leaving):
                 self._offer(most, leaving)
-            if self.best is not before:  # else it is a plan of another domain, with other gangs
+            if self.best is not before and self._has_slack(
+                rows
+            ):  # else it is a plan of another domain, with other gangs
                 self._spare(gangs, leaving)
         if len(evictable) <= FEW_PODS:
             self._compare_all(sorted(evictable.values(), key=lambda each: each.key), gangs, leaving)
@@ -228,6 +265,17 @@ class _Plan:
         known = {each.key: each for each in most}
         return _closed([known.get(each.key, each) for each in chosen], gangs)
 
+    def _has_slack(self, rows: list[int]) -> bool:
+        """False if without its victims the gang's nodes hold it exactly: then no victim can be spared."""
+        wanted = self._wanted()
+        if self.best is None or len(wanted) > 1:
+            return True
+        state, ((pod, count),) = self.scheduler.state, wanted.items()
+        topology = self.scheduler.profile.topology
+        assumptions = topology.arguments.assumptions if topology is not None else Assumptions()
+        with without(state, [each.key for each in self.best[1]]):
+            return int(slots(state, pod, assumptions, np.array(rows), count + 1).sum()) > count
+
     def _spare(self, gangs: Mapping[str, GangVictims], leaving: tuple[str, ...]) -> None:
         """Try for each victim, the most important first, whether the gang can do without evicting it."""
         if self.best is None:
@@ -283,6 +331,21 @@ class _Plan:
                 # Seats are worked out when they are first read, which must happen before the pods are back.
                 known = self._tried[victims] = replace(decision, seats=tuple(decision.seats))
         return known
+
+
+def _least_pods(now: NDArray[np.float64], then: NDArray[np.float64], pods: NDArray[np.float64], count: int) -> float:
+    """About how many pods must leave a domain for `count` slots, from the nodes where a slot takes the fewest."""
+    lacking = count - float(now.sum())
+    gained = then - now
+    rows = np.flatnonzero(gained > 0)
+    if lacking <= 0 or not len(rows):
+        return 0.0
+    of_a_slot = pods[rows] / gained[rows]
+    order = np.argsort(of_a_slot, kind="stable")
+    taken = np.minimum(
+        np.maximum(lacking - np.cumsum(gained[rows][order]) + gained[rows][order], 0), gained[rows][order]
+    )
+    return float((taken * of_a_slot[order]).sum())
 
 
 def _closed(victims: Iterable[Candidate], gangs: Mapping[str, GangVictims]) -> tuple[Candidate, ...]:

@@ -63,9 +63,11 @@ def is_node_label(text: str) -> bool:
 
 
 def levels_meant(name: str, levels: Sequence[str]) -> list[str]:
-    """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that part.
+    """The levels that a name can mean: its whole label, else the part behind the slash, else the last word of that
+    part.
 
-    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node and its NUMA zones are always levels.
+    One entry: the name is unambiguous. Several: it is ambiguous. None: there is no such level. The node and its NUMA
+    zones are always levels.
 
     >>> levels_meant("rack", ["cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"])
     ['cloud.provider.com/topology-rack']

@@ -1,4 +1,6 @@
-"""KAI's PodGroups: pods find theirs by annotation, their sub-group by label, and everything about them is in KAI's words."""
+"""KAI's PodGroups: pods find theirs by annotation, their sub-group by label, and everything about them is in KAI's
+words.
+"""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from difflib import get_close_matches
 import click
 
 from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running, pod_groups, with_volcano_jobs
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import Workloads, no_pods_text
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import gang_named, key_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.dialects.registry import gang_named, key_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.documents import Document, outcome_document

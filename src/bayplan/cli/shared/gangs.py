@@ -16,8 +16,8 @@ from functools import partial
 import click
 import msgspec
 
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among

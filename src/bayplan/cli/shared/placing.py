@@ -27,9 +27,10 @@ from bayplan.cli.shared.gangs import (
     warn_of_fields,
     with_volcano_jobs,
 )
-from bayplan.cli.shared.options import ClusterSession, read_all
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
+from bayplan.cli.shared.reading import read_all
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import (
     group_files_by_owners,
     grouping_with,

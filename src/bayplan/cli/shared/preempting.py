@@ -13,8 +13,9 @@ from datetime import datetime
 import msgspec
 
 from bayplan.cli.shared.gangs import gang_of_key, pod_groups
-from bayplan.cli.shared.options import ClusterSession, asked_live
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.reading import asked_live
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.dialects.own.members import Incomplete

@@ -15,9 +15,9 @@ import click
 
 from bayplan.cli.shared.deciding import Work, decide_gang, members_of, work_of
 from bayplan.cli.shared.gangs import GangPlacer
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import show_progress, working
 from bayplan.cli.shared.placing import SECONDS_BETWEEN_NEWS
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key

@@ -1,4 +1,5 @@
-"""Kubernetes' CompositePodGroup (`scheduling.k8s.io/v1alpha3`): groups inside groups, of which `minGroupCount` start together.
+"""Kubernetes' CompositePodGroup (`scheduling.k8s.io/v1alpha3`): groups inside groups, of which `minGroupCount` start
+together.
 
 The gang is that of the outermost group. Its PodGroups and inner CompositePodGroups become groups inside it, each with
 the label that its pods share. Policy `basic` starts each group when it can, all in the domain that the constraint

@@ -37,8 +37,14 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
             outside.append(f"node/{node.metadata.name}")
     for label, found in holes.items():
         yield error(
-            f"the tree of Topology {topology.metadata.name} has a hole: nodes lack {label} but have others of its labels",
-            f"Label them: kubectl label node NAME {label}=VALUE. Gangs that need a level are not placed there until then.",
+            (
+                f"the tree of Topology {topology.metadata.name} has a hole: nodes lack {label} "
+                "but have others of its labels"
+            ),
+            (
+                f"Label them: kubectl label node NAME {label}=VALUE. Gangs that need a level are "
+                "not placed there until then."
+            ),
             *found,
         )
     if levels and len(outside) == len(nodes) > 0:

@@ -106,7 +106,8 @@ def cheapest_victims(
     `floor` as in `cost_of`.
     """
     search = _Search(admits, allowed, gangs or {}, budget, at_most, floor)
-    for needs in alternatives:
+    # Those that need least first: then the first set is a good bound for the others.
+    for needs in sorted(alternatives, key=lambda needs: len(_helpers(candidates, needs))):
         search.run(candidates, needs)
     if search.best is None:
         return None
@@ -131,9 +132,10 @@ class _Search:
 
         Only candidates that free something needed, and those that go with them, can be in a cheapest set.
         """
-        useful = [each for each in candidates if any(each.frees.get(cell) for cell in needs)]
-        covered = sum(1 for each in self._with_their_gangs(useful) if each.pdbs)
-        priorities = sorted({max(each.priority, self.floor) for each in self._with_their_gangs(useful)})
+        useful = _helpers(candidates, needs)
+        with_gangs = self._with_their_gangs(useful)
+        covered = sum(1 for each in with_gangs if each.pdbs)
+        priorities = sorted({max(each.priority, self.floor) for each in with_gangs})
         for violations in range(covered + 1):
             for highest in priorities:
                 if self._is_too_dear((violations, highest)):
@@ -227,7 +229,8 @@ class _Branches:
 
     def explore(self) -> None:
         """Try every set that can be the best."""
-        self._extend(0, {}, dict(self.needs))
+        if self._can_be_best({}, self.needs, 0):
+            self._extend(0, {}, dict(self.needs))
 
     def _extend(self, start: int, chosen: Mapping[str, Candidate], missing: Mapping[Cell, int]) -> None:
         search = self.search
@@ -276,6 +279,11 @@ class _Branches:
                     return False
                 more, weight = max(more, bound[0]), max(weight, bound[1])
         return self.search.can_be_best((violations, highest, total + weight, number + more))
+
+
+def _helpers(candidates: Sequence[Candidate], needs: Needs) -> list[Candidate]:
+    """The candidates that free something needed."""
+    return [each for each in candidates if any(each.frees.get(cell) for cell in needs)]
 
 
 def _share(candidate: Candidate, needs: Needs) -> float:

@@ -56,7 +56,7 @@ class Bounds:
 class Freeable:
     """What pods hold by priority.
 
-    `sums` and `largest` are (level, cell, row); cell 0 is the node, the others are its zones.
+    `sums`, `up_to` and `largest` are (level, cell, row); cell 0 is the node, the others are its zones.
     """
 
     def __init__(
@@ -67,6 +67,8 @@ class Freeable:
         self._cursor = -1
         self._levels: list[int] = []
         self._sums: dict[str, Amounts] = {}
+        # Over all levels up to each one: what is held, and the most that one pod holds.
+        self._up_to: dict[str, Amounts] = {}
         self._largest: dict[str, Amounts] = {}
         # What pods hold that are about to leave: (cell, row).
         self._leaving: dict[str, Amounts] = {}
@@ -132,7 +134,7 @@ class Freeable:
                 columns.zone_available_sum[index, :size],
             )
             saved.append((column, tuple(each.copy() for each in column)))
-            gain = self._leaving[name] + self._sums[name][:levels].sum(axis=0)
+            gain = self._leaving[name] + (self._up_to[name][levels - 1] if levels else 0.0)
             in_zones = np.minimum(columns.zone_total[index, :, :size] - column[1], gain[1:])
             np.add(column[0], gain[0], out=column[0])
             np.add(column[1], in_zones, out=column[1])
@@ -144,6 +146,16 @@ class Freeable:
             for column, before in saved:
                 for each, values in zip(column, before, strict=True):
                     each[...] = values
+
+    def priorities_below(self, priority: int) -> list[int]:
+        """The priorities of running pods below one, as far as they are told apart; ascending."""
+        return self._levels[: bisect_left(self._levels, priority)]
+
+    def pods_below(self, priority: int) -> Amounts:
+        """How many pods with a lower priority each row has."""
+        levels = bisect_left(self._levels, priority)
+        held = self._up_to[PODS]
+        return held[levels - 1, 0] if levels else np.zeros(held.shape[2])
 
     def _require(
         self,
@@ -163,13 +175,13 @@ class Freeable:
         if not levels:
             number[short] = NEVER_ENOUGH
             return
-        freed = np.cumsum(self._sums[name][:levels, cell][:, rows[short]], axis=0)
-        enough = (freed < need).sum(axis=0)
-        largest = np.maximum.accumulate(self._largest[name][:levels, cell][:, rows[short]], axis=0)
-        of_level = largest[np.minimum(enough, levels - 1), np.arange(len(short))]
+        at = rows[short]
+        enough = np.zeros(len(short), dtype=np.int64)
+        for freed in self._up_to[name][:levels, cell]:
+            enough += freed[at] < need
+        of_level = self._largest[name][np.minimum(enough, levels - 1), cell, at]
         level[short] = np.maximum(level[short], enough)
-        with np.errstate(divide="ignore"):
-            pods = np.where(of_level > 0, np.ceil(need / of_level), 0)
+        pods = np.ceil(need / np.where(of_level > 0, of_level, np.inf))
         number[short] = np.maximum(number[short], pods.astype(np.int64))
 
     def _require_zone(
@@ -214,6 +226,7 @@ class Freeable:
         self._levels = found[:: max(step, 1)]
         shape = len(self._levels), state.columns.zone_available.shape[1] + 1, state.columns.size
         self._sums = {name: np.zeros(shape) for name in sorted(names)}
+        self._up_to = {name: np.zeros(shape) for name in sorted(names)}
         self._largest = {name: np.zeros(shape) for name in sorted(names)}
         self._leaving = {name: np.zeros(shape[1:]) for name in sorted(names)}
         self._stale = {row for row in range(state.columns.size) if state.keys_on(row)}
@@ -251,4 +264,8 @@ class Freeable:
                 self._sums[name][level, cell, row] += amount
                 largest = self._largest[name]
                 largest[level, cell, row] = max(largest[level, cell, row], amount)
+        for name, sums in self._sums.items():
+            np.cumsum(sums[:, :, row], axis=0, out=self._up_to[name][:, :, row])
+            largest = self._largest[name][:, :, row]
+            np.maximum.accumulate(largest, axis=0, out=largest)
         return len(keys)

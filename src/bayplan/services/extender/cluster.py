@@ -7,15 +7,18 @@ only the uid, and a pod that another client binds holds the zones that its kubel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.reports.intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
+from bayplan.dialects.registry import dialect_written_as
+from bayplan.dispatch.roster import GangRoster
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.numa.placement import Placement
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
+from bayplan.kube.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS, Resource, pod_groups
 from bayplan.kube.wire.core_v1 import Namespace, Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume
@@ -44,6 +47,7 @@ class ExtenderCluster:
         self.reports = intake_for(self.state, settings, set(profiles))
         self.answers = ClassAnswers(self.state)
         self.budgets = DisruptionBudgets()
+        self.roster = GangRoster()
         self.remembered: BoundedDict[str, Pod] = BoundedDict(MOST_REMEMBERED)
         self._on_bound = on_bound
 
@@ -67,6 +71,18 @@ class ExtenderCluster:
                 lambda key, _: self.budgets.remove(key),
                 foreign=True,
             ),
+            *(self._group_entry(resource) for resource in pod_groups().values()),
+        )
+
+    def _group_entry(self, resource: Resource[Any]) -> Entry:
+        """PodGroups: what running gangs need. Where they are missing or forbidden, gangs go as a whole or not at all."""
+        dialect = dialect_written_as(resource.type)
+        return Entry(
+            resource,
+            lambda group, _: self.roster.set_group(group),
+            lambda name, _: self.roster.remove_group(dialect.key(name)),
+            lambda name, problem, _: self.roster.remove_group(dialect.key(name), problem),
+            foreign=True,
         )
 
     def _put_namespace(self, namespace: Namespace, _: float) -> None:
@@ -85,6 +101,7 @@ class ExtenderCluster:
         if seen is not None and key not in state.pods:
             self._assume_bound_elsewhere(seen, pod.spec.node_name)
         state.set_pod(pod, at=now)
+        self.roster.set_member(pod)
         self.reports.pod_changed(pod)
         self._on_bound(pod.metadata.uid)
 
@@ -92,6 +109,7 @@ class ExtenderCluster:
         """A pod ended or was deleted."""
         bound = self.state.bound.get(key)
         self.state.remove_pod(key, at=now)
+        self.roster.remove_member(key)
         if bound is not None:
             self.remembered.pop(bound.metadata.uid, None)
             self.reports.pod_changed(bound)

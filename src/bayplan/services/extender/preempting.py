@@ -5,13 +5,17 @@ kube-scheduler picks victims by sums, which seldom makes room in one zone. Per c
 * the cheapest of its victims that make room for the pod, zones included, remain;
 * if they do not suffice, the cheapest victims on that node that do replace them, as the protocol allows;
 * if none do, the node is dropped.
+
+A running gang loses members beyond its minimum, or all of its members if they are on that node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 
 from bayplan.cluster.state import ClusterState
+from bayplan.dispatch.victim_gangs import is_protected, running_gang
 from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.preemption.victims import Victims
 from bayplan.kube.wire.core_v1 import Pod
@@ -21,7 +25,7 @@ from bayplan.kube.wire.extender_v1 import (
     MetaPod,
     MetaVictims,
 )
-from bayplan.scheduling.preemption.candidates import EvictionRules, priority_of
+from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
 from bayplan.scheduling.relations import incoming_pod
 from bayplan.services.extender.cluster import ExtenderCluster
@@ -69,13 +73,40 @@ def _checked(
     given = {victim.uid for victim in proposed.pods or ()}
     if not given <= _uids_on(state, row):
         return None  # the watch is behind the scheduler, or ahead of it
-    rules = EvictionRules(budgets=cluster.budgets, must_stay=lambda pod: pod.metadata.uid not in given)
-    found = victims_on(state, row, preemptor, rules, budget)
+    found = victims_on(state, row, preemptor, _rules(cluster, row, given), budget)
     if found is None:
-        found = victims_on(state, row, preemptor, EvictionRules(budgets=cluster.budgets), budget)
+        found = victims_on(state, row, preemptor, _rules(cluster, row), budget)
         return _by_uid(state, found) if found is not None and found.pods else None
+    if found.pods:
+        return _by_uid(state, found)
     # Without victims: kube-scheduler knows of an obstacle that the extender does not.
-    return _by_uid(state, found) if found.pods else proposed
+    return None if _cripples_a_gang(cluster, given, row) else proposed
+
+
+def _rules(cluster: ExtenderCluster, row: int, among: Collection[str] | None = None) -> EvictionRules:
+    """Evictions on one node, by uid at most `among` these: pods of other nodes cannot be named in the answer."""
+
+    def must_stay(pod: Pod) -> bool:
+        return (
+            cluster.state.rows.get(pod.spec.node_name or "") != row
+            or (among is not None and pod.metadata.uid not in among)
+            or is_protected(cluster.roster, pod)
+        )
+
+    return EvictionRules(cluster.budgets, partial(running_gang, cluster.roster), must_stay)
+
+
+def _cripples_a_gang(cluster: ExtenderCluster, victims: Collection[str], row: int) -> bool:
+    """True if a gang would be left below its minimum without these pods of a node, by uid."""
+    state = cluster.state
+    lost: dict[str, set[str]] = {}
+    gangs: dict[str, RunningGang] = {}
+    for key in state.keys_on(row):
+        gang = running_gang(cluster.roster, key) if key in state.bound else None
+        if gang is not None and state.bound[key].metadata.uid in victims:
+            gangs[gang.name] = gang
+            lost.setdefault(gang.name, set()).add(key)
+    return any(gang.surplus < len(lost[name]) < len(gang.members) for name, gang in gangs.items())
 
 
 def _uids_on(state: ClusterState, row: int) -> set[str]:

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.resources import POD_DISRUPTION_BUDGETS, POD_GROUPS
+from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from tests.builders.bodies import Json
 from tests.builders.extenders import Extender, running_extender, wire_pod
@@ -20,11 +21,11 @@ from tests.builders.services import added
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def running(name: str, cpus: int, at: int, *, on: str = "n1", priority: int = 0) -> Pod:
+def running(name: str, cpus: int, at: int, *, on: str = "n1", priority: int = 0, gang: str = "") -> Pod:
     written = wire_pod(
         simple_pod({"cpu": cpus, "memory": "1Gi"}, name),
         annotations={"bayplan.io/numa-zones": f'{{"main":[{at}]}}'},
-        labels={"app": name},
+        labels={"app": name, **({"bayplan.io/pod-group": gang} if gang else {})},
     )
     written["spec"] |= {"nodeName": on, "priority": priority}
     written["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
@@ -40,7 +41,15 @@ def full_node(name: str = "n1") -> Any:
 PODS = (running("a", 4, 0), running("b", 4, 0), running("c", 4, 1), running("d", 2, 1))
 
 
-def preempted(cpus: int, proposals: dict[str, tuple[str, ...]], *, whole: bool = False, budget: str = "") -> Any:
+def preempted(
+    cpus: int,
+    proposals: dict[str, tuple[str, ...]],
+    *,
+    whole: bool = False,
+    budget: str = "",
+    pods: tuple[Pod, ...] = PODS,
+    minimum: int = 0,
+) -> Any:
     """The victims that remain, by node, for a pod of so many CPUs and priority 1000."""
     pod = wire_pod(simple_pod({"cpu": cpus, "memory": "1Gi"}, "high", priority=1000))
     victims: Json = {
@@ -62,10 +71,14 @@ def preempted(cpus: int, proposals: dict[str, tuple[str, ...]], *, whole: bool =
             }
             news = added(msgspec.convert(written, PodDisruptionBudget))
             extender.service.watcher.intake.take(POD_DISRUPTION_BUDGETS, news, 0.0)
+        if minimum:
+            spec = PodGroupSpec(size=2, minimum=minimum)
+            group = PodGroup(metadata=Metadata(name="train", namespace="default", uid="g"), spec=spec)
+            extender.service.watcher.intake.take(POD_GROUPS, added(group), 0.0)
         return await extender.ask("preempt", body)
 
     async def run() -> Any:
-        async with running_extender(full_node(), pods=PODS) as extender:
+        async with running_extender(full_node(), full_node("n2"), pods=pods) as extender:
             return await story(extender)
 
     answer = asyncio.run(run())["NodeNameToMetaVictims"]
@@ -106,6 +119,21 @@ def test_candidates_that_cannot_help_are_dropped(cpus: int, proposals: dict[str,
 
 def test_violated_disruption_budgets_are_counted() -> None:
     assert preempted(6, {"n1": ("c",)}, budget="c") == {"n1": ({"c"}, 1)}
+
+
+@pytest.mark.parametrize(
+    "other_is_on, minimum, remain",
+    [
+        ("n2", 1, {"c"}),  # one member is beyond the minimum
+        ("n2", 2, {"a", "b"}),  # the gang needs both, and the other one is on another node
+        ("n2", 0, {"a", "b"}),  # no PodGroup says how many it needs
+        ("n1", 2, {"c", "d"}),  # the whole gang is there and goes together
+    ],
+)
+def test_a_gang_keeps_its_minimum_or_goes_as_a_whole(other_is_on: str, minimum: int, remain: set[str]) -> None:
+    members = running("c", 4, 1, gang="train"), running("d", 2, 1, on=other_is_on, gang="train")
+    pods = (running("a", 4, 0, priority=1), running("b", 4, 0, priority=1), *members)
+    assert preempted(6, {"n1": ("c",)}, pods=pods, minimum=minimum) == {"n1": (remain, 0)}
 
 
 @pytest.mark.parametrize("form", ["true", "false"])

@@ -1,0 +1,32 @@
+"""Gangs as victims: how many members a running gang can lose, and which pods are protected by their gang or by themselves."""
+
+from __future__ import annotations
+
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.preemptible import is_preemptible
+from bayplan.dialects.registry import dialect_of_gang
+from bayplan.dispatch.roster import GangRoster
+from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.preemption.candidates import RunningGang
+
+
+def running_gang(roster: GangRoster, key: str) -> RunningGang | None:
+    """The gang of a pod, with its members that run on; one whose minimum is unknown can lose none by itself."""
+    name = roster.gang_of(key)
+    if not name:
+        return None
+    running = [pod_key(pod) for pod in roster.running(name) if pod.metadata.deletion_timestamp is None]
+    written = roster.groups.get(name)
+    try:
+        least = None if written is None else dialect_of_gang(name).least_running(written)
+    except InvalidObject:
+        least = None
+    return RunningGang(name, tuple(running), 0 if least is None else max(len(running) - least, 0))
+
+
+def is_protected(roster: GangRoster, pod: Pod) -> bool:
+    """True of a pod that must not be evicted for others: it or its gang says so."""
+    gang = roster.gang_of(pod_key(pod))
+    written = roster.groups.get(gang) if gang else None
+    return (written is not None and not dialect_of_gang(gang).may_be_evicted(written)) or not is_preemptible(pod)
