@@ -146,5 +146,13 @@ def test_an_open_page_follows_the_cluster_without_reload(control_plane: ControlP
         page.until(
             "document.querySelector('tbody') && !document.querySelector('tbody').innerText.includes('web-live-2')"
         )
-        assert page.run("window.marker") == "kept"
         assert page.errors == []
+
+        control_plane.apiserver.kill()
+        try:
+            page.until("document.getElementById('trouble').innerText.includes('the cluster cannot be read')")
+            assert "web-live-1" in page.text("tbody"), "the last state stays"
+        finally:
+            control_plane.apiserver.start()
+        page.until("document.getElementById('trouble').hidden")
+        assert page.run("window.marker") == "kept"
