@@ -1,1 +1,3 @@
-"""Measurements, not tests: `make bench` prints one line a figure, `bench NAME: VALUE UNIT`, medians of repeated runs."""
+"""Measurements, not tests: `make bench` prints one line a figure, `bench NAME: VALUE UNIT`,
+medians of repeated runs.
+"""

@@ -1,9 +1,11 @@
 """The node agent: what a look costs, how often and how much it writes, how much memory and CPU it takes.
 
-`scan` is one look over the socket at 110 pods on a node with 2 and with 8 zones, CPU time of the agent only; `scan-anew` reads sysfs and the kubelet's
-configuration too, on 256 CPUs. `writes` and `bytes` are those of one hour on a node where nothing happens and on one where a pod comes or goes every ten
-seconds; `every-event` is what an agent writes that writes at each event, as those in use today do: the timer of a minute and every state file that is
-replaced. `memory` and `idle` are of the program on a node with 256 CPUs, 8 zones and 110 pods; the first after pods came and went for a while.
+`scan` is one look over the socket at 110 pods on a node with 2 and with 8 zones, CPU time of the agent only;
+`scan-anew` reads sysfs and the kubelet's configuration too, on 256 CPUs. `writes` and `bytes` are those of one hour on
+a node where nothing happens and on one where a pod comes or goes every ten seconds; `every-event` is what an agent
+writes that writes at each event, as those in use today do: the timer of a minute and every state file that is replaced.
+`memory` and `idle` are of the program on a node with 256 CPUs, 8 zones and 110 pods; the first after pods came and went
+for a while.
 """
 
 from __future__ import annotations
@@ -166,7 +168,9 @@ def _one_pod_more_or_less(node: VirtualNode, random: Random) -> int:
 
 
 async def _program() -> None:
-    """Memory and CPU of `bayplan agent`, as deploy/agent starts it, at a server that takes everything and knows the node's pods."""
+    """Memory and CPU of `bayplan agent`, as deploy/agent starts it, at a server that takes everything and knows the
+    node's pods.
+    """
 
     async def answer(request: web.Request) -> web.StreamResponse:
         await request.read()

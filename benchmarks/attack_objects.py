@@ -1,6 +1,9 @@
-"""Objects that a tenant or a node can make, each meant to cost the scheduler as much as possible. `attacks.py` measures what they cost others.
+"""Objects that a tenant or a node can make, each meant to cost the scheduler as much as possible.
 
-An attack is a function of a number, so that ten of a kind differ. What it gives is within the limits of the API server: an object has at most 1.5 MB, annotations 256 kB.
+`attacks.py` measures what they cost others.
+
+An attack is a function of a number, so that ten of a kind differ. What it gives is within the limits of the API server:
+an object has at most 1.5 MB, annotations 256 kB.
 """
 
 from __future__ import annotations

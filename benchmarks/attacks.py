@@ -1,12 +1,16 @@
 """What one hostile object costs other tenants, on a real API server: `python -m benchmarks attacks`.
 
-A scheduler of its own process leads over 1,000 nodes with reports. Pods of another tenant come every quarter of a second, and each is timed from the API server's answer to its
-creation until a watch shows its node. Meanwhile the attacker (`attack_objects.py`: 30 objects of a tenant, 15 of a node) creates its object, then ten of them at once. What is
-printed is the worst delay of the other tenant's pods for each: at most 2 s is allowed, and 5 s under ten at once. The longest turn of the scheduler's event loop is printed beside it, and its CPU time: on a busy
-machine a turn waits for a CPU.
+A scheduler of its own process leads over 1,000 nodes with reports. Pods of another tenant come every quarter of a
+second, and each is timed from the API server's answer to its creation until a watch shows its node. Meanwhile the
+attacker (`attack_objects.py`: 30 objects of a tenant, 15 of a node) creates its object, then ten of them at once. What
+is printed is the worst delay of the other tenant's pods for each: at most 2 s is allowed, and 5 s under ten at once.
+The longest turn of the scheduler's event loop is printed beside it, and its CPU time: on a busy machine a turn waits
+for a CPU.
 
-The first and the last line are the same without an attack: on a busy machine, that is what the rest compares with. Large and many objects also load the API server. For attacks of many objects, and for those that are
-over their limit, `for another scheduler` is the delay while the same pods are created with another `schedulerName`: the difference is the scheduler's.
+The first and the last line are the same without an attack: on a busy machine, that is what the rest compares with.
+Large and many objects also load the API server. For attacks of many objects, and for those that are over their limit,
+`for another scheduler` is the delay while the same pods are created with another `schedulerName`: the difference is the
+scheduler's.
 
     BENCH_QUICK=1 python -m benchmarks attacks              # 100 nodes
     BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name matches a regular expression, here all of nodes
@@ -58,7 +62,9 @@ NO_ATTACK = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Seconds: the worst delay under one attack, under ten, and under one for another scheduler; the longest turn of the loop in five minutes, and its CPU time."""
+    """Seconds: the worst delay under one attack, under ten, and under one for another scheduler; the longest turn of
+    the loop in five minutes, and its CPU time.
+    """
 
     alone: float
     together: float | None
@@ -70,7 +76,10 @@ class Figures:
         """The figures beside the first."""
         together = "" if self.together is None else f"; {self.together:.2f} s under ten"
         elsewhere = "" if self.elsewhere is None else f"; {self.elsewhere:.2f} s for another scheduler"
-        return f"s worst delay of others{together}{elsewhere}; longest turn {1e3 * self.longest_turn:.0f} ms, {1e3 * self.longest_cpu:.0f} ms of CPU"
+        return (
+            f"s worst delay of others{together}{elsewhere}; longest turn {1e3 * self.longest_turn:.0f} ms, "
+            f"{1e3 * self.longest_cpu:.0f} ms of CPU"
+        )
 
 
 def run() -> None:
@@ -197,7 +206,10 @@ class _Attack:
             await asyncio.sleep(EVERY)
 
     async def _create(self, client: KubeClient, body: Json) -> None:
-        """Create an object, or write what a node says about itself. One that the API server refuses is no attack, and an error."""
+        """Create an object, or write what a node says about itself.
+
+        One that the API server refuses is no attack, and an error.
+        """
         kind, head = body["kind"], body["metadata"]
         if kind == NODE_RESOURCE_TOPOLOGIES.kind:
             patch = {"zones": body["zones"], "attributes": body.get("attributes", [])}

@@ -1,7 +1,9 @@
-"""The Kubernetes client: CPU of decoding lists, and, where `make control-plane` has been, of lists, watches and binds on a real API server.
+"""The Kubernetes client: CPU of decoding lists, and, where `make control-plane` has been, of lists, watches and binds
+on a real API server.
 
-`plain` is the least that any Python client does: aiohttp and json.loads, no types, no retries. CPU microseconds an object or call of
-other libraries on the same kind of server (1.36.4 on 2 shared cores), measured once; they are not dependencies:
+`plain` is the least that any Python client does: aiohttp and json.loads, no types, no retries. CPU microseconds an
+object or call of other libraries on the same kind of server (1.36.4 on 2 shared cores), measured once; they are not
+dependencies:
 
                           list nodes   list pods   watch, an event   bind, 16 at once
     aiohttp + orjson             185          84               186                400

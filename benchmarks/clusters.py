@@ -1,7 +1,7 @@
 """Clusters for measuring: 8 zones and 6 NUMA resources a node, half full at random, always the same for a size.
 
-The columns are filled in bulk, because reading a hundred thousand objects is another measurement; one node's report is read
-the ordinary way and stands for all of them, so every node has the same hardware and only the free amounts differ.
+The columns are filled in bulk, because reading a hundred thousand objects is another measurement; one node's report is
+read the ordinary way and stands for all of them, so every node has the same hardware and only the free amounts differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What the extender adds to a scheduling cycle: filter and prioritize, for names and whole nodes, beside an extender that does nothing.
+"""What the extender adds to a scheduling cycle: filter and prioritize, for names and whole nodes, beside an extender
+that does nothing.
 
-A cycle is what the stock scheduler sends for one pod: filter, prioritize, bind, over one connection. Latency is what the client waits for the
-first two. The servers' CPU time is what a busy machine does not disturb, so the ratio to the no-op extender is taken from it.
+A cycle is what the stock scheduler sends for one pod: filter, prioritize, bind, over one connection. Latency is what
+the client waits for the first two. The servers' CPU time is what a busy machine does not disturb, so the ratio to the
+no-op extender is taken from it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The servers that `extender.py` measures, each in a process of its own: bayplan's extender, and one that lets everything pass.
+"""The servers that `extender.py` measures, each in a process of its own: bayplan's extender, and one that lets
+everything pass.
 
     python -m benchmarks.extender_servers bayplan|noop NODES
 
-prints its port and serves until it is killed. Both decode with msgspec and answer through aiohttp, so that the difference is the work.
+prints its port and serves until it is killed. Both decode with msgspec and answer through aiohttp, so that the
+difference is the work.
 """
 
 from __future__ import annotations

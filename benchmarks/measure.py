@@ -1,4 +1,7 @@
-"""Median of repeated runs, printed as one line. Only this thread's CPU time counts, so a busy machine disturbs little."""
+"""Median of repeated runs, printed as one line.
+
+Only this thread's CPU time counts, so a busy machine disturbs little.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Gangs that certainly fit, on nodes that are nearly or completely full: how long one cold decision takes, and that each is found.
+"""Gangs that certainly fit, on nodes that are nearly or completely full: how long one cold decision takes, and that
+each is found.
 
 16 to 256 nodes with 0 to 8 free GPUs; each group requires one rack. The tree of the cluster is built, too.
 """

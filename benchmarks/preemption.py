@@ -1,8 +1,8 @@
 """Plans of preemptions on full clusters: one pod, a gang of 64 in a rack, and a cluster's worth of GPUs for gangs.
 
-Nodes have four zones under single-numa-node; about a dozen pods of four priorities fill them. Targets on two shared cores at 5,000 nodes: a
-pod 5 ms, a gang of 64 100 ms; 4,000 GPUs for gangs on 500 nodes 10 s of deciding. What pods hold is counted once, beforehand. All figures
-are CPU time.
+Nodes have four zones under single-numa-node; about a dozen pods of four priorities fill them. Targets on two shared
+cores at 5,000 nodes: a pod 5 ms, a gang of 64 100 ms; 4,000 GPUs for gangs on 500 nodes 10 s of deciding. What pods
+hold is counted once, beforehand. All figures are CPU time.
 """
 
 from __future__ import annotations

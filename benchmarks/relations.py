@@ -1,7 +1,9 @@
-"""Pods beside pods: what a decision costs if the pod says something about others, on clusters with very many pods that do.
+"""Pods beside pods: what a decision costs if the pod says something about others, on clusters with very many pods that
+do.
 
-Half of the 50,000 pods stand alone on their node by anti-affinity or are spread over zones, in applications of a hundred pods each. `place/...`
-is decide and assume for pods of an application that is known; `first` is the first pod of a new one, whose neighbours are counted then.
+Half of the 50,000 pods stand alone on their node by anti-affinity or are spread over zones, in applications of a
+hundred pods each. `place/...` is decide and assume for pods of an application that is known; `first` is the first pod
+of a new one, whose neighbours are counted then.
 """
 
 from __future__ import annotations

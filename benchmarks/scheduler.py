@@ -2,14 +2,15 @@
 
 For each size and each scheduler (`scheduler_contestants.py`), on the same control plane and the same empty nodes:
 
-* *backlog*: it starts with 2,000 pods waiting. Pods bound per second between its first bind and the last, as a watch sees them; CPU seconds of the
-  scheduler per 1,000 pods; how much of the machine the API server took meanwhile; how many events were written until then. The middle of the rounds in
-  which the schedulers take turns.
-* *arrivals*: it has nothing to do, and pods come, 100 a second. Milliseconds from the API server's answer to the creation until the watch shows the
-  node, p50 and p99. A scheduler that is slower than the pods come shows its queue here.
+* *backlog*: it starts with 2,000 pods waiting. Pods bound per second between its first bind and the last, as a watch
+  sees them; CPU seconds of the scheduler per 1,000 pods; how much of the machine the API server took meanwhile; how
+  many events were written until then. The middle of the rounds in which the schedulers take turns.
+* *arrivals*: it has nothing to do, and pods come, 100 a second. Milliseconds from the API server's answer to the
+  creation until the watch shows the node, p50 and p99. A scheduler that is slower than the pods come shows its queue
+  here.
 
-*bare binds* is the ceiling: a client that decides nothing and only binds. At last, *start*: with 50,000 pods on the nodes, how long until the
-scheduler is ready, and until it has bound a pod that waits.
+*bare binds* is the ceiling: a client that decides nothing and only binds. At last, *start*: with 50,000 pods on the
+nodes, how long until the scheduler is ready, and until it has bound a pod that waits.
 
     BENCH_QUICK=1 python -m benchmarks scheduler     # small sizes, once: does it run?
 """
@@ -157,7 +158,8 @@ class _Arena:
                 BindWatch(self._plane.kubeconfig, namespace) as binds,
                 contestant.running(self._plane, self._account) as program,
             ):
-                # It may be busy already when it says that it is ready: what it did before is left out, and so are its first lists.
+                # It may be busy already when it says that it is ready: what it did before is left out, and so are its
+                # first lists.
                 binds.wait_for(1)
                 began, cpu, server_cpu = time.monotonic(), program.cpu_seconds(), _cpu(servers)
                 binds.wait_for(pods)

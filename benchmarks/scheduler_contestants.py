@@ -1,7 +1,8 @@
 """Who is measured: the stock kube-scheduler in two modes, bayplan without and with NUMA; each a program of its own.
 
-All of them serve pods that ask for the scheduler `measured`, under a user with no more rights than it needs, without leader
-election; they write events and may send as many requests as they like. What a program costs is read from the kernel.
+All of them serve pods that ask for the scheduler `measured`, under a user with no more rights than it needs, without
+leader election; they write events and may send as many requests as they like. What a program costs is read from the
+kernel.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A scheduler with its settings; `running` is a context in which it is ready, given a kubeconfig of bayplan's service account."""
+    """A scheduler with its settings; `running` is a context in which it is ready, given a kubeconfig of bayplan's
+    service account.
+    """
 
     name: str
     running: Callable[[ControlPlane, Path], AbstractContextManager[Program]]
@@ -76,7 +79,8 @@ STOCK = Contestant("stock", lambda plane, _: _stock(None, plane))
 STOCK_ALL = Contestant("stock-all-nodes", lambda plane, _: _stock(100, plane))
 BAYPLAN = Contestant("bayplan", lambda plane, account: _bayplan(plane, account, WITHOUT_NUMA))
 BAYPLAN_NUMA = Contestant("bayplan-numa", lambda plane, account: _bayplan(plane, account, {}), reads_reports=True)
-# By default bayplan writes 50 events a second and lets the others wait; the stock scheduler writes as many as it binds pods.
+# By default bayplan writes 50 events a second and lets the others wait; the stock scheduler writes as many as it binds
+# pods.
 BAYPLAN_ALL_EVENTS = Contestant(
     "bayplan-numa-all-events",
     lambda plane, account: _bayplan(plane, account, {}, "--events-per-second", str(QPS)),

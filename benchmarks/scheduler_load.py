@@ -2,11 +2,12 @@
 
     python -m benchmarks.scheduler_load KUBECONFIG SETTINGS
 
-is that process: SETTINGS is a `Load` as JSON, and it prints, as one JSON object, when the API server had answered the creation of
-each pod (seconds of the system's monotonic clock, which all processes share). `scheduler_watch.py` sees when they are bound.
+is that process: SETTINGS is a `Load` as JSON, and it prints, as one JSON object, when the API server had answered the
+creation of each pod (seconds of the system's monotonic clock, which all processes share). `scheduler_watch.py` sees
+when they are bound.
 
-Nodes and reports are those of `clusters.py`: 128 CPUs in 8 zones with 6 resources. Pods are Guaranteed, with whole CPUs, so that
-NUMA alignment concerns all of them; without reports they are pods like any other.
+Nodes and reports are those of `clusters.py`: 128 CPUs in 8 zones with 6 resources. Pods are Guaranteed, with whole
+CPUs, so that NUMA alignment concerns all of them; without reports they are pods like any other.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ SIZES: tuple[dict[str, str | int], ...] = (
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Pods to create: how many, where, and how many a second (0: as fast as it goes); on nodes already if `on_nodes` says of how many."""
+    """Pods to create: how many, where, and how many a second (0: as fast as it goes); on nodes already if `on_nodes`
+    says of how many.
+    """
 
     namespace: str
     pods: int

@@ -1,7 +1,7 @@
 """When pods were bound, as a bystander sees it: a watch of its own, in a thread of its own.
 
-The clock is the system's monotonic one, which all processes share, so that these times can be compared with those at which pods were created
-(`scheduler_load.py`). Times on the objects themselves have whole seconds.
+The clock is the system's monotonic one, which all processes share, so that these times can be compared with those at
+which pods were created (`scheduler_load.py`). Times on the objects themselves have whole seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tests.kubernetes.control_plane.waiting import wait_until
 
 
 class BindWatch:
-    """`with BindWatch(kubeconfig, namespace) as binds`: from then on `binds.times` says when each pod was first seen with a node."""
+    """`with BindWatch(kubeconfig, namespace) as binds`: from then on `binds.times` says when each pod was first seen
+    with a node.
+    """
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         self.times: dict[str, float] = {}

@@ -1,7 +1,9 @@
-"""Whole simulations: pods placed, admitted by virtual kubelets and reported back, per second, in clusters of several sizes.
+"""Whole simulations: pods placed, admitted by virtual kubelets and reported back, per second, in clusters of several
+sizes.
 
-The pods are those of the demo: telco, ML, HPC and web, on four kinds of machines. A simulated pod costs a decision, an admission
-with CPU ids and a complete report that is read again (0.4 ms of the 1 ms); setting up reads one report per node.
+The pods are those of the demo: telco, ML, HPC and web, on four kinds of machines. A simulated pod costs a decision, an
+admission with CPU ids and a complete report that is read again (0.4 ms of the 1 ms); setting up reads one report per
+node.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""How many pods of a class each node takes: counting all nodes for a new class, and repairing the count after a placement.
+"""How many pods of a class each node takes: counting all nodes for a new class, and repairing the count after a
+placement.
 
-Targets on two shared cores: a pod of one container under 1 ms at 5,000 nodes and under 8 ms at 50,000; one row under 50 us.
+Targets on two shared cores: a pod of one container under 1 ms at 5,000 nodes and under 8 ms at 50,000; one row under 50
+us.
 
-Pods larger than a zone are replayed node by node where the policy allows them. They are measured on idle nodes, which are equal and
-replayed once, and, per node, on nodes that are all different: that is the price of a cold start on a used cluster.
+Pods larger than a zone are replayed node by node where the policy allows them. They are measured on idle nodes, which
+are equal and replayed once, and, per node, on nodes that are all different: that is the price of a cold start on a used
+cluster.
 """
 
 from __future__ import annotations

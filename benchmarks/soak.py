@@ -1,7 +1,9 @@
 """The scheduler for an hour in bad weather, on a real API server: `python -m benchmarks soak`.
 
-Two schedulers work behind a proxy that refuses, loses, delays and truncates requests and muddles watches (`tests/kubernetes/faults/weather.py`). Pods and gangs come, end and are deleted. Now and
-then the leader is killed or frozen, watches are cut or fall silent, etcd stops for seconds, the API server restarts, and the schedulers' clock jumps by a day. All along it is checked that
+Two schedulers work behind a proxy that refuses, loses, delays and truncates requests and muddles watches
+(`tests/kubernetes/faults/weather.py`). Pods and gangs come, end and are deleted. Now and then the leader is killed or
+frozen, watches are cut or fall silent, etcd stops for seconds, the API server restarts, and the schedulers' clock jumps
+by a day. All along it is checked that
 
     no pod is bound twice, and no node holds more than it has (no promise is lost)
     no gang is half bound for longer than it may be

@@ -1,7 +1,9 @@
-"""Admissions by the virtual kubelet: one Guaranteed pod of 4 CPUs, 8 GiB and 1 of 8 GPUs on an empty node, admitted and removed.
+"""Admissions by the virtual kubelet: one Guaranteed pod of 4 CPUs, 8 GiB and 1 of 8 GPUs on an empty node, admitted and
+removed.
 
-The nodes have 64 CPUs on 2 and 4 zones and 128 CPUs on 8. For comparison, one Admit of the real kubelet v1.36.4 (without the
-removal, with its checkpoint files on tmpfs), average on two shared cores, in ms; best-effort is like restricted:
+The nodes have 64 CPUs on 2 and 4 zones and 128 CPUs on 8. For comparison, one Admit of the real kubelet v1.36.4
+(without the removal, with its checkpoint files on tmpfs), average on two shared cores, in ms; best-effort is like
+restricted:
 
     hints from     2 restricted   2 single   4 restricted   8 restricted   8 single
     cpu                    0.42       0.42           0.43            6.1        7.6
@@ -9,8 +11,8 @@ removal, with its checkpoint files on tmpfs), average on two shared cores, in ms
     cpu+mem                0.59       0.61           0.68             18        7.8
     cpu+mem+gpu            0.67       0.70            1.6           4093        8.3
 
-`split` is what no zone set suits: 5 GPUs, which no zone has, with CPUs and memory that fit one. `admissions` packs an empty node with
-pods of 2 CPUs and 4 GiB until one is refused.
+`split` is what no zone set suits: 5 GPUs, which no zone has, with CPUs and memory that fit one. `admissions` packs an
+empty node with pods of 2 CPUs and 4 GiB until one is refused.
 """
 
 from __future__ import annotations

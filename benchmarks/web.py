@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from bayplan.cli.shared.options import ClusterSession, read_cluster_files
+from bayplan.cli.shared.reading import read_cluster_files
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.web_answers.answers import ClusterAnswers
 from bayplan.kube.object_set import ObjectSet
 from bayplan.scheduling.profile import default_profile

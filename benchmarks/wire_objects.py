@@ -1,4 +1,6 @@
-"""Nodes of 16 KB and pods of 5 KB as clusters have them: most of the bytes are images, managed fields and probes that nobody schedules by."""
+"""Nodes of 16 KB and pods of 5 KB as clusters have them: most of the bytes are images, managed fields and probes that
+nobody schedules by.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The loop closed: what the scheduler's columns say about a node, against what its (virtual) kubelet has free.
 
-`busy_node` draws a machine, a kubelet and a sequence of admissions and removals; `columns_of` reads a report into a scheduler's state; `free_of`
-is the kubelet's own word. Tests with and without an API server compare the two after every step.
+`busy_node` draws a machine, a kubelet and a sequence of admissions and removals; `columns_of` reads a report into a
+scheduler's state; `free_of` is the kubelet's own word. Tests with and without an API server compare the two after every
+step.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def attributes_in(document: Json) -> Mapping[str, str]:
 
 
 def any_kubelet(random: Random) -> VirtualKubelet:
-    """Any machine with up to 6 zones, ids with gaps, memory-only zones, devices in several zones, any policy and options."""
+    """Any machine with up to 6 zones, ids with gaps, memory-only zones, devices in several zones, any policy and
+    options.
+    """
     while True:
         machine = any_machine(random)
         try:

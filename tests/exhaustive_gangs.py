@@ -1,8 +1,9 @@
-"""Gangs placed by trying everything: slow, plain, and written without a look at the engine, to hold the engine's answers against.
+"""Gangs placed by trying everything: slow, plain, and written without a look at the engine, to hold the engine's
+answers against.
 
-Pods go one by one, each to every node. Nothing is counted in domains or bounded in advance; only what is wrong already is not
-continued: a node that no longer holds its pods, a group in two domains, more preferred domains than the best answer so far.
-Good for half a dozen nodes and half a dozen pods.
+Pods go one by one, each to every node. Nothing is counted in domains or bounded in advance; only what is wrong already
+is not continued: a node that no longer holds its pods, a group in two domains, more preferred domains than the best
+answer so far. Good for half a dozen nodes and half a dozen pods.
 
 What nodes hold is asked of virtual kubelets (`admitted_together`), or of plain sums (`fitting_together`).
 """
@@ -54,7 +55,8 @@ class Cluster:
         return path[: self.levels.index(level) + 1] if level in self.levels else (*path, place.name)
 
 
-# -- what a node holds -----------------------------------------------------------------------------------------------------
+# -- what a node holds
+# -----------------------------------------------------------------------------------------------------
 
 
 def fitting_together(free: Amounts, shapes: Sequence[Amounts], most: Mix) -> frozenset[Mix]:
@@ -98,7 +100,8 @@ def admitted_together(kubelet: VirtualKubelet, shapes: Sequence[PodRequest], mos
     return frozenset(found)
 
 
-# -- a gang of which everything must be placed -----------------------------------------------------------------------------
+# -- a gang of which everything must be placed
+# -----------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -140,7 +143,8 @@ class _Member:
 
 
 def fewest_domains(cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()) -> int | None:
-    """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no place.
+    """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no
+    place.
 
     Single segments may be given up, each by its layer and its number in it.
     """
@@ -151,7 +155,9 @@ def fewest_domains(cluster: Cluster, whole: Group, given_up: Collection[tuple[Sl
 def best_domains(
     cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()
 ) -> tuple[int, ...] | None:
-    """The same, with the domains of each wider level behind it, narrow ones first: as few preferred domains, then as few wider ones."""
+    """The same, with the domains of each wider level behind it, narrow ones first: as few preferred domains, then as
+    few wider ones.
+    """
     by_name = {place.name: place for place in cluster.in_tree}
     members: list[_Member] = []
     rules: list[_Rule] = []
@@ -211,7 +217,8 @@ class _Trial:
         self.rules = rules
         self.places = cluster.in_tree
         self.mixes: list[Mix] = [tuple(0 for _ in next(iter(place.holds))) for place in self.places]
-        # Part of a mix that is held may be refused by itself, so a node is given up only if no larger mix is held either.
+        # Part of a mix that is held may be refused by itself, so a node is given up only if no larger mix is held
+        # either.
         self.on_the_way = [
             frozenset(chain.from_iterable(product(*(range(count + 1) for count in mix)) for mix in place.holds))
             for place in self.places
@@ -247,7 +254,8 @@ class _Trial:
             self.mixes[index] = before
 
 
-# -- a gang of which some may stay behind ----------------------------------------------------------------------------------
+# -- a gang of which some may stay behind
+# ----------------------------------------------------------------------------------
 
 
 def choices_of_groups(whole: Group) -> Iterator[Group]:

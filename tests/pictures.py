@@ -1,6 +1,7 @@
 """Looks at SVG as a strict renderer would: which text is written in which colour on which background.
 
-Nothing but plain shapes with presentation attributes is accepted, so that a picture looks the same in a browser, in librsvg and in an editor.
+Nothing but plain shapes with presentation attributes is accepted, so that a picture looks the same in a browser, in
+librsvg and in an editor.
 """
 
 from __future__ import annotations

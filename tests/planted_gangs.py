@@ -1,7 +1,8 @@
 """Planted gangs: drawn from a packing that exists, so a place certainly exists. Everything follows from one seed.
 
-Nodes have 0 to 8 free GPUs. Groups of equal pods are put onto the nodes of one rack until it is as full as the form says, and each group requires one rack. The form of
-a case is the same as that of the recordings in `adversarial/planted_gangs`.
+Nodes have 0 to 8 free GPUs. Groups of equal pods are put onto the nodes of one rack until it is as full as the form
+says, and each group requires one rack. The form of a case is the same as that of the recordings in
+`adversarial/planted_gangs`.
 """
 
 from __future__ import annotations

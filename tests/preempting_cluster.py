@@ -1,7 +1,8 @@
-"""A cluster in memory in which pods and gangs preempt each other: the dispatcher, virtual kubelets, late reports, budgets and leaving pods.
+"""A cluster in memory in which pods and gangs preempt each other: the dispatcher, virtual kubelets, late reports,
+budgets and leaving pods.
 
-`PreemptingCluster(seed).run()` lets pods of four priorities arrive and counts what must never happen. The witness of it is the cluster and not
-the scheduler: kubelets refuse, budgets count their pods, and gangs count their members.
+`PreemptingCluster(seed).run()` lets pods of four priorities arrive and counts what must never happen. The witness of it
+is the cluster and not the scheduler: kubelets refuse, budgets count their pods, and gangs count their members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Small clusters that are full, written as data: nodes with zones, running pods with zones and priorities, budgets, and a pod that fits nowhere."""
+"""Small clusters that are full, written as data: nodes with zones, running pods with zones and priorities, budgets, and
+a pod that fits nowhere.
+"""
 
 from __future__ import annotations
 

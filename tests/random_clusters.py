@@ -1,4 +1,5 @@
-"""Random clusters and pods for simulations: all policies, scopes and options on odd and ordinary machines, awkward pods.
+"""Random clusters and pods for simulations: all policies, scopes and options on odd and ordinary machines, awkward
+pods.
 
 Everything follows from one seed. The load is such that pods come and go, zones fragment, and some pods have to wait.
 """

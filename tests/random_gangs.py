@@ -1,8 +1,9 @@
 """Random small clusters with a random gang each, for `exhaustive_gangs.py` to judge. Everything follows from one seed.
 
-Two to eight nodes under one to three levels whose values repeat under different parents and contain dots; groups up to three deep, mixed
-shapes, segments, members that run already. `plain_case` has a little of everything; `tight_case` has equal pods and hardly more room
-than they need, so that groups stand in each other's way; in a `returning_case` some members run and others come back; `numa_case` puts virtual kubelets with two zones under the nodes, `odd_case` any.
+Two to eight nodes under one to three levels whose values repeat under different parents and contain dots; groups up to
+three deep, mixed shapes, segments, members that run already. `plain_case` has a little of everything; `tight_case` has
+equal pods and hardly more room than they need, so that groups stand in each other's way; in a `returning_case` some
+members run and others come back; `numa_case` puts virtual kubelets with two zones under the nodes, `odd_case` any.
 """
 
 from __future__ import annotations
@@ -247,7 +248,9 @@ def numa_case(seed: int) -> Case:
 
 
 def odd_case(seed: int) -> Case:
-    """Large and odd machines with all options, pods of several containers and init containers; nothing for the exhaustive search."""
+    """Large and odd machines with all options, pods of several containers and init containers; nothing for the
+    exhaustive search.
+    """
     random = Random(seed)
     levels = ("block", "rack")[: random.randint(1, 2)]
     drawn = _drawn(seed % 40)
@@ -313,7 +316,9 @@ def _most(shape_of: dict[str, int], gang: Gang, shapes: int) -> Mix:
 
 @dataclass(frozen=True)
 class Taste:
-    """How often groups require or prefer a level, have segments, and have pods of several shapes; and how deep they lie."""
+    """How often groups require or prefer a level, have segments, and have pods of several shapes; and how deep they
+    lie.
+    """
 
     required: float = 0.5
     preferred: float = 0.35

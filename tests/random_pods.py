@@ -1,7 +1,7 @@
 """Random pods as users submit them: half of them fine, often unusual; the others spoiled in one or two places.
 
-In: a seeded generator. Out: the text of a JSON document, since a document may hold a key twice, and what was done to it. Whether a
-spoiled pod is still valid is for an API server to say; `tests/kubernetes/test_strict_pods.py` asks one.
+In: a seeded generator. Out: the text of a JSON document, since a document may hold a key twice, and what was done to
+it. Whether a spoiled pod is still valid is for an API server to say; `tests/kubernetes/test_strict_pods.py` asks one.
 """
 
 from __future__ import annotations

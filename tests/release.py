@@ -1,4 +1,5 @@
-"""What `make release` checks beyond twine: the changelog knows the version, and the wheel alone shows the demonstration.
+"""What `make release` checks beyond twine: the changelog knows the version, and the wheel alone shows the
+demonstration.
 
 python -m tests.release dist
 """

@@ -1,4 +1,5 @@
-"""What a release holds beside wheel and sdist: the packaged chart, a bill of materials, its section of the changelog, and checksums.
+"""What a release holds beside wheel and sdist: the packaged chart, a bill of materials, its section of the changelog,
+and checksums.
 
 Everything is made from the checkout alone and is the same for the same commit: no clock, sorted entries.
 """

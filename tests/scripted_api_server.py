@@ -4,8 +4,8 @@
         server.answers("GET", "/api/v1/pods", refusal(500), listing(["a"], version="7"))
         listed = await client.list(PODS)
 
-The last answer of a path repeats. Answers may drop the connection, fall silent or be no JSON; `server.asked` tells afterwards what
-was asked. Tests of the client, of watches and of whoever uses them start here.
+The last answer of a path repeats. Answers may drop the connection, fall silent or be no JSON; `server.asked` tells
+afterwards what was asked. Tests of the client, of watches and of whoever uses them start here.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class ScriptedServer:
         self._script[method, path] = list(answers)
 
     def serves(self, group: str, **plurals: str) -> None:
-        """What discovery says about an API group: a plural for each version, the preferred one first; nothing if none is given."""
+        """What discovery says about an API group: a plural for each version, the preferred one first; nothing if none
+        is given.
+        """
         versions = [{"groupVersion": f"{group}/{each}", "version": each} for each in plurals]
         found = says({"versions": versions, "preferredVersion": versions[0]}) if versions else refusal(404)
         self.answers("GET", f"/apis/{group}", found)

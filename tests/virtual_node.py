@@ -1,11 +1,12 @@
-"""A node whose kubelet is virtual but whose edges are real: a sysfs tree, state files, and a podresources socket that speaks gRPC.
+"""A node whose kubelet is virtual but whose edges are real: a sysfs tree, state files, and a podresources socket that
+speaks gRPC.
 
 with VirtualNode(folder, kubelet) as node:
     node.admit("default/a", request)         # state files follow, as a kubelet's do
     agent reads node.sysfs, node.state_folder, node.socket
 
-Everything on disk is what Linux and kubelet v1.36 would write for this machine and these pods. The socket can be told to misbehave (`hanging`,
-`refusing`, `stop`, `start`).
+Everything on disk is what Linux and kubelet v1.36 would write for this machine and these pods. The socket can be told
+to misbehave (`hanging`, `refusing`, `stop`, `start`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class VirtualNode:
         self._short_folder.cleanup()
 
     def admit(self, key: str, pod: PodRequest) -> Admission:
-        """Let a pod in or not, start it, and write the state files: memory that was tried out comes back to other zones of its group."""
+        """Let a pod in or not, start it, and write the state files: memory that was tried out comes back to other zones
+        of its group.
+        """
         with self.server.lock:
             admission = self.kubelet.admit(key, pod)
             if admission.admitted:

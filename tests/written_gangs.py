@@ -1,4 +1,6 @@
-"""Gangs of GPU pods written as plain documents, as recordings have them: into a cluster and a gang, and whether a decision keeps their rules."""
+"""Gangs of GPU pods written as plain documents, as recordings have them: into a cluster and a gang, and whether a
+decision keeps their rules.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def on(name: str, pod: Pod) -> Pod:
 
 
 def racks(names: str, *standing: Pod) -> ClusterState:
-    """`aab` are the nodes n1, n2 and n3 in the racks a, a and b; `.` is a node without labels. Pods stand where they are bound."""
+    """`aab` are the nodes n1, n2 and n3 in the racks a, a and b; `.` is a node without labels.
+
+    Pods stand where they are bound.
+    """
     labels = [{} if rack == "." else {RACK: rack, HOSTNAME: f"n{at}"} for at, rack in enumerate(names, start=1)]
     return cluster(
         nodes=[node(f"n{at}", {"cpu": 8}, labels=each) for at, each in enumerate(labels, start=1)], pods=standing

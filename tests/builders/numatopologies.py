@@ -1,4 +1,6 @@
-"""Volcano's objects in one line each: Numatopologies of machines that look alike in every zone, and pods with a policy."""
+"""Volcano's objects in one line each: Numatopologies of machines that look alike in every zone,
+and pods with a policy.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def policy_pod(policy: str | None, *cpus: str | int, name: str = "pod", **others
 
 
 def numa_aware_profile(*, alone: bool = True, **arguments: Any) -> Profile:
-    """A profile from a configuration file that switches `numa-aware` on: alone with the node's fit, or beside all that is usual."""
+    """A profile from a configuration file that switches `numa-aware` on: alone with the node's fit, or beside all that
+    is usual.
+    """
     usual = {"multiPoint": {"enabled": [{"name": "numa-aware"}]}}
     only = {
         "multiPoint": {"disabled": [{"name": "*"}]},

@@ -52,7 +52,10 @@ def pod(
     status: Json | None = None,
     **spec: Any,
 ) -> Pod:
-    """A pod of these containers; `leaving` sets its deletion timestamp. Further fields of the spec by their wire names."""
+    """A pod of these containers; `leaving` sets its deletion timestamp.
+
+    Further fields of the spec by their wire names.
+    """
     metadata = {
         "name": name,
         "namespace": namespace,

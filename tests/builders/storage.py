@@ -1,4 +1,6 @@
-"""Claims, volumes, classes and CSI objects in one line each, as dictionaries for an API server and as structs for the core."""
+"""Claims, volumes, classes and CSI objects in one line each, as dictionaries for an API server and as structs for the
+core.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def volume(
     modes: Sequence[str] = ("ReadWriteOnce",),
     **spec: Any,
 ) -> Json:
-    """A volume that the node `on`, or the nodes of a `zone`, can reach; bound to or kept for a `claim`, else available."""
+    """A volume that the node `on`, or the nodes of a `zone`, can reach; bound to or kept for a
+    `claim`, else available.
+    """
     wanted = {HOSTNAME: on, ZONE: zone}
     terms = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted.items() if value]
     source = {} if any(key in spec for key in ("csi", "awsElasticBlockStore")) else {"local": {"path": "/data"}}

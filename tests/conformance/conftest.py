@@ -9,8 +9,8 @@ A test names the fixture files it answers for and gets them one chunk at a time,
 `filter_problem` receives one entry of the file's `cases` (or one line of a `.jsonl.gz`). What stands beside `cases` in
 the file is `conformance.document`. A check that raises counts as failed. A case that the fixture itself marks with
 `quirk` or `upstream_limitation` is judged too, but where we differ from it, it is set aside instead of failed; no other
-case ever is. `conformance.set_all_aside()` is for families that are not built yet. Where two parts of bayplan answer for the
-same file, one of them gives the mark a `label`, so that its cases are counted by themselves.
+case ever is. `conformance.set_all_aside()` is for families that are not built yet. Where two parts of bayplan answer
+for the same file, one of them gives the mark a `label`, so that its cases are counted by themselves.
 
 The run ends with one line per file (and label), and the ids of all failures are in the file that the last line names.
 """
@@ -145,7 +145,9 @@ def _has_file(item: pytest.Item) -> bool:
 
 
 def fixtures_root(config: pytest.Config) -> Path:
-    """The folder given with --fixtures, else a collection beside the checkout, else the recordings that come with it."""
+    """The folder given with --fixtures, else a collection beside the checkout, else the
+    recordings that come with it.
+    """
     given = config.getoption("recordings")
     if given:
         return Path(given)
@@ -225,7 +227,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             counts = [part["agreement"][label] for part in parts if label in part["agreement"]]
             total, accepts, refusals = (sum(column) for column in zip(*counts, strict=True))
             terminalreporter.write_line(
-                f"agreement {file} {label}: {total} admissions, {100 - (accepts + refusals) / total * 100:.1f} % agree, "
+                f"agreement {file} {label}: {total} admissions, "
+                f"{100 - (accepts + refusals) / total * 100:.1f} % agree, "
                 f"{accepts / total * 100:.1f} % false accepts, {refusals / total * 100:.1f} % false refusals"
             )
     target = config.rootpath / FAILURES_FILE

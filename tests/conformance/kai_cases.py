@@ -1,8 +1,9 @@
 """KAI's recorded cases as plain data, for every placement style that is to be held against them.
 
-`recorded_run` reads a case of the allocate, integration and consolidation families, `recorded_scenario` one of the end-to-end
-scenarios; both give a `Cluster`. A placement of it, task by task, is judged by `placement_problem` (the very same nodes),
-`domain_problem` (as close together as recorded, whatever the nodes) or `scenario_problem` (numbers of distinct domains).
+`recorded_run` reads a case of the allocate, integration and consolidation families, `recorded_scenario` one of the
+end-to-end scenarios; both give a `Cluster`. A placement of it, task by task, is judged by `placement_problem` (the very
+same nodes), `domain_problem` (as close together as recorded, whatever the nodes) or `scenario_problem` (numbers of
+distinct domains).
 
 Recorded CPUs are whole cores in the tables that these cases came from; here they are milli-CPUs, like everywhere.
 """
@@ -45,8 +46,8 @@ STATUS_BY_TEXT = {
 class RecordedRun:
     """A cluster, what was done with it, and where tasks and jobs stood afterwards.
 
-    After a single action the tasks stand as it left them. Where all actions ran in rounds, they stand as the next round finds
-    them, and stay so for some rounds more.
+    After a single action the tasks stand as it left them. Where all actions ran in rounds, they stand as the next round
+    finds them, and stay so for some rounds more.
     """
 
     cluster: Cluster

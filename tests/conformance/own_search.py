@@ -1,4 +1,6 @@
-"""bayplan's own search on clusters that another system recorded: jobs one after another, in their order, as Kubernetes objects."""
+"""bayplan's own search on clusters that another system recorded: jobs one after another, in their order, as Kubernetes
+objects.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Gangs that greedy schedulers lose: small clusters with the optimum that an exhaustive search found.
 
-Every case goes the whole way: Node objects with labels, pods with GPUs, a gang of groups, `schedule_gang`. It passes if feasibility
-agrees, every required level holds in the seats, no node has more than its free amounts, and no fewer preferred domains would do.
+Every case goes the whole way: Node objects with labels, pods with GPUs, a gang of groups, `schedule_gang`. It passes if
+feasibility agrees, every required level holds in the seats, no node has more than its free amounts, and no fewer
+preferred domains would do.
 """
 
 from __future__ import annotations

@@ -216,7 +216,8 @@ def by_name(accounted: list[dict[str, Any]] | None) -> list[Any]:
     return sorted(accounted or (), key=lambda pod: (pod["namespace"], pod["name"]))
 
 
-# -- resource-topology-exporter ------------------------------------------------------------------------------------------
+# -- resource-topology-exporter
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.fixture_files("nrt/agent_rte")
@@ -402,7 +403,8 @@ def metadata_problem(text: str, expected: dict[str, Any]) -> Problem:
     return differs({name: shown.get(name) for name in recorded}, recorded)
 
 
-# -- Volcano's resource-exporter -----------------------------------------------------------------------------------------
+# -- Volcano's resource-exporter
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.fixture_files("volcano/exporter")
@@ -437,7 +439,9 @@ def exporter_problem(case: Case) -> Problem:
 
 
 def use_problem(given: dict[str, Any], expected: dict[str, Any]) -> Problem:
-    """Who has which CPUs, from the state file or from the kubelet's list; what was known before stays if there is neither."""
+    """Who has which CPUs, from the state file or from the kubelet's list; what was known before stays if there is
+    neither.
+    """
     numa_of = {int(cpu): numa for cpu, numa in (given.get("cpu2numa") or {}).items()}
     by_state = given["op"] == "manager_state" or given.get("backend") == "manager_state"
     try:

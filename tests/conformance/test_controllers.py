@@ -1,6 +1,8 @@
-"""Pods of workloads as recorded from the real kube-controller-manager: planned pods have their names, labels, owners and nodes.
+"""Pods of workloads as recorded from the real kube-controller-manager: planned pods have their names, labels, owners
+and nodes.
 
-What is random there (generated endings) and what is hashed from Go structs (template hashes) is compared by its form; all else is equal.
+What is random there (generated endings) and what is hashed from Go structs (template hashes) is compared by its form;
+all else is equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""How other systems write gangs, as recorded: Kueue's encoding of assignments, and what Volcano's admission has against a Job."""
+"""How other systems write gangs, as recorded: Kueue's encoding of assignments, and what Volcano's admission has against
+a Job.
+"""
 
 from __future__ import annotations
 

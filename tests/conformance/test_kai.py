@@ -1,7 +1,7 @@
 """KAI-Scheduler as recorded: sub-group trees, node sets of its topology plugin, and whole runs, node by node.
 
-Two placements answer for the runs: the style `kai`, which has to give the very same nodes, and bayplan's own search, which has to
-place the same jobs and keep them at least as close together.
+Two placements answer for the runs: the style `kai`, which has to give the very same nodes, and bayplan's own search,
+which has to place the same jobs and keep them at least as close together.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The recorded kubelets judged through what a scheduler can see: a Node, its pods and its NodeResourceTopology.
 
-How much a verdict agrees with the kubelet's depends on how much a node tells about itself. It is printed per policy, with false
-accepts (a pod would die) and false refusals (room is wasted) apart:
+How much a verdict agrees with the kubelet's depends on how much a node tells about itself. It is printed per policy,
+with false accepts (a pod would die) and false refusals (room is wasted) apart:
 
     agreement kubelet/node as reported, restricted: 8000 admissions, 95.1 % agree, 2.0 % false accepts, 2.9 % false refusals
 
-*As reported* is what today's agents publish: amounts, policy and scope. *With attributes* adds what bayplan reads where a node says
-it: manager policies and options, threads per core, memory groups. *With inventory* adds CPUs and devices by name and what each pod
-holds: then no pod is lost, and what is still refused wrongly is what the columns cannot tell (align-by-socket, mostly). The replay
-alone, with complete knowledge of the node, is in `test_kubelet.py`, and there the demand is 100 %.
+*As reported* is what today's agents publish: amounts, policy and scope. *With attributes* adds what bayplan reads where
+a node says it: manager policies and options, threads per core, memory groups. *With inventory* adds CPUs and devices by
+name and what each pod holds: then no pod is lost, and what is still refused wrongly is what the columns cannot tell
+(align-by-socket, mostly). The replay alone, with complete knowledge of the node, is in `test_kubelet.py`, and there the
+demand is 100 %.
 """
 
 from __future__ import annotations
@@ -165,7 +166,10 @@ def state_of(device: dict[str, Any], free: list[str]) -> str:
 
 
 def holdings(case: Case, containers: dict[str, Any]) -> dict[str, dict[int, int]]:
-    """CPUs and devices that a pod was given, by zone. Its memory is left out: it changes when init containers have ended."""
+    """CPUs and devices that a pod was given, by zone.
+
+    Its memory is left out: it changes when init containers have ended.
+    """
     held: dict[str, dict[int, int]] = {}
     zone_of_cpu = case["machine"]["cpu"]["numa"]
     for cpu in {cpu for got in containers.values() for cpu in cpu_ids(got.get("cpus", ""))}:

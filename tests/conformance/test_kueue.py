@@ -1,4 +1,5 @@
-"""Kueue's Topology Aware Scheduling as recorded: clusters and pod sets, with the assignments or reasons that Kueue gave.
+"""Kueue's Topology Aware Scheduling as recorded: clusters and pod sets, with the assignments or reasons that Kueue
+gave.
 
 Each check builds the snapshot from the recorded leaves and their nodes, places the pod sets and compares every field.
 """

@@ -1,4 +1,5 @@
-"""scheduler-plugins' NodeResourceTopologyMatch as recorded: configuration, requests, accounting, filter, four scores, arguments.
+"""scheduler-plugins' NodeResourceTopologyMatch as recorded: configuration, requests, accounting, filter, four scores,
+arguments.
 
 Each check builds a cluster of the case's nodes and reports, asks the same code that schedules, and compares.
 """

@@ -1,6 +1,8 @@
-"""Other systems' own code, recorded and live: cases that `tests/peers` draws, replayed from recordings everywhere, and fresh ones where the peers are built.
+"""Other systems' own code, recorded and live: cases that `tests/peers` draws, replayed from recordings everywhere, and
+fresh ones where the peers are built.
 
-`make record` writes the recordings; `make peers` builds the peers. How many fresh cases there are is a matter of seconds here; `python -m tests.peers` asks for as many as one likes.
+`make record` writes the recordings; `make peers` builds the peers. How many fresh cases there are is a matter of
+seconds here; `python -m tests.peers` asks for as many as one likes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""KAI-Scheduler's pod grouper as recorded: an owner, a pod and the objects it looked up, and the PodGroup that it made of them.
+"""KAI-Scheduler's pod grouper as recorded: an owner, a pod and the objects it looked up, and the PodGroup that it made
+of them.
 
-Each recording is one call of one of KAI's groupers, so the grouper is chosen by the name that was recorded, not by the owner's kind (many are made up). Where
-KAI gave up, bayplan has to give up too; its words are its own.
+Each recording is one call of one of KAI's groupers, so the grouper is chosen by the name that was recorded, not by the
+owner's kind (many are made up). Where KAI gave up, bayplan has to give up too; its words are its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A recording with an operation that the runner does not know is a failure of that case; the others of its file are still judged."""
+"""A recording with an operation that the runner does not know is a failure of that case; the others of its file are
+still judged.
+"""
 
 from __future__ import annotations
 

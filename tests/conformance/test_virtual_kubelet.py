@@ -1,8 +1,8 @@
 """The virtual kubelet against the recorded one (v1.36.4): every merge, and every step of every recorded node.
 
-A recorded node is a machine, a kubelet configuration and a sequence of pods admitted, started and removed. The virtual kubelet
-gets nothing but these inputs; what it resolves at start, each verdict with reason, stage, message and allocations, and what is
-free after every step must be what the real one had.
+A recorded node is a machine, a kubelet configuration and a sequence of pods admitted, started and removed. The virtual
+kubelet gets nothing but these inputs; what it resolves at start, each verdict with reason, stage, message and
+allocations, and what is free after every step must be what the real one had.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Volcano's NUMA-aware scheduling as recorded: hints, policies, the CPU picker, the gate, the books and the score.
 
-Each check rebuilds what was recorded, asks `compat/volcano/numa` (what `compatibility: volcano` answers with) and compares everything.
+Each check rebuilds what was recorded, asks `compat/volcano/numa` (what `compatibility: volcano` answers with) and
+compares everything.
 """
 
 from __future__ import annotations

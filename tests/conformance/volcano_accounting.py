@@ -1,8 +1,9 @@
-"""Volcano's books: sets of CPUs that are free, and pods that were scheduled but that the node's object does not list yet.
+"""Volcano's books: sets of CPUs that are free, and pods that were scheduled but that the node's object does not list
+yet.
 
-A node's view is what its object says is free, less what such pods were given. If *any* of them is missing in the object, *all* of them
-stay subtracted, those that are listed already as well: the kubelet may have chosen other CPUs for them. `cluster/reports/ledger.py` is
-how bayplan does it: one pod at a time, and by amounts.
+A node's view is what its object says is free, less what such pods were given. If *any* of them is missing in the
+object, *all* of them stay subtracted, those that are listed already as well: the kubelet may have chosen other CPUs for
+them. `cluster/reports/ledger.py` is how bayplan does it: one pod at a time, and by amounts.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ def note_unassigned(nodes: Mapping[str, NodeBooks], scheduled: Mapping[str, Mapp
 
 
 def clear_unassigned(nodes: Mapping[str, NodeBooks], pod: PodId, node: str) -> None:
-    """A pod ended, or was taken back: its node forgets it. The node that the scheduler chose counts before the pod's own."""
+    """A pod ended, or was taken back: its node forgets it.
+
+    The node that the scheduler chose counts before the pod's own.
+    """
     if node in nodes:
         nodes[node].unassigned.pop(pod, None)

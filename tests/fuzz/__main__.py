@@ -3,7 +3,8 @@
     python -m tests.fuzz --objects 1000000          # from a new seed, which is printed
     python -m tests.fuzz --seed 7 --only world      # the same again
 
-Exit code 0 if nothing was found. Each failure is told once, with the seed that brings it again; `--first N` continues behind a run's Nth round.
+Exit code 0 if nothing was found. Each failure is told once, with the seed that brings it again; `--first N` continues
+behind a run's Nth round.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def main() -> int:
     )
     seconds, slowest = findings.slowest
     _say(
-        f"\n{findings.objects} objects, {findings.steps.total()} steps, {len(findings.seen)} failures; slowest {seconds:.2f} s: {slowest}"
+        f"\n{findings.objects} objects, {findings.steps.total()} steps, {len(findings.seen)} failures; slowest "
+        f"{seconds:.2f} s: {slowest}"
     )
     _say(", ".join(f"{name} {times}" for name, times in findings.steps.most_common()))
     for what, times in findings.seen.most_common():

@@ -1,4 +1,7 @@
-"""The extender's side: spoiled requests over HTTP. Every one is answered, none with a server error, and nothing is left behind."""
+"""The extender's side: spoiled requests over HTTP.
+
+Every one is answered, none with a server error, and nothing is left behind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Spoiled files through each command, and spoiled configurations: an answer or an error with exit code 2, never a traceback."""
+"""Spoiled files through each command, and spoiled configurations: an answer or an error with exit code 2, never a
+traceback.
+"""
 
 from __future__ import annotations
 

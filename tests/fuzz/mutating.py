@@ -1,4 +1,5 @@
-"""Spoil a document: values of other types and sizes, fields left out, renamed, repeated or moved, text that no author would write.
+"""Spoil a document: values of other types and sizes, fields left out, renamed, repeated or moved, text that no author
+would write.
 
 Everything is drawn from one `Random`, so that a seed gives the same document again.
 """

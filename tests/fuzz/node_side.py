@@ -1,4 +1,6 @@
-"""The node's side: an agent looks at spoiled sysfs trees, state files, configurations and podresources answers; a scheduler takes its report."""
+"""The node's side: an agent looks at spoiled sysfs trees, state files, configurations and podresources answers; a
+scheduler takes its report.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spoiled objects through the scheduler without its edges: decode, intake, decide, explain, announce, bind, delete; with oracles on the way.
+"""Spoiled objects through the scheduler without its edges: decode, intake, decide, explain, announce, bind, delete;
+with oracles on the way.
 
 books add up         the free amounts of each node are those of a state built anew from the same nodes and pods
 nothing stays        once everything is deleted, nothing is left of it
@@ -256,7 +257,9 @@ def _changes(said: WatchLines[Any]) -> Changes[Any]:
 
 
 def honest_world(random: Random, findings: Findings) -> None:
-    """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's (virtual) kubelet admits."""
+    """Nodes whose reports are true, and pods that are spoiled: whatever is bound, the node's
+    (virtual) kubelet admits.
+    """
     profile = default_profile()
     dispatcher = Dispatcher({"bayplan": profile})
     intake = Intake(dispatcher)

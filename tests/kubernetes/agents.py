@@ -1,4 +1,6 @@
-"""What tests of the node agent on a real API server share: nodes and reports there, and the agent as the program that users run."""
+"""What tests of the node agent on a real API server share: nodes and reports there, and the agent as the program that
+users run.
+"""
 
 from __future__ import annotations
 

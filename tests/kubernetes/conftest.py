@@ -1,4 +1,6 @@
-"""A control plane for each test run (each worker of it), a namespace for each test, the mark `kubernetes` for all here."""
+"""A control plane for each test run (each worker of it), a namespace for each test, the mark
+`kubernetes` for all here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""deploy/ on a control plane, as `kubectl create -f deploy/crds` and `kubectl apply -k deploy/base` (or an overlay of it) would bring it there.
+"""deploy/ on a control plane, as `kubectl create -f deploy/crds` and `kubectl apply -k deploy/base` (or an overlay of
+it) would bring it there.
 
 with deployed(control_plane) as account:
     account.api.get("/api/v1/nodes")           # as the scheduler's service account
@@ -48,7 +49,9 @@ class Deployed(Account):
 
 @contextmanager
 def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Deployed]:
-    """The base in deploy/ and what an overlay makes of it, until the end; the definitions of kinds stay, because others may use them too."""
+    """The base in deploy/ and what an overlay makes of it, until the end; the definitions of kinds stay, because others
+    may use them too.
+    """
     plane.apply(DEPLOY / "crds")
     for written in base_objects():
         plane.apply(written)
@@ -67,7 +70,9 @@ def deployed(plane: ControlPlane, overlay: str = "") -> Iterator[Deployed]:
 
 
 def _policies_hold(account: Account) -> bool:
-    """Whether the API server has taken in the policies, which takes it a moment: then a lease of another name is refused."""
+    """Whether the API server has taken in the policies, which takes it a moment: then a lease of another name is
+    refused.
+    """
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe"}}
     try:
         account.api.post(f"{LEASES}?dryRun=All", lease)
@@ -127,7 +132,10 @@ def arguments_of(deployment: str, *but: str) -> list[str]:
 
 
 def scheduler_arguments(folder: Path) -> list[str]:
-    """The arguments of the scheduler's Deployment. Its configuration, which is a ConfigMap there, is a file in `folder`."""
+    """The arguments of the scheduler's Deployment.
+
+    Its configuration, which is a ConfigMap there, is a file in `folder`.
+    """
     written = {(each["kind"], each["metadata"]["name"]): each for each in base_objects()}
     configuration = folder / "config.yaml"
     configuration.write_text(written["ConfigMap", SERVICE_ACCOUNT]["data"]["config.yaml"])

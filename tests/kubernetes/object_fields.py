@@ -2,8 +2,9 @@
 
     make object-fields        # after raising the default version of Kubernetes in control_plane/versions
 
-In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a node, a pod, a pod template or a
-built-in workload is made of, as `field: type`. `test_strict_pods.py` holds the table in the repository to the server's.
+In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a node, a pod,
+a pod template or a built-in workload is made of, as `field: type`. `test_strict_pods.py` holds the table in the
+repository to the server's.
 """
 
 from __future__ import annotations

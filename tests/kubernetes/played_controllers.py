@@ -1,7 +1,8 @@
 """What controllers make of workloads: the pods, with the labels and owner references that each controller writes.
 
-No controllers run beside the API server of the tests. `play_controller` takes a workload that exists there and creates what its controller would create, as the
-controllers' own documents and sources tell: MPI's launcher is the pod of a Job, a LeaderWorkerSet's workers belong to a StatefulSet of their leader's pod.
+No controllers run beside the API server of the tests. `play_controller` takes a workload that exists there and creates
+what its controller would create, as the controllers' own documents and sources tell: MPI's launcher is the pod of a
+Job, a LeaderWorkerSet's workers belong to a StatefulSet of their leader's pod.
 """
 
 from __future__ import annotations
@@ -165,7 +166,9 @@ def _ray_cluster(_: ControlPlane, cluster: Json) -> Iterator[Json]:
 
 
 def _volcano_job(plane: ControlPlane, job: Json) -> Iterator[Json]:
-    """Volcano's controllers write a PodGroup of their own, which the pods name, and a task's topology policy on its pods."""
+    """Volcano's controllers write a PodGroup of their own, which the pods name, and a task's topology policy on its
+    pods.
+    """
     metadata, spec = job["metadata"], job["spec"]
     group = f"{metadata['name']}-{metadata['uid']}"
     body = {

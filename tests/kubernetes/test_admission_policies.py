@@ -1,7 +1,8 @@
-"""The tokens of the scheduler and of the pod grouper on a real API server: each write that bayplan makes works, each other one that RBAC alone would let through is denied.
+"""The tokens of the scheduler and of the pod grouper on a real API server: each write that bayplan makes works, each
+other one that RBAC alone would let through is denied.
 
-Cluster-wide `patch pods` would let a stolen token change the image of a bound pod in kube-system. The admission policies of deploy/base hold both accounts to the
-fields that they write.
+Cluster-wide `patch pods` would let a stolen token change the image of a bound pod in kube-system. The admission
+policies of deploy/base hold both accounts to the fields that they write.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def accounts(control_plane: ControlPlane) -> Iterator[Deployed]:
 
 
 class Scene:
-    """A namespace with pods that wait and run, alone and in a gang, two PodGroups and an event; and one account that acts there."""
+    """A namespace with pods that wait and run, alone and in a gang, two PodGroups and an event; and one account that
+    acts there.
+    """
 
     def __init__(self, plane: ControlPlane, namespace: str, api: RawApi) -> None:
         self.plane, self.namespace, self.api = plane, namespace, api

@@ -1,6 +1,8 @@
-"""The node agent on a real API server, as the program that users run: it follows its kubelet, outlives trouble, has no right too many, clears away.
+"""The node agent on a real API server, as the program that users run: it follows its kubelet, outlives trouble, has no
+right too many, clears away.
 
-The kubelet is virtual and serves a real socket (`tests/virtual_node.py`). `test_agent_closes_the_loop.py` looks at thousands of single steps.
+The kubelet is virtual and serves a real socket (`tests/virtual_node.py`). `test_agent_closes_the_loop.py` looks at
+thousands of single steps.
 """
 
 from __future__ import annotations

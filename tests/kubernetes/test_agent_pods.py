@@ -1,7 +1,9 @@
-"""What the agent learns about its pods from a real API server: with the right to read them, without it, and when it is taken away.
+"""What the agent learns about its pods from a real API server: with the right to read them, without it, and when it is
+taken away.
 
-An old kubelet lists pods that have ended. Only the API server knows, so `ended` stands in the kubelet's cache in these tests, and the API server says
-`Succeeded`: an agent that may read pods reports what it holds as free, one that may not reports what the kubelet lists.
+An old kubelet lists pods that have ended. Only the API server knows, so `ended` stands in the kubelet's cache in these
+tests, and the API server says `Succeeded`: an agent that may read pods reports what it holds as free, one that may not
+reports what the kubelet lists.
 """
 
 from __future__ import annotations

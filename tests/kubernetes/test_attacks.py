@@ -1,4 +1,7 @@
-"""One hostile object of a tenant or a node delays other tenants' pods by a moment. `python -m benchmarks attacks` measures all of them with 1,000 nodes."""
+"""One hostile object of a tenant or a node delays other tenants' pods by a moment.
+
+`python -m benchmarks attacks` measures all of them with 1,000 nodes.
+"""
 
 from __future__ import annotations
 

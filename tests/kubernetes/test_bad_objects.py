@@ -1,4 +1,6 @@
-"""Objects that make no sense never stop the scheduler: the pod, node or gang concerned gets the sentence, everybody else gets a node."""
+"""Objects that make no sense never stop the scheduler: the pod, node or gang concerned gets the sentence, everybody
+else gets a node.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str, tmp_pa
 
 
 def test_a_pod_that_is_nested_a_thousand_levels_deep_stops_no_other(plane: ControlPlane, namespace: str) -> None:
-    """The API server keeps whatever a tenant writes into managed fields; one such pod is in the first list, one comes by watch."""
+    """The API server keeps whatever a tenant writes into managed fields; one such pod is in the first list, one comes
+    by watch.
+    """
     create_all(plane.kubeconfig, [node_body("n0", {"cpu": "8", "memory": "32Gi"})])
     create_deep_pod(plane, namespace, "deep-0")
     with running_scheduler(plane):

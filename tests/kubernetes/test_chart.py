@@ -1,4 +1,5 @@
-"""The Helm chart, rendered by the real helm: equal to the kustomize bases, and an installation that works under its own rights.
+"""The Helm chart, rendered by the real helm: equal to the kustomize bases, and an installation that works under its own
+rights.
 
 Needs helm and kubectl, which has kustomize inside: on PATH, or built by `make controllers`.
 """
@@ -191,7 +192,9 @@ def test_a_wrong_value_is_refused_by_name(value: str, word: str) -> None:
 
 @pytest.fixture(scope="module")
 def release(control_plane: ControlPlane) -> Iterator[dict[Key, Json]]:
-    """The chart in namespaces of its own on an API server, the scheduler's under pod security `restricted`, with the readiness that controllers would write."""
+    """The chart in namespaces of its own on an API server, the scheduler's under pod security `restricted`, with the
+    readiness that controllers would write.
+    """
     objects = rendered("agent.enabled=true", f'agent.namespace="{AGENTS}"', namespace=NAMESPACE, tests=True)
     secured = {"pod-security.kubernetes.io/enforce": "restricted"}
     control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": secured}})

@@ -1,4 +1,6 @@
-"""Kubernetes' CompositePodGroups on the API server that serves them: their PodGroups are one gang, and each object is told what became of it."""
+"""Kubernetes' CompositePodGroups on the API server that serves them: their PodGroups are one gang, and each object is
+told what became of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""deploy/ on a real API server: everything is accepted, and the service account may do what it must and nothing else."""
+"""deploy/ on a real API server: everything is accepted, and the service account may do what it
+must and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,8 @@ def test_a_pod_group_with_a_slip_is_refused(control_plane: ControlPlane, account
             control_plane.post(GROUPS.format(namespace) + "?fieldValidation=Strict", {**gang, "spec": spec})
 
 
-# As the code has it: a resource that the scheduler follows, or a kind of gang whose status it writes, is in here by itself.
+# As the code has it: a resource that the scheduler follows, or a kind of gang whose status it writes, is in here by
+# itself.
 FOLLOWED = [entry.resource for entry in Intake(Dispatcher({})).entries]
 ALLOWED = [
     *((verb, each.plural, group_of(each)) for each in FOLLOWED for verb in ("get", "list", "watch")),

@@ -1,6 +1,8 @@
-"""`bayplan scheduler` as deploy/ starts it: its service account, its roles, its configuration, on nodes that admit and refuse like kubelets.
+"""`bayplan scheduler` as deploy/ starts it: its service account, its roles, its configuration, on nodes that admit and
+refuse like kubelets.
 
-What single rights allow is in test_deploy.py. Here the program itself does all that it does, and the API server refuses it nothing.
+What single rights allow is in test_deploy.py. Here the program itself does all that it does, and the API server refuses
+it nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Gangs as other systems write them, on a real API server: each example becomes one gang in the domain it asks for, and is told so in its own words.
+"""Gangs as other systems write them, on a real API server: each example becomes one gang in the domain it asks for, and
+is told so in its own words.
 
-The controllers of those systems are not here; what they would create is in the examples. Kubernetes' own PodGroup is served by the API server itself.
+The controllers of those systems are not here; what they would create is in the examples. Kubernetes' own PodGroup is
+served by the API server itself.
 """
 
 from __future__ import annotations
@@ -245,7 +247,9 @@ def test_a_gang_that_was_complete_is_told_why_a_replacement_waits(
 def test_words_that_have_no_effect_are_told_to_the_group_and_to_the_pod(
     control_plane: ControlPlane, namespace: str, nodes: list[Json]
 ) -> None:
-    """The constraint under its name in KAI's design document and with short names of levels counts; misspelt fields and labels do not."""
+    """The constraint under its name in KAI's design document and with short names of levels counts; misspelt fields and
+    labels do not.
+    """
 
     def told(kind: str) -> list[str]:
         events = control_plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]

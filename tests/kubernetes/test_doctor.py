@@ -1,4 +1,5 @@
-"""`bayplan doctor` on a real API server: green on a sound installation, and each deliberate fault is found, with the advice that repairs it.
+"""`bayplan doctor` on a real API server: green on a sound installation, and each deliberate fault is found, with the
+advice that repairs it.
 
 There is no controller manager here, so the test writes the readiness of Deployments and DaemonSets.
 """
@@ -313,7 +314,8 @@ def two_schedulers_share_a_node(patient: Patient, namespace: str) -> Iterator[No
 
 
 Fault = Callable[[Patient, str], AbstractContextManager[None]]
-# Each fault, the check that finds it, words of the problem, words of the advice, and checks that rightly see it as well.
+# Each fault, the check that finds it, words of the problem, words of the advice, and checks that rightly see it as
+# well.
 FAULTS = [
     (podgroup_kind_is_missing, "kinds", "podgroups.bayplan.io is not installed", "kubectl create -f deploy/crds/podgroups", ()),
     (topologies_are_served_in_an_unknown_version, "kinds", "the API server serves v9", "Serve kai.scheduler/v1alpha1", ()),

@@ -1,4 +1,5 @@
-"""The RBAC blocks of two design documents on a real API server, unchanged: their accounts can do what the documents say.
+"""The RBAC blocks of two design documents on a real API server, unchanged: their accounts can do what the documents
+say.
 
 `tests/unit/worked_examples/test_documents.py` has the blocks that need no API server.
 """
@@ -34,7 +35,9 @@ STOCK_SCHEDULER = "system:kube-scheduler"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """One of our own: the stock scheduler's user must not read the kinds that other tests install, and a scheduler waits for every kind that is there."""
+    """One of our own: the stock scheduler's user must not read the kinds that other tests install, and a scheduler
+    waits for every kind that is there.
+    """
     with ControlPlane() as plane:
         yield plane
 
@@ -102,7 +105,10 @@ class TestTheScheduler:
     def test_the_stock_schedulers_user_schedules_by_zone_once_it_may_read_reports(
         self, plane: ControlPlane, namespace: str, granted: bool
     ) -> None:
-        """The last binding of the block gives `system:kube-scheduler` the role. 9 CPUs are free in sum on both nodes, in one zone on n2."""
+        """The last binding of the block gives `system:kube-scheduler` the role.
+
+        9 CPUs are free in sum on both nodes, in one zone on n2.
+        """
         if granted:
             plane.apply(SCHEDULER_RBAC)
         create_all(plane.kubeconfig, [node_body(name, {"cpu": 12, "memory": "32Gi"}) for name in ("n1", "n2")])

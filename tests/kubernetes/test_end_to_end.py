@@ -1,7 +1,9 @@
-"""The point of it all, on a real API server: a workload that loses pods under the stock scheduler loses none under bayplan.
+"""The point of it all, on a real API server: a workload that loses pods under the stock scheduler loses none under
+bayplan.
 
-200 virtual kubelets of mixed hardware and policies; pods of many sizes, gangs that must share a rack, and pods that cannot run at all. Whatever the delay of
-the nodes' reports, no kubelet refuses a pod of bayplan's, gangs stand in one rack each, and those that wait are told the truth.
+200 virtual kubelets of mixed hardware and policies; pods of many sizes, gangs that must share a rack, and pods that
+cannot run at all. Whatever the delay of the nodes' reports, no kubelet refuses a pod of bayplan's, gangs stand in one
+rack each, and those that wait are told the truth.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ MOST_WAITING = 90.0
 
 
 def workload(namespace: str, scheduler: str) -> list[dict[str, Any]]:
-    """Two thirds of the CPUs, most of them in sizes of which a zone holds one and a node, if its zones are not looked at, more than it has zones."""
+    """Two thirds of the CPUs, most of them in sizes of which a zone holds one and a node, if its zones are not looked
+    at, more than it has zones.
+    """
     shapes: list[tuple[dict[str, str | int], int]] = [
         ({"cpu": 5, "memory": "6Gi"}, 330),
         ({"cpu": 6, "memory": "8Gi"}, 100),

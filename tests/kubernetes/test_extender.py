@@ -105,7 +105,10 @@ def test_the_event_of_a_waiting_pod_names_container_resource_zone_have_and_want(
 
 
 def test_preemption_evicts_victims_that_make_room_in_one_zone(plane: ControlPlane, namespace: str) -> None:
-    """Zone 0 runs 3 and 4 CPUs, zone 1 runs 4 and 4. A pod of 8 CPUs needs zone 1 empty; any two victims would do in sum."""
+    """Zone 0 runs 3 and 4 CPUs, zone 1 runs 4 and 4.
+
+    A pod of 8 CPUs needs zone 1 empty; any two victims would do in sum.
+    """
     plane.apply(
         {
             "apiVersion": "scheduling.k8s.io/v1",

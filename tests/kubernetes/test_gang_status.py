@@ -1,4 +1,5 @@
-"""What `kubectl get podgroups` shows over the life of a gang: from its first pod to its last, with a replacement that waits in between.
+"""What `kubectl get podgroups` shows over the life of a gang: from its first pod to its last, with a replacement that
+waits in between.
 
 Nodes have no kubelets here; the test says for them that pods run or have ended.
 """

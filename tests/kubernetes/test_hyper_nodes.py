@@ -1,4 +1,6 @@
-"""Volcano's HyperNodes on a real API server: a gang asks for tiers, HyperNodes come, are wrong, and are mended while the scheduler runs."""
+"""Volcano's HyperNodes on a real API server: a gang asks for tiers, HyperNodes come, are wrong, and are mended while
+the scheduler runs.
+"""
 
 from __future__ import annotations
 

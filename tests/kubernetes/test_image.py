@@ -1,7 +1,9 @@
-"""The contents of the container image, installed by the image's own script, on a root that cannot be written to, as the image's user.
+"""The contents of the container image, installed by the image's own script, on a root that cannot be written to, as the
+image's user.
 
-No container engine is needed: a mount namespace stands in for the container, and the system's Python for that of the base image. Not run here: the base image itself and the
-engine's build. The scheduler, the pod grouper and agent-gc of the image become ready on a real API server, under the service accounts of deploy/.
+No container engine is needed: a mount namespace stands in for the container, and the system's Python for that of the
+base image. Not run here: the base image itself and the engine's build. The scheduler, the pod grouper and agent-gc of
+the image become ready on a real API server, under the service accounts of deploy/.
 """
 
 from __future__ import annotations

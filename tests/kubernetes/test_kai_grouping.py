@@ -1,4 +1,5 @@
-"""`bayplan scheduler --grouping=kai` as deploy/kai-grouping starts it: KAI's PodGroups, with the rights for them and no others.
+"""`bayplan scheduler --grouping=kai` as deploy/kai-grouping starts it: KAI's PodGroups, with the rights for them and no
+others.
 
 What becomes of each kind is in the recordings of KAI's own grouper (tests/conformance/test_pod_grouper.py).
 """

@@ -1,7 +1,9 @@
-"""Kubernetes' own Workloads and PodGroups on the API server that serves them: whose word counts, and where a user reads what is wrong.
+"""Kubernetes' own Workloads and PodGroups on the API server that serves them: whose word counts, and where a user reads
+what is wrong.
 
-No controllers run here: the Job's pods are created as its controller would (`controllers.py`). Kubernetes' Job controller leaves a Job alone whose Workload
-a user wrote, so its pods name no PodGroup and the pod grouper makes the gang.
+No controllers run here: the Job's pods are created as its controller would (`controllers.py`). Kubernetes' Job
+controller leaves a Job alone whose Workload a user wrote, so its pods name no PodGroup and the pod grouper makes the
+gang.
 """
 
 from __future__ import annotations
@@ -131,7 +133,8 @@ def test_what_is_wrong_and_what_has_no_effect_is_an_event_on_the_workload(
     right, _ = documents(namespace, disruptionMode=served.disrupted_together())
     at = f"/apis/{served.api_version}/namespaces/{namespace}/workloads/rehearsal"
     told = (
-        f"Workload {namespace}/rehearsal: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
+        f"Workload {namespace}/rehearsal: "
+        "spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 9 is more than the pods"
         f" of Job {namespace}/rehearsal; there are 4"
     )
     with running_scheduler(control_plane):

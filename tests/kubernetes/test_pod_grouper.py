@@ -1,7 +1,8 @@
 """The pod grouper on a real API server: workloads as users have them become gangs, whatever happens in between.
 
-The controllers of these kinds do not run here. Each test creates a workload from `examples/`, and then the pods that its controller would create, with its labels
-and owner references (`controllers.py`); the definitions of the kinds are as small as an API server takes them (`foreign_kinds/`).
+The controllers of these kinds do not run here. Each test creates a workload from `examples/`, and then the pods that
+its controller would create, with its labels and owner references (`controllers.py`); the definitions of the kinds are
+as small as an API server takes them (`foreign_kinds/`).
 """
 
 from __future__ import annotations

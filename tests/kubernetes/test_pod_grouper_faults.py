@@ -1,6 +1,8 @@
-"""The pod grouper when things go wrong: stopped halfway, meddled with, two at once, owners that are wrong, unreadable or gone.
+"""The pod grouper when things go wrong: stopped halfway, meddled with, two at once, owners that are wrong, unreadable
+or gone.
 
-Whatever happens, there is one PodGroup for each gang, every pod names it, and what nobody needs goes away. Controllers are played as in `test_pod_grouper.py`.
+Whatever happens, there is one PodGroup for each gang, every pod names it, and what nobody needs goes away. Controllers
+are played as in `test_pod_grouper.py`.
 """
 
 from __future__ import annotations

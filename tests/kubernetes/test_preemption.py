@@ -266,7 +266,9 @@ def test_a_budget_holds_and_the_pod_is_told_which(prioritized: ControlPlane, nam
 def test_a_429_spares_the_pod_and_another_one_is_evicted(
     prioritized: ControlPlane, namespace: str, config: str
 ) -> None:
-    """Without a controller that processes it, the API server refuses by this budget, although its status allows a disruption."""
+    """Without a controller that processes it, the API server refuses by this budget, although its status allows a
+    disruption.
+    """
     pods = Pods(prioritized, namespace)
     with virtual_nodes(prioritized, *ONE_ZONE, "--nodes", "2"), running_scheduler(prioritized, config, ALONE):
         pods.add("web", 6, "low", on="virtual-0", labels={"app": "web"})

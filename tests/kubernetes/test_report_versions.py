@@ -1,4 +1,6 @@
-"""Clusters whose API server has NodeResourceTopology in other versions than the newest: none of them is scheduled blind in silence."""
+"""Clusters whose API server has NodeResourceTopology in other versions than the newest: none of them is scheduled blind
+in silence.
+"""
 
 from __future__ import annotations
 

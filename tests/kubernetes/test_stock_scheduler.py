@@ -1,4 +1,6 @@
-"""bayplan and the stock kube-scheduler agree about random pods; `python -m tests.kubernetes.differential` compares more."""
+"""bayplan and the stock kube-scheduler agree about random pods; `python -m tests.kubernetes.differential` compares
+more.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     pytest tests/kubernetes/test_strict_pods.py --cases 5000 --first-seed 100000
 
-Random pods, about half of them fine (`tests/random_pods.py`), go to the API server and through the reading that `place -f` does. Where
-an admission plugin refuses a pod, validation has not been asked, and the case does not count.
+Random pods, about half of them fine (`tests/random_pods.py`), go to the API server and through the reading that `place
+-f` does. Where an admission plugin refuses a pod, validation has not been asked, and the case does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bayplan.cli.shared.options import read_all
+from bayplan.cli.shared.reading import read_all
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.validation.fields import field_table
 from tests.kubernetes.control_plane.plane import ControlPlane
@@ -58,7 +58,8 @@ class Tally:
             f"{verdicts.total()} pods: the same verdict for {self.same:.2%} "
             f"(both accept {verdicts[True, True]}, both refuse {verdicts[False, False]}, "
             f"only the API server accepts {verdicts[True, False]}, only bayplan accepts {verdicts[False, True]}; "
-            f"admission plugins refused {self.not_asked} more); of those that both refuse bayplan names the API server's "
+            f"admission plugins refused {self.not_asked} more); of those that both refuse "
+            "bayplan names the API server's "
             f"field for {self.fields['same'] / max(self.fields.total(), 1):.1%}, one below it for "
             f"{self.fields['closer'] / max(self.fields.total(), 1):.1%}"
         )

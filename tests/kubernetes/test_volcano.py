@@ -1,7 +1,9 @@
-"""Volcano's users on a real API server: their objects, annotations and configuration file, scheduled by bayplan onto kubelets that refuse.
+"""Volcano's users on a real API server: their objects, annotations and configuration file, scheduled by bayplan onto
+kubelets that refuse.
 
-Volcano's controllers and its agent do not run here. Pods of a Job are created as its controller would (`controllers.py`). Numatopologies are those of
-`examples/volcano`, which stay as they are while pods come, as if the agent were slow, or are written by `bayplan agent` beside a virtual kubelet.
+Volcano's controllers and its agent do not run here. Pods of a Job are created as its controller would
+(`controllers.py`). Numatopologies are those of `examples/volcano`, which stay as they are while pods come, as if the
+agent were slow, or are written by `bayplan agent` beside a virtual kubelet.
 """
 
 from __future__ import annotations
@@ -126,7 +128,8 @@ def events(plane: ControlPlane, namespace: str, reason: str) -> list[Json]:
     return sorted((each for each in found if each["reason"] == reason), key=lambda each: str(each["eventTime"]))
 
 
-# -- the examples --------------------------------------------------------------------------------------------------------
+# -- the examples
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("numatopologies")
@@ -177,7 +180,9 @@ def create_its_pods(plane: ControlPlane, namespace: str) -> None:
 def test_a_job_with_two_policies(
     control_plane: ControlPlane, namespace: str, create: Callable[[ControlPlane, str], None]
 ) -> None:
-    """Workers that want one zone, parameter servers that take what there is: on nodes of their policy, and as was decided."""
+    """Workers that want one zone, parameter servers that take what there is: on nodes of their policy, and as was
+    decided.
+    """
     scenario = ("--scenario", str(EXAMPLES / "training.yaml"))
     with virtual_nodes(control_plane, *scenario) as nodes, running_scheduler(control_plane, *CONFIG):
         create(control_plane, namespace)
@@ -197,7 +202,10 @@ def test_a_job_with_two_policies(
 def test_pods_are_followed_one_by_one_through_pod_allocations(
     control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
-    """volcano#5500: CPUs are released while another pod is on its way to its kubelet. Its own stay promised, the released ones are used."""
+    """volcano#5500: CPUs are released while another pod is on its way to its kubelet.
+
+    Its own stay promised, the released ones are used.
+    """
     create_all(control_plane.kubeconfig, [node_body("n1", {"cpu": 7, "memory": "16Gi"})])
     single = kubelet(machine(zones=2, cores=4, threads=1), policy=Policy.SINGLE_NUMA_NODE)
 
@@ -244,11 +252,14 @@ def test_pods_are_followed_one_by_one_through_pod_allocations(
     control_plane.delete(NUMATOPOLOGIES)
 
 
-# -- the order in which kubelets admit -----------------------------------------------------------------------------------
+# -- the order in which kubelets admit
+# -----------------------------------------------------------------------------------
 
 
 def in_order_of_creation(namespace: str) -> list[Json]:
-    """A small pod first, then two that need what it must not take; they are more important, so they are decided first."""
+    """A small pod first, then two that need what it must not take; they are more important, so
+    they are decided first.
+    """
     small = worker("a-notebook", namespace, "single-numa-node", {"cpu": 1, "memory": "1Gi"})
     large = [
         worker(f"worker-{number}", namespace, "single-numa-node", {"cpu": 3, "memory": "1Gi"}) for number in (0, 1)
@@ -261,7 +272,10 @@ def in_order_of_creation(namespace: str) -> list[Json]:
 def test_a_kubelet_that_admits_in_the_order_of_creation_refuses_what_fits(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    """The drawback: a kubelet that was away finds all pods at once and takes them by age. The notebook is in the way then."""
+    """The drawback: a kubelet that was away finds all pods at once and takes them by age.
+
+    The notebook is in the way then.
+    """
     with virtual_nodes(control_plane, "--nodes", "1", *SMALL_NODES) as nodes:
         nodes.kill()
     for body in in_order_of_creation(namespace):
@@ -292,7 +306,9 @@ def test_pods_reach_a_node_in_the_order_of_decisions(control_plane: ControlPlane
 
 
 def test_every_pod_gets_what_was_decided_for_it(control_plane: ControlPlane, namespace: str) -> None:
-    """Pods of many sizes and four priorities, created in any order, all there before the scheduler; reports come too late to help."""
+    """Pods of many sizes and four priorities, created in any order, all there before the scheduler; reports come too
+    late to help.
+    """
     chance = random.Random(8)
     bodies = []
     for number in range(40):
@@ -316,7 +332,8 @@ def test_every_pod_gets_what_was_decided_for_it(control_plane: ControlPlane, nam
             assert list(given(control_plane, pod)) == written(pod, ZONES)["main"]
 
 
-# -- what makes no sense -------------------------------------------------------------------------------------------------
+# -- what makes no sense
+# -------------------------------------------------------------------------------------------------
 
 
 def test_policies_without_effect_are_told_once_and_nothing_is_lost(control_plane: ControlPlane, namespace: str) -> None:

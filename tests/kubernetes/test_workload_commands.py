@@ -1,4 +1,6 @@
-"""`why KIND/NAME` and `place` on a real API server: kinds and short names by its own discovery, with pods of controllers played by the test."""
+"""`why KIND/NAME` and `place` on a real API server: kinds and short names by its own discovery, with pods of
+controllers played by the test.
+"""
 
 from __future__ import annotations
 

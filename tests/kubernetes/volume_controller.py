@@ -1,7 +1,8 @@
-"""The controller for volumes and a provisioner, played: what a kube-controller-manager and a CSI driver would do with claims.
+"""The controller for volumes and a provisioner, played: what a kube-controller-manager and a CSI driver would do with
+claims.
 
-It completes binds that a scheduler began (`claimRef`), and provisions claims whose node a scheduler has selected. Tests choose nodes on
-which provisioning fails, or stop it altogether.
+It completes binds that a scheduler began (`claimRef`), and provisions claims whose node a scheduler has selected. Tests
+choose nodes on which provisioning fails, or stop it altogether.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ask a peer: a JSON object goes in, a JSON object comes out, as often as one likes.
 
-A peer that answers nothing for too long is in an endless loop, which some are known for: it is ended, and the next question goes to a new process.
-What it prints besides goes to its log.
+A peer that answers nothing for too long is in an endless loop, which some are known for: it is ended, and the next
+question goes to a new process. What it prints besides goes to its log.
 """
 
 from __future__ import annotations

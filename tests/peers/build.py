@@ -1,8 +1,9 @@
 """Build peers that are missing, once for all clones: `make peers`.
 
-In: a peer of the catalogue and a Go toolchain. Out: its program in the user's cache. Our files and the version's go.mod are put into one folder;
-where files of ours are added to the peer's own packages, `peer` in there is a link to the module as Go has fetched it, for Go allows no overlay
-beneath its module cache. Such a module is not checked against go.sum, so its checksum is compared here. Next: `asking.py` asks it.
+In: a peer of the catalogue and a Go toolchain. Out: its program in the user's cache. Our files and the version's go.mod
+are put into one folder; where files of ours are added to the peer's own packages, `peer` in there is a link to the
+module as Go has fetched it, for Go allows no overlay beneath its module cache. Such a module is not checked against
+go.sum, so its checksum is compared here. Next: `asking.py` asks it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which peers there are, in which versions, and where their programs lie.
 
-A peer is a folder below `go/` with our Go files and a `versions/` folder; a version is a go.mod with its go.sum, and Go files that only
-this version needs. Files below `overlay/` are added to the peer's own packages while it is built, for what those do not export. Next:
-`build.py` builds a peer into the user's cache, `asking.py` asks it.
+A peer is a folder below `go/` with our Go files and a `versions/` folder; a version is a go.mod with its go.sum, and Go
+files that only this version needs. Files below `overlay/` are added to the peer's own packages while it is built, for
+what those do not export. Next: `build.py` builds a peer into the user's cache, `asking.py` asks it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Families of cases: drawn from a seed, asked of a peer, judged by what tests/conformance has for recordings of the same form.
+"""Families of cases: drawn from a seed, asked of a peer, judged by what tests/conformance has for recordings of the
+same form.
 
-A family's `problem` gets a case with the peer's answer in it, which is what a recording is. So a case that was drawn a moment ago and one that was
-recorded a year ago are judged by the same lines. Some peers answer differently from one time to the next (the order of a Go map): a case on which they
-differ from bayplan is asked again, and it counts as agreed if one of the answers is bayplan's. Next: `shrinking.py` makes the first difference small.
+A family's `problem` gets a case with the peer's answer in it, which is what a recording is. So a case that was drawn a
+moment ago and one that was recorded a year ago are judged by the same lines. Some peers answer differently from one
+time to the next (the order of a Go map): a case on which they differ from bayplan is asked again, and it counts as
+agreed if one of the answers is bayplan's. Next: `shrinking.py` makes the first difference small.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Family:
     documented: Callable[[Json], str | None] = _no_note
     """Why bayplan answers differently on purpose, for a case on which it does; None is a defect of bayplan."""
     mended_in: str | None = None
-    """The version that bayplan follows: what an older one does otherwise is documented if this one answers as bayplan does."""
+    """The version that bayplan follows: what an older one does otherwise is documented if this one answers as bayplan
+    does.
+    """
     size: Callable[[Json], int] = lambda _: 1
     """How many decisions a case has."""
     unit: str = "decisions"

@@ -1,8 +1,9 @@
 """Clusters and jobs for KAI-Scheduler's allocate action, in the form of its recordings.
 
-One to three levels whose values repeat under different parents, nodes without a label, full and empty ones, pods that run or leave; jobs with sub-groups
-in up to three storeys, required and preferred levels at each, pods of one size and of several, more pods than the minimum, queues with limits. KAI runs
-without its predicates, which ask an API server: tasks have no selectors and no affinity, and there is room for all pods.
+One to three levels whose values repeat under different parents, nodes without a label, full and empty ones, pods that
+run or leave; jobs with sub-groups in up to three storeys, required and preferred levels at each, pods of one size and
+of several, more pods than the minimum, queues with limits. KAI runs without its predicates, which ask an API server:
+tasks have no selectors and no affinity, and there is room for all pods.
 """
 
 from __future__ import annotations
@@ -154,7 +155,9 @@ def allocate_problem(case: Json) -> str | None:
 
 
 def documented(case: Json) -> str | None:
-    """bayplan's style follows later versions, which look for a preferred level that is wider than the domain at hand."""
+    """bayplan's style follows later versions, which look for a preferred level that is wider
+    than the domain at hand.
+    """
     refusals = [text for texts in case["refused"].values() for text in texts]
     levels = case["topologies"][0]["levels"]
     trees = [job["rootSubGroupSet"] for job in case["jobs"] if job["name"] in case["refused"]]

@@ -1,7 +1,8 @@
 """Families of the kubelet: merges of hints, and whole nodes on which pods come, start and go.
 
-A node is judged three times: by the exact replay (`engine/kubelet`), which is told the node's true state before each pod; by the virtual kubelet
-(`simulate/kubelet`), which is told nothing but the steps; and through a report as bayplan's agent writes it, which is what its scheduler sees.
+A node is judged three times: by the exact replay (`engine/kubelet`), which is told the node's true state before each
+pod; by the virtual kubelet (`simulate/kubelet`), which is told nothing but the steps; and through a report as bayplan's
+agent writes it, which is what its scheduler sees.
 """
 
 from __future__ import annotations

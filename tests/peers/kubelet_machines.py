@@ -1,8 +1,8 @@
 """Machines and kubelet configurations for the kubelet's families, odd ones first of all.
 
-Sockets of different sizes, several sockets in a zone or zones in a socket, cores with and without a sibling thread, CPUs that are offline, zones with
-memory only, gaps between zone ids, caches that cut zones, huge pages of four sizes, devices in two zones, in none, broken ones. Each policy, scope and
-option that a kubelet starts with.
+Sockets of different sizes, several sockets in a zone or zones in a socket, cores with and without a sibling thread,
+CPUs that are offline, zones with memory only, gaps between zone ids, caches that cut zones, huge pages of four sizes,
+devices in two zones, in none, broken ones. Each policy, scope and option that a kubelet starts with.
 """
 
 from __future__ import annotations
@@ -123,7 +123,10 @@ def _numbering(random: Random, cores: list[tuple[int, int, int, int]]) -> list[i
 
 
 def _switch_off(random: Random, columns: Json) -> None:
-    """Some CPUs are offline. A core is called by its lowest CPU, so it may get another name; no zone loses all of its CPUs."""
+    """Some CPUs are offline.
+
+    A core is called by its lowest CPU, so it may get another name; no zone loses all of its CPUs.
+    """
     for cpu in random.sample(range(len(columns["core"])), random.randint(1, max(1, len(columns["core"]) // 6))):
         zone = columns["numa"][cpu]
         if columns["numa"].count(zone) > 1:

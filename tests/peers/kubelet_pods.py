@@ -1,7 +1,8 @@
 """Pods for the kubelet's families, and the order in which they come and go.
 
-Guaranteed and not, whole and fractional CPUs, several containers, init containers and sidecars at any place, huge pages, devices of several kinds, resources
-of the pod as a whole. Sizes follow the machine: many fit a zone, some need two, some are larger than the node.
+Guaranteed and not, whole and fractional CPUs, several containers, init containers and sidecars at any place, huge
+pages, devices of several kinds, resources of the pod as a whole. Sizes follow the machine: many fit a zone, some need
+two, some are larger than the node.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from tests.peers.asking import Json
 from tests.peers.kubelet_machines import PAGE_BYTES
 
 MIB = 2**20
-# Hints of so many resources are merged by going through every combination; three full lists of eight zones take seconds.
+# Hints of so many resources are merged by going through every combination; three full lists of eight zones take
+# seconds.
 MOST_COMBINATIONS = 300_000
 
 
@@ -47,7 +49,9 @@ def pod(random: Random, machine: Json, kubelet: Json, name: str, *, pod_level: f
 
 
 class _Taste:
-    """What the containers of one pod have in common: their QoS, how large they are, and which kinds of resources they know."""
+    """What the containers of one pod have in common: their QoS, how large they are, and which kinds of resources they
+    know.
+    """
 
     def __init__(self, random: Random, machine: Json, kubelet: Json) -> None:
         self.random = random
@@ -131,7 +135,8 @@ class _Taste:
 
 
 def _pod_request(random: Random, written: Json) -> dict[str, int]:
-    """Resources of the pod: what its containers ask for together, or more; some containers then ask for nothing themselves.
+    """Resources of the pod: what its containers ask for together, or more; some containers then ask for nothing
+    themselves.
 
     Huge pages are always among them, for an API server adds those of the containers.
     """

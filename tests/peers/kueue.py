@@ -1,8 +1,9 @@
 """Clusters and workloads for Kueue's Topology Aware Scheduling, in the form of its recordings.
 
-One to four levels with and without host names, values that repeat under different parents, nodes outside the topology, not ready, cordoned or tainted, pods
-that Kueue does not manage, workloads that run already; pod sets with a required, preferred or no level, slices in up to three layers, leaders, selectors and
-affinity, failed nodes, workloads that grow. Every gate that changes where pods go.
+One to four levels with and without host names, values that repeat under different parents, nodes outside the topology,
+not ready, cordoned or tainted, pods that Kueue does not manage, workloads that run already; pod sets with a required,
+preferred or no level, slices in up to three layers, leaders, selectors and affinity, failed nodes, workloads that grow.
+Every gate that changes where pods go.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def draw_replacement(random: Random, _version: str) -> Json:
 
 
 def _where_it_runs(random: Random, case: Json, pod_set: Json) -> list[Json]:
-    """Hosts of a workload as Kueue would have assigned them: in the required domain, each slice whole in a domain of its level."""
+    """Hosts of a workload as Kueue would have assigned them: in the required domain, each slice whole in a domain of
+    its level.
+    """
     levels = case["topology"]["levels"]
     request = pod_set.get("topologyRequest") or {}
     layers = request.get("podsetSliceRequiredTopologyConstraints") or []
@@ -207,7 +210,9 @@ def _requests(random: Random) -> dict[str, int]:
 
 
 def leaves_of(case: Json) -> list[Json]:
-    """What is left in each domain of the lowest level: ready nodes of the flavor, minus foreign pods, minus what runs."""
+    """What is left in each domain of the lowest level: ready nodes of the flavor, minus foreign
+    pods, minus what runs.
+    """
     levels = case["topology"]["levels"]
     pool = case["flavor"].get("nodeLabels") or {}
     by_host = levels[-1] == HOSTNAME

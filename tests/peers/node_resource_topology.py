@@ -1,7 +1,9 @@
-"""Pods, nodes and reports for scheduler-plugins' NodeResourceTopologyMatch: its filter, its scores, and stories of its caches.
+"""Pods, nodes and reports for scheduler-plugins' NodeResourceTopologyMatch: its filter, its scores, and stories of its
+caches.
 
-Reports with none to nine zones, in any order and with gaps, of other types and with names that mean nothing, resources that only some zones or only the node has, costs that
-are missing, policy and scope in each of the ways that nodes have to say them; pods of every QoS class with init containers, sidecars, overhead, fractions and zeros.
+Reports with none to nine zones, in any order and with gaps, of other types and with names that mean nothing, resources
+that only some zones or only the node has, costs that are missing, policy and scope in each of the ways that nodes have
+to say them; pods of every QoS class with init containers, sidecars, overhead, fractions and zeros.
 """
 
 from __future__ import annotations
@@ -162,7 +164,9 @@ METHODS = ("Autodetect", "All", "OnlyExclusiveResources")
 
 
 def draw_cache(random: Random, _version: str) -> Json:
-    """Reports, pods that are reserved, let go and bound, refusals and resyncs, in any order; the cache is looked at again and again."""
+    """Reports, pods that are reserved, let go and bound, refusals and resyncs, in any order; the cache is looked at
+    again and again.
+    """
     nodes = ["node1", "node2"]
     given = {
         "cache": random.choice(("OverReserve", "OverReserve", "OverReserve", "DiscardReserved", "Passthrough")),

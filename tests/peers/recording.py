@@ -1,7 +1,9 @@
-"""Write recordings for tests/conformance from the families' generators, so that a machine without Go replays them: `make record`.
+"""Write recordings for tests/conformance from the families' generators, so that a machine without Go replays them:
+`make record`.
 
-A recording is a case with the peer's answer in it. Cases that crash the peer are left out; a case on which bayplan differs on purpose says so (`quirk`). A case on which it
-differs otherwise stops the recording: it is a defect of bayplan's, and `python -m tests.peers` makes it small.
+A recording is a case with the peer's answer in it. Cases that crash the peer are left out; a case on which bayplan
+differs on purpose says so (`quirk`). A case on which it differs otherwise stops the recording: it is a defect of
+bayplan's, and `python -m tests.peers` makes it small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Make a case on which peer and bayplan differ as small as it can be while they still do.
 
-Leaves out elements of lists, optional parts of objects, and halves numbers, as long as the peer still answers, bayplan still reads the case, and both still differ
-in the same way. Greedy, with a bound on the questions it asks.
+Leaves out elements of lists, optional parts of objects, and halves numbers, as long as the peer still answers, bayplan
+still reads the case, and both still differ in the same way. Greedy, with a bound on the questions it asks.
 """
 
 from __future__ import annotations

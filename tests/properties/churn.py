@@ -1,8 +1,9 @@
-"""A cluster under churn in virtual time: dispatcher and virtual kubelets, and an API server between them whose watches lag.
+"""A cluster under churn in virtual time: dispatcher and virtual kubelets, and an API server between them whose watches
+lag.
 
-Each watch delivers in order, but at its own pace: a kubelet may know of a deletion that the scheduler has not seen, and a report
-may overtake the pods that it is about. Pods come, end, are deleted gracefully and by force; nodes are tainted and untainted.
-Out: what kubelets refused.
+Each watch delivers in order, but at its own pace: a kubelet may know of a deletion that the scheduler has not seen, and
+a report may overtake the pods that it is about. Pods come, end, are deleted gracefully and by force; nodes are tainted
+and untainted. Out: what kubelets refused.
 """
 
 from __future__ import annotations

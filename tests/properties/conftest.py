@@ -34,7 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line per kind of report, and one about preemptions. Runs once, in the process that gathers the reports of all workers."""
+    """One line per kind of report, and one about preemptions.
+
+    Runs once, in the process that gathers the reports of all workers.
+    """
     preempting = gathered(terminalreporter, PREEMPTING)
     if preempting:
         total = {key: sum(each[key] for each in preempting) for key in ("preemptions", "evictions", "in_vain")}

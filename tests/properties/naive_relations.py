@@ -1,6 +1,7 @@
 """InterPodAffinity and PodTopologySpread pod by pod and node by node, straight from the objects as users write them.
 
-Nothing here is shared with `bayplan`: dictionaries come in, dictionaries by node name go out. It is slow and says the rules one after the other.
+Nothing here is shared with `bayplan`: dictionaries come in, dictionaries by node name go out. It is slow and says the
+rules one after the other.
 """
 
 from __future__ import annotations

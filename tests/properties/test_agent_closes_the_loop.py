@@ -1,8 +1,9 @@
-"""The loop closed: virtual kubelet, real unix socket, real files, agent, report, scheduler's columns: equal to the kubelet's own free state.
+"""The loop closed: virtual kubelet, real unix socket, real files, agent, report, scheduler's columns: equal to the
+kubelet's own free state.
 
-On random machines and kubelets pods come and go; after every step the agent looks and a scheduler reads its report. Zones, CPUs, memory and devices
-must be what the kubelet could hand out at this moment, init containers included. An agent that may not read pods can be wrong about one thing alone:
-devices that no running container holds.
+On random machines and kubelets pods come and go; after every step the agent looks and a scheduler reads its report.
+Zones, CPUs, memory and devices must be what the kubelet could hand out at this moment, init containers included. An
+agent that may not read pods can be wrong about one thing alone: devices that no running container holds.
 """
 
 from __future__ import annotations

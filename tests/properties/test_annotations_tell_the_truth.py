@@ -1,8 +1,10 @@
-"""What bayplan writes on a pod, shows in `numa` and says in `why` is what the kubelet then does and the node then reports.
+"""What bayplan writes on a pod, shows in `numa` and says in `why` is what the kubelet then does and the node then
+reports.
 
-Random machines, kubelets of every policy and scope, pods with init containers, sidecars, huge pages and devices. A pod is decided, annotated and
-admitted by the virtual kubelet; its books and its next report are compared with every zone and amount that the annotations name. Reports come with CPUs
-and devices by name or with amounts alone; the less a report tells, the less may be claimed.
+Random machines, kubelets of every policy and scope, pods with init containers, sidecars, huge pages and devices. A pod
+is decided, annotated and admitted by the virtual kubelet; its books and its next report are compared with every zone
+and amount that the annotations name. Reports come with CPUs and devices by name or with amounts alone; the less a
+report tells, the less may be claimed.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ def _live(random: Random, tally: Tally, *, names: bool) -> None:
 
 
 def _told_by_amounts(kubelet: VirtualKubelet) -> bool:
-    """Plain reports count a device with two zones in both, and do not name managers and options: these are as the configuration assumes."""
+    """Plain reports count a device with two zones in both, and do not name managers and options: these are as the
+    configuration assumes.
+    """
     settings = kubelet.configuration.settings
     as_assumed = (
         settings.cpu_static and settings.memory_static and not settings.cpu_options and not settings.prefer_closest
@@ -149,7 +153,9 @@ def _compare_amounts(
 def _compare_decision(
     written: dict[str, str], holdings: dict[str, dict[int, int]], truth: dict[str, list[int]], differs: Differs
 ) -> None:
-    """`volcano.sh/topology-decision` against the node's own list, zone by zone; memory that spans zones must not be in it."""
+    """`volcano.sh/topology-decision` against the node's own list, zone by zone; memory that spans zones must not be in
+    it.
+    """
     by_zone: dict[str, dict[str, str]] = msgspec.json.decode(written.get(DECISION, '{"numa": {}}'))["numa"]
     for zone, amounts in by_zone.items():
         for name, amount in amounts.items():

@@ -1,7 +1,7 @@
 """Whatever stands in a dump, bayplan answers or says which object and field is wrong; it never falls over.
 
-A small valid cluster is drawn, then spoiled at a few random places: values of wrong types, absurd quantities, fields left out,
-list entries twice. The result goes the whole way: file, wire structs, columns, verdicts, decisions, remedies.
+A small valid cluster is drawn, then spoiled at a few random places: values of wrong types, absurd quantities, fields
+left out, list entries twice. The result goes the whole way: file, wire structs, columns, verdicts, decisions, remedies.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ def clusters(draw: st.DrawFn) -> list[Json]:
     return objects
 
 
-# -- and how it is spoiled ----------------------------------------------------------------------------------------------
+# -- and how it is spoiled
+# ----------------------------------------------------------------------------------------------
 
 JUNK = st.one_of(
     st.sampled_from(
@@ -263,7 +264,8 @@ def spoiled(draw: st.DrawFn) -> list[Json]:
     return objects
 
 
-# -- the whole way --------------------------------------------------------------------------------------------------------
+# -- the whole way
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

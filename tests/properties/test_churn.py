@@ -1,4 +1,6 @@
-"""No kubelet refuses a pod under churn, although every watch lags by up to a second: deletions, ends and taints at random."""
+"""No kubelet refuses a pod under churn, although every watch lags by up to a second: deletions, ends and taints at
+random.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ PODS = 80
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_pod_is_refused_while_watches_lag(seed: int) -> None:
-    # Without init containers: where a pod fits only beside others, as after an init container, it can lose their company at any time.
+    # Without init containers: where a pod fits only beside others, as after an init container, it can lose their
+    # company at any time.
     run = ChurnRun(Churn(seed, pods=PODS, with_init=0.0))
     run.run()
     assert run.refused == []

@@ -1,7 +1,8 @@
-"""Whatever is wrong with a file, the command that reads it answers or says so in the words of a user: never a traceback, never the words of a library.
+"""Whatever is wrong with a file, the command that reads it answers or says so in the words of a user: never a
+traceback, never the words of a library.
 
-Every example is spoiled by a seeded generator: bytes cut, lines moved, indented or doubled, values exchanged for others. One reading takes some
-milliseconds; `--corruptions` says how many are tried for each command.
+Every example is spoiled by a seeded generator: bytes cut, lines moved, indented or doubled, values exchanged for
+others. One reading takes some milliseconds; `--corruptions` says how many are tried for each command.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ SCENARIO = "nodes: [{name: n, count: 2, machine: 'socket:2 core:8', memory: 64Gi
 # What no user should have to read.
 OF_A_LIBRARY = re.compile(
     r"Traceback|internal error|byte string|unicode string|[Ee]xpected `|got `|msgspec|at `\$|NoneType|object at 0x"
-    r"|[Ii]nvalid enum value|<class|Errno|\bdict\b|\bstr\b|\bint\b|codec can't|JSON is malformed|Input data was truncated"
+    r"|[Ii]nvalid enum value|<class|Errno|\bdict\b|\bstr\b|\bint\b|codec can't|JSON is "
+    r"malformed|Input data was truncated"
     r"|while (parsing|scanning)|Object (missing|contains)|unhashable|argument of type|not subscriptable"
 )
 

@@ -1,4 +1,6 @@
-"""What members of a gang ask of each other is kept, and a "no" is right: random small clusters against every way to place the gang."""
+"""What members of a gang ask of each other is kept, and a "no" is right: random small clusters against every way to
+place the gang.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Every order of goals on small random trees of equal pods, against a search that tries every way to put them on nodes.
 
-No placement is better by the goals in their order, as far as the answer says that they are proven; members that run already count as members.
+No placement is better by the goals in their order, as far as the answer says that they are proven; members that run
+already count as members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Room for members that are still to come, on random clusters: it is had wherever it can be had, and costs nobody anything."""
+"""Room for members that are still to come, on random clusters: it is had wherever it can be had, and costs nobody
+anything.
+"""
 
 from __future__ import annotations
 

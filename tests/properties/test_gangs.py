@@ -1,7 +1,8 @@
 """Gangs on small random clusters, against a search that tries everything (`tests/exhaustive_gangs.py`).
 
-What must start has a place exactly if the exhaustive search finds one, in exactly as few preferred domains; as much of what may start does.
-Nothing is half placed, nothing changes before it is assumed, and every kubelet admits its pods in the order of the seats.
+What must start has a place exactly if the exhaustive search finds one, in exactly as few preferred domains; as much of
+what may start does. Nothing is half placed, nothing changes before it is assumed, and every kubelet admits its pods in
+the order of the seats.
 """
 
 from __future__ import annotations
@@ -174,7 +175,9 @@ def check(case: Case, name: str) -> None:
 
 
 def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
-    """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are optional for."""
+    """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are
+    optional for.
+    """
     feasible: list[tuple[int, int, Group]] = []
     for choice in choices_of_groups(whole):
         least = fewest_domains(cluster, with_wishes(with_members(choice, {})))

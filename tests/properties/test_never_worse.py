@@ -1,7 +1,9 @@
-"""No worse than the rules of Kueue and KAI: random gangs that all three can express, placed in each style on the same cluster.
+"""No worse than the rules of Kueue and KAI: random gangs that all three can express, placed in each style on the same
+cluster.
 
-Compared are, in this order: whether there is a place, preferred domains, domains of wider levels (narrow ones first), mean distance between pods. Both other systems mean by
-"preferred" the lowest common domain, so a gang in their words puts `closest` first; it is compared by the level that holds all of it before anything else.
+Compared are, in this order: whether there is a place, preferred domains, domains of wider levels (narrow ones first),
+mean distance between pods. Both other systems mean by "preferred" the lowest common domain, so a gang in their words
+puts `closest` first; it is compared by the level that holds all of it before anything else.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ def _asking(group: Group, level: str, *, is_required: bool) -> Group:
 
 
 def score(case: Case, decision: GangDecision) -> Score:
-    """Small is good: what every group that prefers a level needs in sum, then wider levels, then the mean distance of all pods."""
+    """Small is good: what every group that prefers a level needs in sum, then wider levels, then the mean distance of
+    all pods.
+    """
     preferred = 0
     wider = [0] * len(case.levels)
     for group in case.gang.whole.every_group():

@@ -1,7 +1,8 @@
-"""bayplan loses no pod to a kubelet, and every pod stands where it was decided: over many simulated placements, with reports that come at once and with late ones.
+"""bayplan loses no pod to a kubelet, and every pod stands where it was decided: over many simulated placements, with
+reports that come at once and with late ones.
 
-`make proof` runs 200,000 placements of the first kind and half as many of the second; `make test` a tenth of that. The summary says how
-many it were and how much of the CPUs was in use: the price of not knowing.
+`make proof` runs 200,000 placements of the first kind and half as many of the second; `make test` a tenth of that. The
+summary says how many it were and how much of the CPUs was in use: the price of not knowing.
 """
 
 from __future__ import annotations

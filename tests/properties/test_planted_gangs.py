@@ -1,4 +1,6 @@
-"""Gangs that certainly fit are found: groups that need one rack each, on nodes that are seven tenths, nine tenths or completely full."""
+"""Gangs that certainly fit are found: groups that need one rack each, on nodes that are seven tenths, nine tenths or
+completely full.
+"""
 
 from __future__ import annotations
 

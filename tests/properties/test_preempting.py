@@ -1,6 +1,8 @@
-"""Pods and gangs preempt each other, with reports 0 to 10 s late: kubelets refuse no pod, budgets hold, no gang is left below its minimum, and no eviction is in vain.
+"""Pods and gangs preempt each other, with reports 0 to 10 s late: kubelets refuse no pod, budgets hold, no gang is left
+below its minimum, and no eviction is in vain.
 
-`make proof` runs 100,000 preemptions; `make test` a few hundred. The summary says how many evictions there were and how many helped no pod.
+`make proof` runs 100,000 preemptions; `make test` a few hundred. The summary says how many evictions there were and how
+many helped no pod.
 """
 
 from __future__ import annotations

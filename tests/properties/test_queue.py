@@ -1,7 +1,9 @@
-"""The queue under anything that may happen to it: nobody is lost, nobody is tried out of turn, and no room stays empty that somebody waits for.
+"""The queue under anything that may happen to it: nobody is lost, nobody is tried out of turn, and no room stays empty
+that somebody waits for.
 
-The world is the simplest that has both: pods of three kinds, so many rooms for each kind. A room that becomes free wakes those who wait
-for its kind, once; whoever is decided takes a room if there is one when its decision begins, which may be long before it ends.
+The world is the simplest that has both: pods of three kinds, so many rooms for each kind. A room that becomes free
+wakes those who wait for its kind, once; whoever is decided takes a room if there is one when its decision begins, which
+may be long before it ends.
 """
 
 from __future__ import annotations

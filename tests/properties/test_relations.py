@@ -1,6 +1,8 @@
-"""What pods on nodes mean for a newcomer, counted and kept, equals what a slow and plain reading of the rules says, at any moment of any story.
+"""What pods on nodes mean for a newcomer, counted and kept, equals what a slow and plain reading of the rules says, at
+any moment of any story.
 
-A story places, changes and removes pods, nodes and namespaces at random; after each step a newcomer is judged both ways.
+A story places, changes and removes pods, nodes and namespaces at random; after each step a newcomer is judged both
+ways.
 """
 
 from __future__ import annotations

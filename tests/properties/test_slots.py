@@ -1,8 +1,8 @@
 """The slots of a node are as many equal pods as its kubelet admits one after another.
 
-The virtual kubelet is the judge, on random machines with random settings and pods. With a complete report the count is exact, and never above the
-truth; where the filter refuses a pod that the kubelet would take, there is no slot. A report of amounts alone leaves things untold:
-`test_amounts_alone` says how often that makes a difference.
+The virtual kubelet is the judge, on random machines with random settings and pods. With a complete report the count is
+exact, and never above the truth; where the filter refuses a pod that the kubelet would take, there is no slot. A report
+of amounts alone leaves things untold: `test_amounts_alone` says how often that makes a difference.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def admitted_in_a_row(kubelet: VirtualKubelet, request: PodRequest) -> int:
 
 
 def memory_goes_unseen(configuration: KubeletConfiguration, request: PodRequest) -> bool:
-    """Where memory alone is aligned for a pod as a whole and no zones are left for the sum, the kubelet tries container by container."""
+    """Where memory alone is aligned for a pod as a whole and no zones are left for the sum, the kubelet tries container
+    by container.
+    """
     return (
         configuration.settings.scope is Scope.POD
         and configuration.settings.policy >= Policy.RESTRICTED
@@ -83,7 +85,8 @@ def test_a_complete_report_tells_how_many_pods_the_kubelet_admits(data: st.DataO
     for number in range(data.draw(st.integers(0, 3))):
         kubelet.admit(f"before-{number}", data.draw(requests()))
     request = data.draw(requests(), label="request")
-    # Of managers for pod-level resources no report tells, and a pod that asks for zero devices passes the filter unseen.
+    # Of managers for pod-level resources no report tells, and a pod that asks for zero devices passes the filter
+    # unseen.
     assume(not configuration.settings.pod_level_managers or request.pod_level is None)
     assume(not demand_of(request).nothing_to_align)
     state, pod = state_of(kubelet, complete=True), class_of(request)
@@ -144,7 +147,9 @@ def test_a_scheduler_that_waits_for_reports_counts_only_what_init_containers_can
 
 
 def test_amounts_alone_are_rarely_wrong() -> None:
-    """Of 3,840 such counts on eight clusters 3.3 % were too high, all but 0.5 % where `full-pcpus-only` goes untold; 0.3 % too low."""
+    """Of 3,840 such counts on eight clusters 3.3 % were too high, all but 0.5 % where `full-pcpus-only` goes untold;
+    0.3 % too low.
+    """
     random_cluster = scenario(seed=5, pods=12)
     outcome: Counter[str] = Counter()
     for number, node in enumerate(random_cluster.nodes):
@@ -206,7 +211,9 @@ def test_pods_that_amounts_promise_can_be_placed_one_after_another(state: Cluste
 
 
 def zones_held(kubelet: VirtualKubelet, admission: Admission) -> set[int]:
-    """The zones in which a pod's CPUs, memory and devices are; a device in several is where the rest of the pod is, if it can be."""
+    """The zones in which a pod's CPUs, memory and devices are; a device in several is where the rest of the pod is, if
+    it can be.
+    """
     machine = kubelet.machine
     zones_of = {device.id: set(device.zones) for listed in machine.devices.values() for device in listed}
     cpus = {machine.cpus[cpu].zone for each in admission.containers for cpu in each.cpus}

@@ -1,8 +1,8 @@
-"""Two kubelets, written apart from each other, must say the same: the virtual one, which lives through a sequence of pods, and
-the engine's replay, which judges one pod from what is known about a node.
+"""Two kubelets, written apart from each other, must say the same: the virtual one, which lives through a sequence of
+pods, and the engine's replay, which judges one pod from what is known about a node.
 
-Before each admission the virtual kubelet's machine and free state become that knowledge. The replay does not know the node-level
-predicate, so a pod that only that refuses must be admitted by it.
+Before each admission the virtual kubelet's machine and free state become that knowledge. The replay does not know the
+node-level predicate, so a pod that only that refuses must be admitted by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Volcano's objects and rules for any input: no object makes the state fall over, and where only CPUs of one container count, Volcano and the kubelet agree."""
+"""Volcano's objects and rules for any input: no object makes the state fall over, and where only CPUs of one container
+count, Volcano and the kubelet agree.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def test_any_numatopology_is_taken_in_and_counts_right(spec: object, annotations
 
 @st.composite
 def machines(draw: st.DrawFn) -> dict[int, CpuPlace]:
-    """A socket per zone, cores numbered through the machine, threads of a core side by side: where Volcano's picker makes no mistakes."""
+    """A socket per zone, cores numbered through the machine, threads of a core side by side: where Volcano's picker
+    makes no mistakes.
+    """
     zones, cores, threads = draw(st.integers(1, 4)), draw(st.integers(1, 4)), draw(st.sampled_from([1, 2]))
     per_zone = cores * threads
     return {cpu: CpuPlace(cpu // per_zone, cpu // per_zone, cpu // threads) for cpu in range(zones * per_zone)}

@@ -1,7 +1,8 @@
-"""Nobody stays parked who has a place: queue and waking in random clusters, against somebody who simply asks for everybody.
+"""Nobody stays parked who has a place: queue and waking in random clusters, against somebody who simply asks for
+everybody.
 
-Pods and gangs wait; nodes, reports and other pods come, change and go. After each batch of news, whoever is woken is decided. Then a fresh
-look at the cluster, without anything kept, must find no place for any of those who still wait.
+Pods and gangs wait; nodes, reports and other pods come, change and go. After each batch of news, whoever is woken is
+decided. Then a fresh look at the cluster, without anything kept, must find no place for any of those who still wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The reference pages in docs/ that are written from the code: `make reference` writes them, a unit test holds them current."""
+"""The reference pages in docs/ that are written from the code: `make reference` writes them, a unit test holds them
+current.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""docs/labels.md: every `bayplan.io/*` label, annotation and attribute, where it stands, which program writes it, and what it means."""
+"""docs/labels.md: every `bayplan.io/*` label, annotation and attribute, where it stands, which program writes it, and
+what it means.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""deploy/agent against the code: rights are exactly those used, nothing of the node can be written, command lines are known.
+"""deploy/agent against the code: rights are exactly those used, nothing of the node can be written, command lines are
+known.
 
 What an API server says to these files is in tests/kubernetes/test_agent.py.
 """

@@ -17,7 +17,8 @@ import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
 from bayplan.cli.shared.flags import COMPLETE_VARIABLE
-from bayplan.cli.shared.options import ExampleCommand, asked_live
+from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.shared.reading import asked_live
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import ExampleCommand, asked_live, kubeconfig_options, warn_unused
+from bayplan.cli.shared.options import ExampleCommand, kubeconfig_options
 from bayplan.cli.shared.output import print_answer, print_document
+from bayplan.cli.shared.reading import asked_live, warn_unused
 
 
 @click.command(

@@ -10,8 +10,9 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
+from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 
 if TYPE_CHECKING:

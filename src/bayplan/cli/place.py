@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options, pods_option
+from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import print_answer, print_document, working
+from bayplan.cli.shared.session import ClusterSession
 
 if TYPE_CHECKING:
     from bayplan.engine.gangs.objective import Objective

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.shared.flags import log_format_option
-from bayplan.cli.shared.options import STANDARD_INPUT, ClusterSession, ExampleCommand, cluster_options
+from bayplan.cli.shared.options import STANDARD_INPUT, ExampleCommand, cluster_options
+from bayplan.cli.shared.session import ClusterSession
 
 if TYPE_CHECKING:
     from bayplan.services.extender.tls import ServingFiles
@@ -61,7 +62,7 @@ def web(
 
     Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.cli.shared.options import live_access, read_cluster_files
+    from bayplan.cli.shared.reading import live_access, read_cluster_files
     from bayplan.cli.web_answers.answers import ClusterAnswers
     from bayplan.cli.web_answers.sources import follow_files, follow_live
     from bayplan.kube.object_set import ObjectSet

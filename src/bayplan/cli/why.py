@@ -11,9 +11,10 @@ import click
 
 from bayplan.cli.completion import namespace_names, node_names, pod_names
 from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import ClusterSession, ExampleCommand, cluster_options
+from bayplan.cli.shared.options import ExampleCommand, cluster_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.selecting import POD_FIELDS, selected, selector_options
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
 

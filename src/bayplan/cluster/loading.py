@@ -76,7 +76,9 @@ class _Loading:
             state.set_unreadable_topology(name)
 
     def _note_misspelt_resources(self, topology: NodeResourceTopology, row: int) -> None:
-        """A resource that only zones have, under a name like one that only the node has: what the zones hold of it would not count."""
+        """A resource that only zones have, under a name like one that only the node has: what the zones hold of it
+        would not count.
+        """
         columns = self._state.columns
         names = {name for zone in zones_of(topology) for name, _ in resources_of(zone)}
         of_node = {name for name, index in columns.resource_index.items() if columns.offered[index, row]}

@@ -261,7 +261,9 @@ class ClusterState:
         self._desk.numatopology_unreadable(node, at)
 
     def remove_topology(self, node: str) -> None:
-        """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""
+        """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node
+        that never had a report.
+        """
         self._desk.topology_gone(node)
 
     def remove_numatopology(self, node: str) -> None:
@@ -487,7 +489,8 @@ class ClusterState:
         if unknown and standing == TOPOLOGY_INVALID:
             others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
             text = (
-                f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands is unknown: the node's topology"
+                f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands "
+                "is unknown: the node's topology"
                 f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
             )
             self.remarks.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))

@@ -182,7 +182,8 @@ def _not_merged(pod: RawObject, owners: Sequence[RawObject]) -> InvalidValue:
     asking = next(owner for owner in owners if asks(annotations_of(owner)))
     named = upstream.group_named(msgspec.convert(pod, Pod))
     allowed = (
-        f"ask for a gang, but its pods name the PodGroup {named} of Kubernetes, and no Workload about {Reference.of(asking)} is"
+        f"ask for a gang, but its pods name the PodGroup {named} of Kubernetes, and no Workload "
+        f"about {Reference.of(asking)} is"
         " known to merge them with; ask for the level in that PodGroup, or remove the annotations"
     )
     return InvalidValue(Reference.of(asking), "metadata.annotations", None, allowed)

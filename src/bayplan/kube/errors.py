@@ -182,7 +182,8 @@ def _struct_in(annotation: Any) -> type[Struct] | None:
 
 
 def exact_field(field: str, message: str, document: object) -> str:
-    """A field with the key where msgspec says `[...]` for a value of a mapping: that of the first value of the type that was found.
+    """A field with the key where msgspec says `[...]` for a value of a mapping: that of the first value of the type
+    that was found.
 
     >>> exact_field("metadata.labels[...]", "Expected `str`, got `int`", {"metadata": {"labels": {"a": "b", "c": 5}}})
     'metadata.labels.c'

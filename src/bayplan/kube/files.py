@@ -291,7 +291,9 @@ class _Reader:
             found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
 
     def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
-        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no field that it does not know."""
+        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no
+        field that it does not know.
+        """
         if self._submitted or uid:
             return
         for fault in field_faults(msgspec.json.decode(entry.content), kind, _path(kind, entry)):
@@ -341,7 +343,9 @@ def _below(at: ObjectPath, field: str) -> ObjectPath:
 
 
 def _named_in(content: msgspec.Raw) -> dict[str, str]:
-    """Kind, namespace and name of an object of which not even the head has the right shape, as far as they can be read."""
+    """Kind, namespace and name of an object of which not even the head has the right shape, as
+    far as they can be read.
+    """
     read = msgspec.json.decode(content)
     head = read if isinstance(read, dict) else {}
     metadata = head.get("metadata")

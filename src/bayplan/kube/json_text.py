@@ -1,8 +1,10 @@
-"""JSON that a tenant or a node may have written: decoding that fails in one way only, and a scan that no nesting can break.
+"""JSON that a tenant or a node may have written: decoding that fails in one way only, and a scan that no nesting can
+break.
 
-msgspec recurses once for each level of nesting, in fields that it skips as well, and Python stops it with a `RecursionError` after about a thousand. `decode`
-turns that into the `msgspec.DecodeError` that callers expect of bad JSON. `items_of` and `pruned` read without recursion, so that one object that is nested
-too deeply can be told apart from its neighbours and named (`kube/client/decoding.py`).
+msgspec recurses once for each level of nesting, in fields that it skips as well, and Python stops it with a
+`RecursionError` after about a thousand. `decode` turns that into the `msgspec.DecodeError` that callers expect of bad
+JSON. `items_of` and `pruned` read without recursion, so that one object that is nested too deeply can be told apart
+from its neighbours and named (`kube/client/decoding.py`).
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ def pruned(data: bytes, depth: int = HEAD_DEPTH) -> bytes:
 
 
 def shallow(data: bytes, depth: int = DEEPEST) -> tuple[bytes, list[Steps]]:
-    """The same JSON with null and spaces instead of whatever is nested deeper, so that all else stays in its place; and the fields that were cut."""
+    """The same JSON with null and spaces instead of whatever is nested deeper, so that all else stays in its place; and
+    the fields that were cut.
+    """
     kept: list[bytes] = []
     cut: list[Steps] = []
     steps: list[Step] = []  # to the value that is next, one for each level up to the deepest

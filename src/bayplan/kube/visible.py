@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 
 def visible(text: str) -> str:
-    r"""The same text with an escape for every character that cannot be seen: controls, line breaks, invisible and unassigned characters.
+    r"""The same text with an escape for every character that cannot be seen: controls, line breaks, invisible and
+    unassigned characters.
 
     >>> visible("a\x1b[31m\nb\u202e")
     'a\\x1b[31m\\nb\\u202e'
@@ -31,7 +32,9 @@ def visible_text(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    r"""JSON with `\u` escapes for whatever cannot be seen; it can only stand inside of strings, but for the line breaks between lines."""
+    r"""JSON with `\u` escapes for whatever cannot be seen; it can only stand inside of strings, but for the line breaks
+    between lines.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else _in_json(c) for c in text)

@@ -86,7 +86,9 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How one count is drawn: what it is called, how it is read from a moment, its line, the area below it, its words."""
+    """How one count is drawn: what it is called, how it is read from a moment, its line, the
+    area below it, its words.
+    """
 
     name: str
     value: Value

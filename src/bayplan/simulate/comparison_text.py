@@ -1,4 +1,5 @@
-"""A comparison as text: the answer, a table with one column per scheduler, the gangs of the one that is judged, then only what went wrong, and why.
+"""A comparison as text: the answer, a table with one column per scheduler, the gangs of the one that is judged, then
+only what went wrong, and why.
 
     bayplan: all 912 pods ran, none refused by a kubelet; blind: 701 ran, 3,214 refusals
 

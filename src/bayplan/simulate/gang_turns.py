@@ -29,7 +29,9 @@ from bayplan.simulate.waiting import WaitingUnit
 
 @dataclass(frozen=True, slots=True)
 class GangTurn:
-    """What came of a turn: decisions by pod, none if the gang waits on; then perhaps the moment at which its patience ends."""
+    """What came of a turn: decisions by pod, none if the gang waits on; then perhaps the moment at which its patience
+    ends.
+    """
 
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     patience_ends: Seconds | None = None

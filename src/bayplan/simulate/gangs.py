@@ -1,8 +1,11 @@
-"""Gangs in a simulation: which pods belong together, who has arrived, who has started when, and over which domains they spread.
+"""Gangs in a simulation: which pods belong together, who has arrived, who has started when, and over which domains they
+spread.
 
-Each gang is a PodGroup of bayplan's own, and its pods are members as in a cluster: `dialects/own/members.py` says whether those that it needs have arrived, and makes the
-`Gang` that is decided about (`gang_turns.py`). Schedulers that do not know gangs get the pods one by one and may start half of it. Those that have started hold what they have and wait for
-the rest: their run time counts from the last one that is needed. Both are counted alike: a gang is *whole* once all pods that it needs have started, and *in part* if the end finds it otherwise.
+Each gang is a PodGroup of bayplan's own, and its pods are members as in a cluster: `dialects/own/members.py` says
+whether those that it needs have arrived, and makes the `Gang` that is decided about (`gang_turns.py`). Schedulers that
+do not know gangs get the pods one by one and may start half of it. Those that have started hold what they have and wait
+for the rest: their run time counts from the last one that is needed. Both are counted alike: a gang is *whole* once all
+pods that it needs have started, and *in part* if the end finds it otherwise.
 """
 
 from __future__ import annotations
@@ -25,9 +28,11 @@ from bayplan.simulate.scenario.model import GangPattern, Seconds, SimulatedNode,
 
 @dataclass
 class SimulatedGang:
-    """One gang of a workload: its pods as they arrive, get their seats and end; and those that have started, with their nodes.
+    """One gang of a workload: its pods as they arrive, get their seats and end; and those that have started, with their
+    nodes.
 
-    `complete_at` is when the last pod that it needs arrived, `whole_at` when the last one started; `gave_up` are wishes that it started without.
+    `complete_at` is when the last pod that it needs arrived, `whole_at` when the last one started; `gave_up` are wishes
+    that it started without.
     """
 
     written: PodGroup

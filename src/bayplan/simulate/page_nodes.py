@@ -71,7 +71,9 @@ def numa_maps(comparison: Comparison) -> Markup:
 
 
 def nodes_that_differ(scenario: Scenario, runs: Sequence[Run]) -> list[str]:
-    """One node for each group, the groups with most refusals first: where most was refused, else where use differs most."""
+    """One node for each group, the groups with most refusals first: where most was refused, else where use differs
+    most.
+    """
 
     def difference(node: SimulatedNode) -> tuple[int, float]:
         uses = [cpu_share(run.state, node.name) for run in runs]

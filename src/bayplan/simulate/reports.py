@@ -1,7 +1,9 @@
-"""How nodes' reports reach a simulated scheduler, and what it makes of them: bayplan's ledger, or a cache of scheduler-plugins.
+"""How nodes' reports reach a simulated scheduler, and what it makes of them: bayplan's ledger, or a cache of
+scheduler-plugins.
 
-A report arrives `delay` seconds after what it shows. It is handed to the same `ReportIntake` that a running scheduler has. A cache looks at its doubtful copies at
-the whole multiples of its period; passes in which nothing can have changed are left out, so that a simulation comes to its end.
+A report arrives `delay` seconds after what it shows. It is handed to the same `ReportIntake` that a running scheduler
+has. A cache looks at its doubtful copies at the whole multiples of its period; passes in which nothing can have changed
+are left out, so that a simulation comes to its end.
 """
 
 from __future__ import annotations

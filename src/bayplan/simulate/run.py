@@ -52,9 +52,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class GangOutcome:
-    """What became of one gang: when the last pod that it needs had arrived, when the last one had started, how many pods have, and where.
+    """What became of one gang: when the last pod that it needs had arrived, when the last one had started, how many
+    pods have, and where.
 
-    `domains` are those of `level`, which is the preferred or else the required one; `gave_up` are wishes that it started without.
+    `domains` are those of `level`, which is the preferred or else the required one; `gave_up` are wishes that it
+    started without.
     """
 
     name: str

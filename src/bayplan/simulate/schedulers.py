@@ -37,7 +37,10 @@ SESSION: Seconds = 1.0
 
 SCHEDULERS = {
     BLIND: "the stock scheduler without topology: node fit and least allocated",
-    UPSTREAM: "scheduler-plugins' NodeResourceTopologyMatch as its README configures it: LeastAllocated, OverReserve cache, resync every 5 s",
+    UPSTREAM: (
+        "scheduler-plugins' NodeResourceTopologyMatch as its README configures it: LeastAllocated, "
+        "OverReserve cache, resync every 5 s"
+    ),
     BAYPLAN: "judges every node as its kubelet would, and remembers what it promised",
 }
 # Compared only where they are asked for. Volcano's and those after it make a difference to pods that ask for a topology
@@ -46,7 +49,9 @@ ON_REQUEST = {
     UNCACHED: "the same without its cache: it sees what reports show, and nothing of what it has just decided",
     VOLCANO: "Volcano's plugin numa-aware, which looks at the CPUs of main containers; binds all of a second at once",
     UNORDERED: "numa-aware, but with binds that reach kubelets together, which take them by age",
-    NUMA_AWARE: "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for, binds in the order of decisions",
+    NUMA_AWARE: (
+        "bayplan with the plugin numa-aware: nodes by the policy that a pod asks for, binds in the order of decisions"
+    ),
 }
 
 

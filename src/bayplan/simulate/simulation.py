@@ -1,11 +1,12 @@
-"""A scenario happens: pods arrive, a scheduler decides, kubelets admit or refuse, controllers replace, reports arrive late.
+"""A scenario happens: pods arrive, a scheduler decides, kubelets admit or refuse, controllers replace, reports arrive
+late.
 
     arrive -> wait -> decide -> bind -> admit: start, run, end
                                      -> refuse: Failed; its controller creates another one, or gives up
 
-The scheduler is the one of `scheduling/`, unchanged: `schedule_one` decides on a `ClusterState` that knows only what nodes have
-told it. The kubelets (`simulate/kubelet/`) know the truth. Between the two stands the report, which arrives `report_delay` after
-what it shows. Call `step` until it says that it is over; `result` may be asked at any time.
+The scheduler is the one of `scheduling/`, unchanged: `schedule_one` decides on a `ClusterState` that knows only what
+nodes have told it. The kubelets (`simulate/kubelet/`) know the truth. Between the two stands the report, which arrives
+`report_delay` after what it shows. Call `step` until it says that it is over; `result` may be asked at any time.
 """
 
 from __future__ import annotations
@@ -273,7 +274,9 @@ class Simulation:
         self._reports.changed(node)
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
-        """Send a pod to its node: in the order of decisions, or together with all that is decided in the same session."""
+        """Send a pod to its node: in the order of decisions, or together with all that is
+        decided in the same session.
+        """
         if not self._scheduler.session:
             self._admit(member, pod, decision)
             return

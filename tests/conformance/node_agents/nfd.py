@@ -1,9 +1,9 @@
 """How nfd-topology-updater counts, where that is not how things are: for recordings of it and for comparison.
 
-It looks at each pod that the kubelet lists in the API server first (`scan`) and gives up if one is missing, takes all CPUs of a pod for
-exclusive if one of its containers has any, and takes a device that is in several zones from the last of them only. As its neighbour
-(`rte.py`) it takes the place of a zone in sysfs for its id. What is true is in `accounting.py`. Where the original ends itself (a resource that is
-excluded and in use), this goes on without.
+It looks at each pod that the kubelet lists in the API server first (`scan`) and gives up if one is missing, takes all
+CPUs of a pod for exclusive if one of its containers has any, and takes a device that is in several zones from the last
+of them only. As its neighbour (`rte.py`) it takes the place of a zone in sysfs for its id. What is true is in
+`accounting.py`. Where the original ends itself (a resource that is excluded and in use), this goes on without.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class PodMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AccountedResource:
-    """One entry of a container's list: ids of CPUs or devices, or the size of one memory block; `zones` is None if unknown."""
+    """One entry of a container's list: ids of CPUs or devices, or the size of one memory block; `zones` is None if
+    unknown.
+    """
 
     name: str
     data: tuple[str, ...]

@@ -1,8 +1,9 @@
 """How resource-topology-exporter counts, where that is not how things are: for recordings of it and for comparison.
 
-It takes the place of a zone in sysfs for its id, counts a memory block in full in each of its zones and every CPU that a container is listed
-with, and knows huge pages of 2Mi and 1Gi only. A reference container, if one is named, shows which CPUs are shared. What is true is in
-`accounting.py`. Where the original ends itself (a gap among the ids of zones), this goes on without.
+It takes the place of a zone in sysfs for its id, counts a memory block in full in each of its zones and every CPU that
+a container is listed with, and knows huge pages of 2Mi and 1Gi only. A reference container, if one is named, shows
+which CPUs are shared. What is true is in `accounting.py`. Where the original ends itself (a gap among the ids of
+zones), this goes on without.
 """
 
 from __future__ import annotations
@@ -78,7 +79,10 @@ def scan(
     method: str | None = None,
     reference: tuple[str, str, str] | None = None,
 ) -> Scan:
-    """Zones, attributes and annotations; no fingerprint without a `method`. An empty namespace stands for all of them."""
+    """Zones, attributes and annotations; no fingerprint without a `method`.
+
+    An empty namespace stands for all of them.
+    """
     shared = shared_pool_of(listed, *reference) if reference else frozenset()
     pods = without_cpus(listed, shared)
     zone_of = {cpu: zone.id for zone in machine for cpu in zone.cpus}

@@ -1,4 +1,6 @@
-"""What Volcano's resource-exporter does with its own sources, faults included, and how Volcano's scheduler reads the result."""
+"""What Volcano's resource-exporter does with its own sources, faults included, and how Volcano's scheduler reads the
+result.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class CannotExport(ValueError):
 
 
 def cpus_in_text(text: str) -> tuple[int, ...]:
-    """The CPUs of a list, in Volcano's reading: parts with more than one dash and ranges that go backwards are nothing."""
+    """The CPUs of a list, in Volcano's reading: parts with more than one dash and ranges that
+    go backwards are nothing.
+    """
     text = text.strip("\n")
     found: list[int] = []
     for part in text.split(",") if text else ():
@@ -71,7 +75,9 @@ def resource_list(written: Quantities | None) -> dict[str, Quantity]:
 
 
 def reserved_amounts(configuration: Mapping[str, Any], capacity: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """What is kept back of each resource that the machine has: for the kubelet, for the system, and before pods are evicted."""
+    """What is kept back of each resource that the machine has: for the kubelet, for the system, and before pods are
+    evicted.
+    """
     kept = (
         resource_list(configuration.get("kubeReserved")),
         resource_list(configuration.get("systemReserved")),
@@ -98,7 +104,9 @@ def _before_eviction(thresholds: Mapping[str, str], capacity: Mapping[str, Quant
 
 
 def reserved_cpu(configuration: Mapping[str, Any], flag: Mapping[str, str] | None = None) -> str:
-    """The one reservation that is published: the exporter's own flag if it is given, else what the kubelet's configuration comes to."""
+    """The one reservation that is published: the exporter's own flag if it is given, else what the kubelet's
+    configuration comes to.
+    """
     if flag and CPU in flag:
         return flag[CPU]
     try:
@@ -108,7 +116,9 @@ def reserved_cpu(configuration: Mapping[str, Any], flag: Mapping[str, str] | Non
 
 
 class VolcanoView(NamedTuple):
-    """A node's CPUs as Volcano's scheduler has them after reading the object; reserved ones are only counted, None if that cannot be read."""
+    """A node's CPUs as Volcano's scheduler has them after reading the object; reserved ones are only counted, None if
+    that cannot be read.
+    """
 
     policies: Mapping[str, str]
     reserved_milli: int | None
@@ -119,7 +129,9 @@ class VolcanoView(NamedTuple):
 
 
 def as_volcano_reads(topology: Numatopology) -> VolcanoView:
-    """What remains of an object: a list that cannot be read is empty, a reservation that cannot be read is unknown (None), and a CPU without a number is CPU 0."""
+    """What remains of an object: a list that cannot be read is empty, a reservation that cannot be read is unknown
+    (None), and a CPU without a number is CPU 0.
+    """
     spec = topology.spec
     cpu = (spec.numares or {}).get(CPU, ResourceInfo())
     try:

@@ -1,4 +1,5 @@
-"""Build the control plane, or run one by hand: `python -m tests.kubernetes.control_plane [build | run] [--optional] [--scheduler]`.
+"""Build the control plane, or run one by hand: `python -m tests.kubernetes.control_plane [build | run] [--optional]
+[--scheduler]`.
 
 `build` is what `make control-plane` does: it makes what is missing and says where it lies. `--optional` counts it as
 success where the programs cannot be had (no Go, no network); the tests that need them are skipped then. `run` starts a

@@ -1,7 +1,7 @@
 """kube-apiserver as clusters run it: RBAC, node restriction and pod security on, nobody anonymous.
 
-In: the program, etcd's address and the certificates. Out: a handle that is ready when the server is. Two admission plugins
-need a controller manager, and are off without one: ServiceAccount (it makes the `default` account) and
+In: the program, etcd's address and the certificates. Out: a handle that is ready when the server is. Two admission
+plugins need a controller manager, and are off without one: ServiceAccount (it makes the `default` account) and
 TaintNodesByCondition (it removes the not-ready taint). Next: `plane.py` starts it.
 """
 

@@ -1,7 +1,9 @@
-"""kube-controller-manager: Deployments, StatefulSets, Jobs, garbage collection, node health and graceful deletion as in a cluster.
+"""kube-controller-manager: Deployments, StatefulSets, Jobs, garbage collection, node health and graceful deletion as in
+a cluster.
 
-In: the program and the certificates. Out: a handle that is ready when the controllers run. Each controller acts under its own service account,
-as kubeadm sets it up. Next: `plane.py` starts it where a test asks for one; `make controllers` builds it.
+In: the program and the certificates. Out: a handle that is ready when the controllers run. Each controller acts under
+its own service account, as kubeadm sets it up. Next: `plane.py` starts it where a test asks for one; `make controllers`
+builds it.
 """
 
 from __future__ import annotations

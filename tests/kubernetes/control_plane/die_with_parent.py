@@ -1,4 +1,5 @@
-"""Become another program that the kernel ends together with its parent: `python die_with_parent.py PROGRAM ARGUMENT...`.
+"""Become another program that the kernel ends together with its parent: `python die_with_parent.py PROGRAM
+ARGUMENT...`.
 
 A test run that is killed cleans up nothing, so the programs it started must not outlive it. The wish is made here,
 between fork and exec and in a process of its own, because running Python in a forked child of a process with threads

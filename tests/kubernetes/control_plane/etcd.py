@@ -1,7 +1,8 @@
 """etcd: the memory of the API server, in a folder on tmpfs where there is one.
 
-In: the program and a folder for its data. Out: a handle that also forgets history on demand, and lets single objects vanish and return. Nothing is synced to disk:
-a test run that loses power has lost anyway. It speaks plain HTTP on loopback. Next: `api_server.py` stores in it.
+In: the program and a folder for its data. Out: a handle that also forgets history on demand, and lets single objects
+vanish and return. Nothing is synced to disk: a test run that loses power has lost anyway. It speaks plain HTTP on
+loopback. Next: `api_server.py` stores in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What every build from the Go module registry needs: one builder at a time, an environment without surprises, and a word on stderr.
+"""What every build from the Go module registry needs: one builder at a time, an environment without surprises, and a
+word on stderr.
 
 Next: `build.py` builds the control plane, `tests/peers/build.py` the peers that bayplan is compared with.
 """

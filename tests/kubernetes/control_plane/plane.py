@@ -6,9 +6,9 @@
         with plane.start_stock_scheduler(): ...
         plane.etcd.pause(); plane.apiserver.restart()      # faults
 
-In: the programs that `programs.py` finds. Out: addresses, kubeconfig files, raw requests, and a handle for each program.
-All of it lives in one folder that is removed at the end, and ends with the process that started it. There is no kubelet, and a
-controller manager only if one is given: without it, nothing ends a grace period or collects garbage.
+In: the programs that `programs.py` finds. Out: addresses, kubeconfig files, raw requests, and a handle for each
+program. All of it lives in one folder that is removed at the end, and ends with the process that started it. There is
+no kubelet, and a controller manager only if one is given: without it, nothing ends a grace period or collects garbage.
 """
 
 from __future__ import annotations

@@ -57,12 +57,17 @@ class RawApi:
         return self._json("PUT", path, body, {"Content-Type": "application/json"}, timeout)
 
     def patch(self, path: str, body: Json | list[Json], *, kind: str = "merge-patch", timeout: float = 10.0) -> Json:
-        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch, json-patch (a list) or apply-patch."""
+        """Change what is at `path`; `kind` is merge-patch, strategic-merge-patch, json-patch (a
+        list) or apply-patch.
+        """
         suffix = "yaml" if kind == "apply-patch" else "json"
         return self._json("PATCH", path, body, {"Content-Type": f"application/{kind}+{suffix}"}, timeout)
 
     def delete(self, path: str, *, uid: str = "", timeout: float = 30.0) -> Json:
-        """Delete the object or collection at `path` at once: no kubelet here would end a grace period. With `uid`, only this very object."""
+        """Delete the object or collection at `path` at once: no kubelet here would end a grace period.
+
+        With `uid`, only this very object.
+        """
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
         if uid:
             options["preconditions"] = {"uid": uid}

@@ -1,6 +1,7 @@
 """Build the controllers that tests run beside the control plane: `python -m tests.kubernetes.controllers [NAME ...]`.
 
-This is what `make controllers` does. Without names it builds all. It succeeds if everything that was asked for is there.
+This is what `make controllers` does. Without names it builds all. It succeeds if everything that was asked for is
+there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Build controllers that are missing, once for all clones: `make controllers`.
 
-In: the catalogue and a Go toolchain. Out: programs and manifests in the user's cache. Each controller is optional: one that cannot be built is
-reported in one line, and the others are built all the same. Next: `operators.py` and `manager.py` start them.
+In: the catalogue and a Go toolchain. Out: programs and manifests in the user's cache. Each controller is optional: one
+that cannot be built is reported in one line, and the others are built all the same. Next: `operators.py` and
+`manager.py` start them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which controllers run beside the test control plane, and where `make controllers` keeps them.
 
-A controller is a Go package in a module of the registry. Versions come from a go.mod: that of the control plane, or one below `go/`.
-Its program and the manifests that its tests apply (CRDs, webhooks) lie in the user's cache, one folder for each version.
-Next: `build.py` builds what is missing, `operators.py` and `manager.py` start them.
+A controller is a Go package in a module of the registry. Versions come from a go.mod: that of the control plane, or one
+below `go/`. Its program and the manifests that its tests apply (CRDs, webhooks) lie in the user's cache, one folder for
+each version. Next: `build.py` builds what is missing, `operators.py` and `manager.py` start them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class NoController(Exception):
 class Controller:
     """A program, the Go package that it is built from, and the manifests that belong to it.
 
-    `manifests` are files, or folders of YAML files, in the Go module `module`. `go_module` is the folder of the go.mod that has the version.
+    `manifests` are files, or folders of YAML files, in the Go module `module`. `go_module` is the folder of the go.mod
+    that has the version.
     """
 
     name: str

@@ -6,7 +6,8 @@
         space.wait_for_pods(6)
         space.kubectl("scale", "deployment/web", "--replicas=2")
 
-Scheduler and pod grouper run as deploy/ ships them: their arguments, their rights. Nodes refuse pods as kubelets do. Next: the fixtures in conftest.py.
+Scheduler and pod grouper run as deploy/ ships them: their arguments, their rights. Nodes refuse pods as kubelets do.
+Next: the fixtures in conftest.py.
 """
 
 from __future__ import annotations
@@ -170,7 +171,8 @@ class Space:
     def describe(self) -> str:
         """What the pods do, in one line each."""
         lines = [
-            f"{pod['metadata']['name']}: {pod['status'].get('phase')} on {pod['spec'].get('nodeName', '-')} {pod['status'].get('reason', '')}"
+            f"{pod['metadata']['name']}: {pod['status'].get('phase')} on {pod['spec'].get('nodeName', '-')} "
+            f"{pod['status'].get('reason', '')}"
             f"{scheduled_message(pod)}"
             for pod in self.pods()
         ]
@@ -241,7 +243,9 @@ def running_cluster(
     machine: str = MACHINE,
     kubelets: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
-    """bayplan and its nodes on a control plane with a controller manager, ready; `further` are arguments of the scheduler."""
+    """bayplan and its nodes on a control plane with a controller manager, ready; `further` are arguments of the
+    scheduler.
+    """
     for crd in CRDS:
         plane.apply(crd)
     plane.apply(topology_body())

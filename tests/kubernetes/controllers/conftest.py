@@ -1,6 +1,8 @@
-"""One cluster with real controllers for all tests here, a namespace for each, and operators that start when a test first asks for one.
+"""One cluster with real controllers for all tests here, a namespace for each, and operators that start when a test
+first asks for one.
 
-A test that needs a program which is not built is skipped, with one line for each program. No kubelet may refuse a pod of any test.
+A test that needs a program which is not built is skipped, with one line for each program. No kubelet may refuse a pod
+of any test.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    # Here and not in the fixtures: a skip is listed by where it was raised, so all tests that lack a program are one line.
+    # Here and not in the fixtures: a skip is listed by where it was raised, so all tests that lack a program are one
+    # line.
     if isinstance(item, pytest.Function):
         for name in NEEDS.keys() & set(item.fixturenames):
             for controller in NEEDS[name]:

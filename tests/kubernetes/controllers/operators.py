@@ -2,8 +2,9 @@
 
     with running_job_set(plane): ...      # its CRDs are served, its webhooks answer
 
-In: a control plane with a controller manager, and what `make controllers` has built. Out: an operator that is ready. Each is configured as its project's own manifests
-configure it, apart from what loopback needs: ports, certificates, no leader election. Next: the fixtures in conftest.py.
+In: a control plane with a controller manager, and what `make controllers` has built. Out: an operator that is ready.
+Each is configured as its project's own manifests configure it, apart from what loopback needs: ports, certificates, no
+leader election. Next: the fixtures in conftest.py.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ def apply_all(plane: ControlPlane, manifests: Path) -> None:
 def _component_config(
     plane: ControlPlane, controller: Controller, api_version: str, crds: str, further: dict[str, Any] | None = None
 ) -> Iterator[tuple[Process, int]]:
-    """An operator that reads a configuration file, as JobSet, LeaderWorkerSet and Kueue do; with the port of its webhooks."""
+    """An operator that reads a configuration file, as JobSet, LeaderWorkerSet and Kueue do; with the port of its
+    webhooks.
+    """
     health, webhook_port = free_port(), free_port()
     certificates = plane.folder / f"{controller.name}-certificates"
     _write_certificates(plane, certificates)

@@ -1,4 +1,6 @@
-"""Deployments and StatefulSets with the real controller manager: scaling, rolling updates, and what is left afterwards."""
+"""Deployments and StatefulSets with the real controller manager: scaling, rolling updates, and
+what is left afterwards.
+"""
 
 from __future__ import annotations
 

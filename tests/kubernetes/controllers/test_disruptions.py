@@ -1,4 +1,6 @@
-"""Disruptions with the real controllers: deleted and NotReady nodes, deleted pods, and gangs that are released or kept."""
+"""Disruptions with the real controllers: deleted and NotReady nodes, deleted pods, and gangs
+that are released or kept.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,8 @@ def test_a_gang_is_kept_if_its_release_would_fail_the_job(space: Space) -> None:
     assert not conditions_of(space, "train")
 
 
-# -- steps ---------------------------------------------------------------------------------------------------------------
+# -- steps
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def bind_two(space: Space) -> set[str]:

@@ -1,4 +1,6 @@
-"""Indexed Jobs with topology annotations and the real Job controller: ranks, suspension, failing pods, elastic growth, completion."""
+"""Indexed Jobs with topology annotations and the real Job controller: ranks, suspension, failing pods, elastic growth,
+completion.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Webhooks of a controller that runs on loopback: manifests name a Service, here they name a URL and the test control plane's authority.
+"""Webhooks of a controller that runs on loopback: manifests name a Service, here they name a URL and the test control
+plane's authority.
 
-In: the manifests that a controller's module ships. Out: the same objects, applied. Next: `operators.py` registers them once their server answers.
+In: the manifests that a controller's module ships. Out: the same objects, applied. Next: `operators.py` registers them
+once their server answers.
 """
 
 from __future__ import annotations

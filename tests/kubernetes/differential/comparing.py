@@ -1,8 +1,9 @@
 """Ask bayplan and the stock kube-scheduler about the same pods, one at a time, in the same state of a real API server.
 
-bayplan's core decides on the objects as the API server has them. Then the pod is created for the stock scheduler, pinned to bayplan's node for
-every second pod. Both must agree whether there is a node, and each one's choice must be feasible for the other. The stock scheduler's pod stays, so both know
-the same pods from then on; a pod without a node is deleted.
+bayplan's core decides on the objects as the API server has them. Then the pod is created for the stock scheduler,
+pinned to bayplan's node for every second pod. Both must agree whether there is a node, and each one's choice must be
+feasible for the other. The stock scheduler's pod stays, so both know the same pods from then on; a pod without a node
+is deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class Tally:
     differences: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        head = f"{self.pods} pods: {self.placed} with a node ({self.pinned} of them bayplan's choice), {len(self.differences)} differences"
+        head = (
+            f"{self.pods} pods: {self.placed} with a node ({self.pinned} of them bayplan's choice), "
+            f"{len(self.differences)} differences"
+        )
         return "\n".join(
             (head, *(f"  {count:5} x {cause}" for cause, count in self.reasons.most_common()), *self.differences)
         )
@@ -170,7 +174,9 @@ class _Comparison:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _bind_claims(self, body: Json, namespace: str) -> None:
-        """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to bind."""
+        """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to
+        bind.
+        """
         for each in body["spec"].get("volumes", ()):
             if "persistentVolumeClaim" not in each:
                 continue

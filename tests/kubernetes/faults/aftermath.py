@@ -44,7 +44,9 @@ class Sighting(NamedTuple):
 
 
 class Witness:
-    """Watches the pods of a namespace from the side, without bayplan's client, and remembers every node that each was seen on."""
+    """Watches the pods of a namespace from the side, without bayplan's client, and remembers every node that each was
+    seen on.
+    """
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
@@ -109,7 +111,9 @@ def witness_of(plane: ControlPlane, namespace: str) -> Iterator[Witness]:
 
 
 def check_cluster(plane: ControlPlane, namespace: str, witness: Witness, *, replaced: Collection[str] = ()) -> None:
-    """Everything that can be seen from outside; `replaced` are the names under which the test itself has put other pods."""
+    """Everything that can be seen from outside; `replaced` are the names under which the test itself has put other
+    pods.
+    """
     wait_until(
         lambda: sightings(pods_in(plane, namespace)) <= witness.seen, "the witness has seen all pods that have a node"
     )
@@ -128,7 +132,10 @@ def sightings(pods: Iterable[Json]) -> set[Sighting]:
 
 
 def told_of(plane: ControlPlane, namespace: str) -> set[Sighting]:
-    """Where schedulers say that they have bound pods. The API server keeps a pod from having two nodes, but no scheduler from believing in two."""
+    """Where schedulers say that they have bound pods.
+
+    The API server keeps a pod from having two nodes, but no scheduler from believing in two.
+    """
     events = plane.get(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")["items"]
     return {
         Sighting(
@@ -142,7 +149,10 @@ def told_of(plane: ControlPlane, namespace: str) -> set[Sighting]:
 
 
 def bound_twice(seen: Iterable[Sighting], replaced: Collection[str] = ()) -> dict[str, set[str]]:
-    """Names of pods with more than one node. A pod is its name, so that one that was deleted and made anew is noticed; where tests do that, its uid."""
+    """Names of pods with more than one node.
+
+    A pod is its name, so that one that was deleted and made anew is noticed; where tests do that, its uid.
+    """
     nodes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name, uid, node in seen:
         nodes[name, uid if name in replaced else ""].add(node)

@@ -1,4 +1,6 @@
-"""What every fault test begins with: a plane that knows our kinds, a tree, a witness, and a meddler where one is asked for."""
+"""What every fault test begins with: a plane that knows our kinds, a tree, a witness, and a meddler where one is asked
+for.
+"""
 
 from __future__ import annotations
 

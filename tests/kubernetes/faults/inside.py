@@ -1,7 +1,8 @@
-"""A scheduler inside the test's process, on an event loop of its own: it does all that `bayplan scheduler` does, and can be looked into.
+"""A scheduler inside the test's process, on an event loop of its own: it does all that `bayplan scheduler` does, and
+can be looked into.
 
-For faults that a program survives. It takes part in no leader election, and it is impatient: a watch is silent after two
-seconds, a request lost after three.
+For faults that a program survives. It takes part in no leader election, and it is impatient: a watch is silent after
+two seconds, a request lost after three.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""An event loop in a thread of its own, so that a test can be written as a plain story while something answers beside it.
+"""An event loop in a thread of its own, so that a test can be written as a plain story while something answers beside
+it.
 
-The meddler and the scheduler inside the test's process live on one each: whatever the test does, they are never kept waiting.
+The meddler and the scheduler inside the test's process live on one each: whatever the test does, they are never kept
+waiting.
 """
 
 from __future__ import annotations

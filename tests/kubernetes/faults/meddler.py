@@ -1,10 +1,11 @@
-"""A proxy in front of the real API server that meddles with single requests: refuses them, loses them, or tells somebody.
+"""A proxy in front of the real API server that meddles with single requests: refuses them, loses them, or tells
+somebody.
 
     scheduler (its kubeconfig says http://127.0.0.1:PORT) -> Meddler -> kube-apiserver
 
-Every request has a `Fate`. What a test says about the fate of the first, second, ... bind is the fault that it is about; all other
-requests pass. Binds are let through one at a time, so "after the third bind" is a moment and not a race. Watches can be cut
-or made silent while the connection looks alive. Nothing of bayplan is used here.
+Every request has a `Fate`. What a test says about the fate of the first, second, ... bind is the fault that it is
+about; all other requests pass. Binds are let through one at a time, so "after the third bind" is a moment and not a
+race. Watches can be cut or made silent while the connection looks alive. Nothing of bayplan is used here.
 """
 
 from __future__ import annotations

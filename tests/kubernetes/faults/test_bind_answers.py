@@ -1,7 +1,8 @@
-"""The API server, or something before it, does not take a bind as it should: refused, lost on the way, done but the answer lost.
+"""The API server, or something before it, does not take a bind as it should: refused, lost on the way, done but the
+answer lost.
 
-The scheduler must never be wrong about what came of it: a bind that failed is tried again, one that succeeded counts, and what was
-assumed is given back only when it is certain that the pod will not appear.
+The scheduler must never be wrong about what came of it: a bind that failed is tried again, one that succeeded counts,
+and what was assumed is given back only when it is certain that the pod will not appear.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ TROUBLES = {
 }
 
 
-# Exactly enough room for everybody: who counts a pod twice or not at all has too little or too much. A gang that is forbidden to bind
-# gives its room back, and others may take it: there must be enough for it beside them.
+# Exactly enough room for everybody: who counts a pod twice or not at all has too little or too much. A gang that is
+# forbidden to bind gives its room back, and others may take it: there must be enough for it beside them.
 CPUS = {trouble: 5 if trouble == "forbidden" else 3 for trouble in TROUBLES}
 
 

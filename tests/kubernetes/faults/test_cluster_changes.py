@@ -1,4 +1,6 @@
-"""The cluster changes in the middle of a bind: a node goes, a pod is replaced by one of the same name, a kind comes or goes."""
+"""The cluster changes in the middle of a bind: a node goes, a pod is replaced by one of the same name, a kind comes or
+goes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The control plane itself is in trouble: the API server is restarted or dies, etcd stops answering or has forgotten the past."""
+"""The control plane itself is in trouble: the API server is restarted or dies, etcd stops answering or has forgotten
+the past.
+"""
 
 from __future__ import annotations
 

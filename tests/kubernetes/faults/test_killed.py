@@ -1,7 +1,7 @@
 """A scheduler is killed at every step of binding a gang, and another one takes over from what it left.
 
-A gang of three takes seven steps: three binds, each sent and then answered, and the note on its PodGroup that it was whole. Death may
-come before a write reaches the API server or before its answer comes back.
+A gang of three takes seven steps: three binds, each sent and then answered, and the note on its PodGroup that it was
+whole. Death may come before a write reaches the API server or before its answer comes back.
 """
 
 from __future__ import annotations

@@ -102,7 +102,8 @@ def test_a_leader_that_was_frozen_and_wakes_up_behind_its_successor_binds_nothin
     assert meddler.taken[Kind.BIND] == 0
     assert "lease" in leader.log.splitlines()[-1]
     standby.process.send_signal(signal.SIGCONT)
-    # The standby was frozen for a few seconds, too. It may have lost the lease for that, which is right: then somebody starts it again.
+    # The standby was frozen for a few seconds, too. It may have lost the lease for that, which is right: then somebody
+    # starts it again.
     with ExitStack() as stack:
         wait_until(
             lambda: standby.process.poll() is not None or len(bound(plane, namespace)) == PODS, "it goes on or ends"

@@ -1,6 +1,8 @@
-"""Members of a gang end, or its PodGroup is created anew, at moments in which that is easily taken for a gang that never was whole.
+"""Members of a gang end, or its PodGroup is created anew, at moments in which that is easily taken for a gang that
+never was whole.
 
-Pods that run are deleted only if it is certain that their gang never was. Nodes have no kubelets here; the test says for them that pods have ended.
+Pods that run are deleted only if it is certain that their gang never was. Nodes have no kubelets here; the test says
+for them that pods have ended.
 """
 
 from __future__ import annotations

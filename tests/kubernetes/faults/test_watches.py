@@ -1,4 +1,7 @@
-"""What the scheduler knows comes through watches. They break, fall silent, or cannot be resumed; nothing may be missed for good."""
+"""What the scheduler knows comes through watches.
+
+They break, fall silent, or cannot be resumed; nothing may be missed for good.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Faults where nodes refuse like kubelets: after them the scheduler still knows what is left in every zone, or a pod would be refused."""
+"""Faults where nodes refuse like kubelets: after them the scheduler still knows what is left in every zone, or a pod
+would be refused.
+"""
 
 from __future__ import annotations
 

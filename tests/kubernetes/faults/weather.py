@@ -1,4 +1,5 @@
-"""A meddler that is never quiet: single requests fail in every way that a network and an API server know, and watches repeat and swap what they bring.
+"""A meddler that is never quiet: single requests fail in every way that a network and an API server know, and watches
+repeat and swap what they bring.
 
 In good weather everything passes. What happens is drawn from a seed, so a soak can be told which one to meet again.
 """

@@ -22,7 +22,10 @@ def gang_file(folder: Path, *fields: str, pod: str = WORKER, topology: str = "ne
 
 def kai_gang(folder: Path, *, pods: int, on: str = "", spec: str = "minMember: 1", label: str = "") -> Path:
     """A KAI PodGroup `ml/k` with its pods, all of them on a node if one is named."""
-    group = f"apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {{name: k, namespace: ml}}\nspec: {{{spec}}}\n"
+    group = (
+        "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: k, "
+        f"namespace: ml}}\nspec: {{{spec}}}\n"
+    )
     labels = f", labels: {{kai.scheduler/subgroup-name: {label}}}" if label else ""
     node = f"nodeName: {on}, " if on else ""
     members = [

@@ -1,4 +1,6 @@
-"""`bayplan agent --oneshot --no-publish` beside a kubelet: the report, and what is said where no API server tells which pods live."""
+"""`bayplan agent --oneshot --no-publish` beside a kubelet: the report, and what is said where no API server tells which
+pods live.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whatever is in the files: a clear line that names object and field, or a documented neutral answer. Never a traceback."""
+"""Whatever is in the files: a clear line that names object and field, or a documented neutral answer.
+
+Never a traceback.
+"""
 
 import gzip
 import json
@@ -148,7 +151,8 @@ def test_standard_input_is_read_only_once(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", "-", cluster="-")
     assert (result.code, result.out) == (2, "")
     assert result.err == (
-        "error: '-' is standard input, which can be read only once: give it to one option. See 'bayplan place --help'.\n"
+        "error: '-' is standard input, which can be read only once: give it to one option. "
+        "See 'bayplan place --help'.\n"
     )
 
 
@@ -163,7 +167,10 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: P
     file = tmp_path / "cluster.yaml"
     file.write_text(
         ZONES
-        + "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, allocatable: 1, available: 1}]}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+        + (
+            "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, allocatable: 1, "
+            "available: 1}]}]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+        )
     )
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
     assert result.err.splitlines() == [
@@ -178,7 +185,10 @@ def test_many_warnings_are_counted(bayplan: Bayplan, pods: Path, tmp_path: Path)
     file.write_text(
         "---\n".join(
             ZONES.replace("n1", f"n{number}")
-            + "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, allocatable: 1, available: 1}]}]\n"
+            + (
+                "[{name: node-0, type: Node, costs: [], resources: [{name: cpu, capacity: 1, "
+                "allocatable: 1, available: 1}]}]\n"
+            )
             for number in range(30)
         )
     )

@@ -23,7 +23,8 @@ from tests.builders.bodies import list_body
 from tests.builders.services import RecordingClient, in_virtual_time, pod_named
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
-# Set the title, ring, begin a line, turn the direction of text, stand between letters, erase the screen, delete, end a line again.
+# Set the title, ring, begin a line, turn the direction of text, stand between letters, erase the screen, delete, end a
+# line again.
 HOSTILE = "\x1b]0;owned\x07\nFORGED\r\u202e\u200b\x9b2J\x7f\u2028\u2066\U000e0041"
 FORMATS = {
     "place": ("text", "wide", "json", "yaml"),

@@ -1,4 +1,6 @@
-"""Volcano's HyperNodes in the commands: `examples/volcano/network.yaml` as a tree, a Job placed by its tiers, and HyperNodes that are no tree."""
+"""Volcano's HyperNodes in the commands: `examples/volcano/network.yaml` as a tree, a Job placed by its tiers, and
+HyperNodes that are no tree.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,10 @@ def test_soft_takes_nodes_beside_the_network_if_it_must(bayplan: Bayplan, tmp_pa
 
 
 class TestNoTree:
-    TOLD = 'HyperNode spine-1: spec.members[0].selector.exactMatch.name: "switch-1" is a member of spine-0 already: a HyperNode has one parent'
+    TOLD = (
+        'HyperNode spine-1: spec.members[0].selector.exactMatch.name: "switch-1" is a member of spine-0 already: a '
+        "HyperNode has one parent"
+    )
 
     @pytest.fixture
     def two_parents(self, tmp_path: Path) -> Path:

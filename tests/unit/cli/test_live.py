@@ -135,7 +135,10 @@ class TestTheAnswerIsTheSchedulers:
         assert 'Pod telco/waits: spec.schedulerName: "nobody" is not one of bayplan' in result.err
 
     def test_so_is_a_gang_that_waits_for_such_a_pod(self, bayplan: Bayplan, live: Live) -> None:
-        group = "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: train, namespace: telco}\nspec: {size: 2}\n---\n"
+        group = (
+            "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: train, namespace: "
+            "telco}\nspec: {size: 2}\n---\n"
+        )
         member = POD.replace("namespace: telco", "namespace: telco, labels: {bayplan.io/pod-group: train}")
         other = (member % ("b", 2, 2)).replace("schedulerName: bayplan", "schedulerName: nobody")
         live(NODE % "good" + group + member % ("a", 2, 2) + other)

@@ -77,7 +77,8 @@ def test_a_pod_without_a_namespace_gets_the_one_given(bayplan: Bayplan, tmp_path
 def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_path: Path) -> None:
     pod = tmp_path / "pod.yaml"
     pod.write_text(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}], schedulingGates: [{name: example.com/quota}]}\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}], "
+        "schedulingGates: [{name: example.com/quota}]}\n"
     )
     result = bayplan("place", "-f", pod)
     assert (result.code, result.answer) == (

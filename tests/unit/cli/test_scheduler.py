@@ -1,4 +1,6 @@
-"""`bayplan scheduler`, as far as it goes without a cluster: its arguments, its configuration in words, and how it ends without its lease."""
+"""`bayplan scheduler`, as far as it goes without a cluster: its arguments, its configuration in words, and how it ends
+without its lease.
+"""
 
 from __future__ import annotations
 

@@ -171,11 +171,17 @@ def test_report_delay_takes_the_place_of_the_scenarios(
     [
         (
             ["--compare", "blind,kube"],
-            "--compare: 'kube' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, volcano, unordered, numa-aware",
+            (
+                "--compare: 'kube' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, "
+                "volcano, unordered, numa-aware"
+            ),
         ),
         (
             ["--compare", ""],
-            "--compare: '' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, volcano, unordered, numa-aware",
+            (
+                "--compare: '' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, volcano, "
+                "unordered, numa-aware"
+            ),
         ),
         (["--compare", "blind,blind"], "--compare: 'blind' appears twice"),
         (["--report-delay", "soon"], '--report-delay: "soon" is no duration: must be like 90s, 1h30m or 250ms'),

@@ -58,7 +58,8 @@ def test_the_shape_may_come_from_a_pod_with_its_selector(bayplan: Bayplan, tmp_p
     pod = tmp_path / "pod.yaml"
     pod.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-        "spec: {nodeSelector: {example.com/rack: r1}, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}\n"
+        "spec: {nodeSelector: {example.com/rack: r1}, containers: [{name: c, image: i, resources: {limits: "
+        "{nvidia.com/gpu: 4}}}]}\n"
     )
     result = bayplan("slots", "-f", pod, "--pods", "5", cluster=CLUSTER)
     assert result.answer == "2 gangs of 5 pods fit, each in one rack"

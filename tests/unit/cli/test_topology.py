@@ -124,7 +124,8 @@ def test_as_a_picture(bayplan: Bayplan) -> None:
 def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(
-        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: other}\nspec: {levels: [{nodeLabel: x.io/row}]}\n"
+        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: other}\nspec: "
+        "{levels: [{nodeLabel: x.io/row}]}\n"
     )
     result = bayplan("topology", "other", "--cluster", other, cluster=CLUSTER)
     assert (result.code, result.answer) == (1, "other: no node carries all of its labels; 43 nodes outside")
@@ -204,7 +205,10 @@ def test_a_cluster_without_a_topology_is_told_about_levels(bayplan: Bayplan) -> 
 
 
 def test_each_domain_has_its_fragmentation_over_nodes_with_reports(bayplan: Bayplan) -> None:
-    """b1-r2-n2 has 4 free GPUs, 2 in each zone: half of what could lie together. Its rack has three more nodes with 4 in a zone."""
+    """b1-r2-n2 has 4 free GPUs, 2 in each zone: half of what could lie together.
+
+    Its rack has three more nodes with 4 in a zone.
+    """
     document = json.loads(bayplan("topology", "-r", "gpu", "-o", "json", cluster=CLUSTER).out)
     racks = {tuple(rack["path"]): rack for block in document["domains"] for rack in block["domains"]}
     assert racks["b1", "r2"]["fragmentation"] == {"nvidia.com/gpu": 0.125}

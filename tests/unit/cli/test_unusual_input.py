@@ -1,6 +1,7 @@
 """Inputs that users of telco, HPC and ML clusters come with by mistake or by habit: what they read, and the exit code.
 
-Each row is one input: a command, its files and what stdout or stderr says. Nothing may be lost in silence, and nothing may end in a traceback.
+Each row is one input: a command, its files and what stdout or stderr says. Nothing may be lost in silence, and nothing
+may end in a traceback.
 """
 
 from pathlib import Path
@@ -42,12 +43,18 @@ def replicated(fields: str, kind: str = "Deployment", version: str = "apps/v1", 
 
 
 def job(fields: str, metadata: str = "") -> str:
-    return f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: train}}\nspec: {{{template('Never', metadata)}, {fields}}}\n"
+    return (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec: "
+        f"{{{template('Never', metadata)}, {fields}}}\n"
+    )
 
 
 def group(spec: str) -> str:
     pods = "pod: {resources: {cpu: 1}}"
-    return f"apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {{name: g, namespace: ml}}\nspec: {{{pods}, {spec}}}\n"
+    return (
+        "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g, namespace: "
+        f"ml}}\nspec: {{{pods}, {spec}}}\n"
+    )
 
 
 def example(path: str, old: str, new: str) -> str:
@@ -172,7 +179,10 @@ SUBMITTED = [
     ),
     Unusual(
         "no schedule",
-        f"apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: n}}\nspec: {{jobTemplate: {{spec: {{{template('Never')}}}}}}}\n",
+        (
+            "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: n}\nspec: {jobTemplate: "
+            f"{{spec: {{{template('Never')}}}}}}}\n"
+        ),
         2,
         "CronJob n (in.yaml:4:1): spec.schedule: is missing",
     ),
@@ -315,7 +325,10 @@ zones:
         (
             "status:",
             "spec: {taints: [{key: k, effect: NoSchedul}]}\nstatus:",
-            'Node n1: spec.taints[0].effect: "NoSchedul" keeps no pod away; expected NoExecute, NoSchedule, PreferNoSchedule; did you mean NoSchedule?',
+            (
+                'Node n1: spec.taints[0].effect: "NoSchedul" keeps no pod away; expected NoExecute, NoSchedule, '
+                "PreferNoSchedule; did you mean NoSchedule?"
+            ),
         ),
         (
             "topologyPolicies",
@@ -330,7 +343,10 @@ zones:
         (
             "available",
             "availabel",
-            "NodeResourceTopology n1 (in.yaml:14:56): zones[0].resources[0].availabel: unknown field; did you mean available?",
+            (
+                "NodeResourceTopology n1 (in.yaml:14:56): zones[0].resources[0].availabel: unknown "
+                "field; did you mean available?"
+            ),
         ),
         (
             "topologyPolicies:",
@@ -361,7 +377,10 @@ def test_a_misspelt_field_of_a_node_or_its_report_in_a_dump_is_a_warning(
 
 def test_the_map_form_of_a_report_is_no_misspelling(bayplan: Bayplan, tmp_path: Path) -> None:
     zone = "{type: Node, resources: {cpu: {capacity: 8, allocatable: 8}}}"
-    report = f"---\napiVersion: topology.node.k8s.io/v1alpha1\nkind: NodeResourceTopology\nmetadata: {{name: n1}}\ntopologyPolicies: [None]\nzones: {{node-0: {zone}}}\n"
+    report = (
+        "---\napiVersion: topology.node.k8s.io/v1alpha1\nkind: NodeResourceTopology\nmetadata: {name: "
+        f"n1}}\ntopologyPolicies: [None]\nzones: {{node-0: {zone}}}\n"
+    )
     (tmp_path / "in.yaml").write_text(NODE + report)
     result = bayplan("nodes", cluster=tmp_path / "in.yaml")
     assert (result.code, result.err) == (0, "")

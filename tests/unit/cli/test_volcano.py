@@ -27,7 +27,10 @@ def test_place_prints_volcanos_three_nodes_with_their_scores(bayplan: Bayplan) -
 
 
 def test_the_pods_of_the_training_job_are_what_its_controllers_would_make(bayplan: Bayplan) -> None:
-    """For an API server without Volcano's controllers. What they ask for, and how many of them, is in the answer: here a "no"."""
+    """For an API server without Volcano's controllers.
+
+    What they ask for, and how many of them, is in the answer: here a "no".
+    """
     as_job, as_pods = (
         bayplan("place", "-f", FOLDER / f"training-{form}.yaml", "--config", CONFIG, cluster=CLUSTER)
         for form in ("job", "pods")

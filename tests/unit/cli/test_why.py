@@ -8,8 +8,9 @@ import click
 import pytest
 
 from bayplan.cli.shared.gangs import find_gang
-from bayplan.cli.shared.options import ClusterSession, profiles_in
 from bayplan.cli.shared.pod_views import find_pod
+from bayplan.cli.shared.reading import profiles_in
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.kube.object_set import ObjectSet
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

@@ -1,7 +1,7 @@
 """A node of two zones with 8 CPUs each that puts every pod where it was promised, and a state that hears of it.
 
-News of pods come in order, reports in any order and also twice. What a report holds is for the test to say: `publishes` gets what is left in the
-zones and the names of the pods there.
+News of pods come in order, reports in any order and also twice. What a report holds is for the test to say: `publishes`
+gets what is left in the zones and the names of the pods there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What one node may cost: a report or a Node that says too much is read in part, and the columns of names that are gone are used again."""
+"""What one node may cost: a report or a Node that says too much is read in part, and the columns of names that are gone
+are used again.
+"""
 
 from __future__ import annotations
 

@@ -533,7 +533,8 @@ class TestReportsThatShowNoUse:
         state = self.state(annotated(self.PINNED, zones))
         assert topology_of(state, "n1") == TOPOLOGY_INVALID
         assert str(next(iter(state.remarks))).startswith(
-            "NodeResourceTopology n1: zones: zones report neither `available` nor `allocatable`, and where pod default/pod stands is unknown"
+            "NodeResourceTopology n1: zones: zones report neither `available` nor `allocatable`, and where pod "
+            "default/pod stands is unknown"
         )
         state.set_topology(capacity_alone())
         assert topology_of(state, "n1") == TOPOLOGY_INVALID

@@ -173,7 +173,8 @@ def test_preferred_domains_are_counted(style: str) -> None:
     assert decision.preferred_domains == len(racks(decision))
 
 
-# -- members that come back to those that run -----------------------------------------------------------------------------------
+# -- members that come back to those that run
+# -----------------------------------------------------------------------------------
 
 
 def coming_back(style: str, whole: Group, *, cordoned: str = "") -> GangDecision:

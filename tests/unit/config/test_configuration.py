@@ -176,8 +176,10 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"filter": {"enabled": names("Coscheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, "
+                "NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
+                "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware"
             ),
         ),
@@ -185,8 +187,10 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"score": {"disabled": names("NodeAfinity", "ImageLocality", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
-                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, "
+                "NodeAffinity, NodeName, NodePorts, "
+                "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
+                "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware; did you mean NodeAffinity?"
             ),
         ),

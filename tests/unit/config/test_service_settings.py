@@ -1,4 +1,6 @@
-"""Connection, leader election and backoff from a KubeSchedulerConfiguration: defaults, notices, and words for mistakes."""
+"""Connection, leader election and backoff from a KubeSchedulerConfiguration: defaults, notices,
+and words for mistakes.
+"""
 
 from __future__ import annotations
 

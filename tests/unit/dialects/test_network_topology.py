@@ -1,4 +1,6 @@
-"""`networkTopology` where a cluster has HyperNodes: tiers are theirs, by number and by name; a PodGroup may still choose a Topology."""
+"""`networkTopology` where a cluster has HyperNodes: tiers are theirs, by number and by name; a PodGroup may still
+choose a Topology.
+"""
 
 from __future__ import annotations
 

@@ -123,7 +123,10 @@ def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
         ),
         (
             {"objective": ["closest", "cheapest"]},
-            'spec.objective: "cheapest" must be one of fewest-domains, mean-distance, fewest-nodes, least-leftover, closest',
+            (
+                'spec.objective: "cheapest" must be one of fewest-domains, mean-distance, '
+                "fewest-nodes, least-leftover, closest"
+            ),
         ),
         ({"objective": ["closest", "closest"]}, 'spec.objective: "closest" is there twice'),
         (

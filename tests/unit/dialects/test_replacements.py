@@ -1,4 +1,6 @@
-"""A gang that was complete and lost members: those that ended are not waited for, whoever takes the place of another starts at once."""
+"""A gang that was complete and lost members: those that ended are not waited for, whoever takes the place of another
+starts at once.
+"""
 
 from __future__ import annotations
 

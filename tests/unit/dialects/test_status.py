@@ -1,4 +1,6 @@
-"""The status of PodGroups: what each system's users read there while a gang waits, when it is complete, and when it has lost pods since."""
+"""The status of PodGroups: what each system's users read there while a gang waits, when it is complete, and when it has
+lost pods since.
+"""
 
 from __future__ import annotations
 

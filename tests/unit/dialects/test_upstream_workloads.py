@@ -1,4 +1,6 @@
-"""Kubernetes' Workloads: found by the object they are about, and compared with PodGroups that were created from their templates."""
+"""Kubernetes' Workloads: found by the object they are about, and compared with PodGroups that were created from their
+templates.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ def test_one_that_is_gone_or_is_about_something_else_is_found_no_more() -> None:
             "worker",
             asked(GANG_OF_FOUR),
             (
-                'podGroupTemplateRef.workload.workloadName: "lost" does not exist, or bayplan is not allowed to read it; '
+                (
+                    'podGroupTemplateRef.workload.workloadName: "lost" does not exist, or bayplan '
+                    "is not allowed to read it; "
+                )
                 + COUNTS,
             ),
         ),

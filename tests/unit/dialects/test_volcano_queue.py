@@ -1,4 +1,6 @@
-"""Which of Volcano's PodGroups are to be let in: those of Jobs for this scheduler, once, in whatever order news come."""
+"""Which of Volcano's PodGroups are to be let in: those of Jobs for this scheduler, once, in
+whatever order news come.
+"""
 
 from __future__ import annotations
 

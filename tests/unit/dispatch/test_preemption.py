@@ -188,7 +188,8 @@ def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> 
     with pytest.raises(InvalidObject) as said:
         scheduler.set_budget(msgspec.convert(written, PodDisruptionBudget))
     assert str(said.value) == (
-        'PodDisruptionBudget ml/odd: spec.selector: operator "Is" of key "app" is unknown: expected one of In, NotIn, Exists,'
+        'PodDisruptionBudget ml/odd: spec.selector: operator "Is" of key "app" is unknown: '
+        "expected one of In, NotIn, Exists,"
         " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
     )
     runs(scheduler, "web", "n1", 8)

@@ -196,7 +196,8 @@ def test_small_pods_go_on_while_a_gang_with_higher_priority_is_stuck() -> None:
     assert gang_attempts > 5, "it is tried as well: each time that the others leave time for it"
 
 
-# -- parking and wait groups ------------------------------------------------------------------------------------------------
+# -- parking and wait groups
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_parked_unit_waits_for_its_own_event() -> None:

@@ -67,7 +67,9 @@ def tree() -> Topology:
 
 
 def sound(**changes: Any) -> Installation:
-    """One node with its report, everything served, one leader; `nodes`, `topologies`, `pods` and `levels` replace objects."""
+    """One node with its report, everything served, one leader; `nodes`, `topologies`, `pods` and `levels` replace
+    objects.
+    """
     kinds: dict[str, Any] = {"nodes": [node()], "topologies": [report()], "levels": [tree()]}
     objects = kinds | {key: changes.pop(key) for key in ("nodes", "topologies", "pods", "levels") if key in changes}
     found = Installation(

@@ -112,7 +112,9 @@ def test_an_event_never_exceeds_what_the_api_server_takes() -> None:
 
 
 def test_stages_go_from_loose_to_strict() -> None:
-    """Every count is of nodes that passed all that stands above: `enough in zones` comes before the rules of policies."""
+    """Every count is of nodes that passed all that stands above: `enough in zones` comes before
+    the rules of policies.
+    """
     state = cluster(
         *(node(f"n{number}", 32) for number in range(4)),
         zones("n0", [3, 3], of=16),

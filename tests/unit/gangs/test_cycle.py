@@ -1,4 +1,6 @@
-"""Gangs from objects to seats: ranks in the order of the tree, what is given up and in which order, and all or nothing."""
+"""Gangs from objects to seats: ranks in the order of the tree, what is given up and in which
+order, and all or nothing.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def nodes(decision: GangDecision) -> list[str]:
     return [seat.node for seat in decision.seats]
 
 
-# -- seats -------------------------------------------------------------------------------------------------------------------
+# -- seats
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_neighbours_in_rank_are_neighbours_in_the_tree() -> None:
@@ -102,7 +105,8 @@ def test_spread_uses_every_node_of_the_rack() -> None:
     ]
 
 
-# -- what is asked for -----------------------------------------------------------------------------------------------------
+# -- what is asked for
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,8 @@ def test_a_pod_that_waits_for_a_gate_holds_the_gang_back() -> None:
     assert (decision.placed, decision.problem) == (False, "pod default/late waits for scheduling gate quota")
 
 
-# -- what is given up ------------------------------------------------------------------------------------------------------
+# -- what is given up
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("room, seated", [("9", 6), ("6", 6), ("5", 5), ("3", 3), ("2", 0)])
@@ -260,7 +265,8 @@ def test_a_replacement_waits_only_if_that_saves_a_rack(
     assert (decision.placed, bool(decision.waits), decision.patience_left) == (not waits, waits, 20.0 if waits else 0.0)
 
 
-# -- all or nothing --------------------------------------------------------------------------------------------------------
+# -- all or nothing
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_assuming_takes_every_seat() -> None:
@@ -294,7 +300,8 @@ def test_if_one_seat_is_gone_nothing_is_taken(change: str) -> None:
 
 
 def test_different_pods_take_their_seats_in_the_order_their_node_wants() -> None:
-    # Zone 0 has three CPUs, zone 1 two. By rank the small pod comes first, takes zone 0, and the large one would be refused.
+    # Zone 0 has three CPUs, zone 1 two. By rank the small pod comes first, takes zone 0, and the large one would be
+    # refused.
     zones = (zone(0, {"cpu": 3, "memory": "8Gi"}), zone(1, {"cpu": 2, "memory": "8Gi"}))
     scheduler = scheduler_of(cluster(topology(*zones)))
     members = (simple_pod({"cpu": 2, "memory": "1Gi"}, "small"), simple_pod({"cpu": 3, "memory": "1Gi"}, "large"))

@@ -134,7 +134,9 @@ def test_groups_are_close_in_every_order_and_goals_out_of_reach_are_said_to_be(
 
 
 def test_a_pod_that_fits_only_after_another_is_no_proof_that_it_does_not_fit() -> None:
-    """Alone, its first container takes the zone that the second needs; once the GPU there is taken, it goes elsewhere."""
+    """Alone, its first container takes the zone that the second needs; once the GPU there is
+    taken, it goes elsewhere.
+    """
     report = topology(zone(0, {"cpu": 6, GPU: 1}), zone(1, {"cpu": 4, GPU: 1}))
     state = cluster(report, nodes=[node("n1", {"cpu": 10, "memory": "64Gi", GPU: 2}, labels={BLOCK: "b", RACK: "r"})])
     taker = simple_pod({"cpu": 1, "memory": "1Gi", GPU: 1}, "taker")

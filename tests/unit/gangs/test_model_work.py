@@ -1,4 +1,6 @@
-"""The work of one decision: it is bounded whatever the gang asks for, and grows with pods that are all different no faster than n log n."""
+"""The work of one decision: it is bounded whatever the gang asks for, and grows with pods that are all different no
+faster than n log n.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,10 @@ def test_a_decision_ends_when_its_budget_does(share: float, groups: int, monkeyp
 
 
 def test_replays_count_and_go_on_where_they_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Init containers are replayed admission by admission. A gang that runs out of work over it gets further the next time."""
+    """Init containers are replayed admission by admission.
+
+    A gang that runs out of work over it gets further the next time.
+    """
     scheduler = with_zones()
     each = pod(
         container({"cpu": 2, "memory": "1Gi"}),

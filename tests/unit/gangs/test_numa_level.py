@@ -49,7 +49,9 @@ class Cluster:
         return schedule_gang(self.scheduler, gang)
 
     def bound(self, gang: Gang, group: str = "") -> list[tuple[str, set[int]]]:
-        """Bind a gang seat by seat: the node of each pod of a group, and the zones of the CPUs that it gets from its kubelet."""
+        """Bind a gang seat by seat: the node of each pod of a group, and the zones of the CPUs that it gets from its
+        kubelet.
+        """
         decision = self.decide(gang)
         assert decision.placed, decision.bound
         assert assume_gang(self.scheduler, gang, decision) is not None

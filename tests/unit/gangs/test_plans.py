@@ -40,7 +40,9 @@ def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
 
 
 def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
-    """Sixty-four groups, of which those up to size 20 have a place: a handful of questions, not one for each way to leave some out."""
+    """Sixty-four groups, of which those up to size 20 have a place: a handful of questions, not one for each way to
+    leave some out.
+    """
     sizes = range(1, 65)
     groups = tuple(
         Group(f"g{size}", tuple(simple_pod({"cpu": 1}, f"g{size}-{number}") for number in range(size)))

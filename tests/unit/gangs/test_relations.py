@@ -1,4 +1,6 @@
-"""Gangs beside other pods: nodes that neighbours close, one pod per node, and what is held back because nobody can count it."""
+"""Gangs beside other pods: nodes that neighbours close, one pod per node, and what is held back because nobody can
+count it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Gangs that start with fewer than their size go where the others will have room: into the tightest domain for all of them, not for those who are there."""
+"""Gangs that start with fewer than their size go where the others will have room: into the tightest domain for all of
+them, not for those who are there.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,8 @@ def test_segments_in_segments_are_cut_by_index_too() -> None:
     assert found == [(0, ("b1", "r1")), (1, ("b1", "r2")), (2, ("b2", "r3")), (3, ("b2", "r4"))]
 
 
-# -- preferred levels ----------------------------------------------------------------------------------------------------------
+# -- preferred levels
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_preferred_domain_has_room_for_all_too() -> None:
@@ -167,7 +170,8 @@ def test_a_gang_without_levels_has_no_domain_to_be_trapped_in() -> None:
     assert decision.bound == "equal pods: counted exactly"
 
 
-# -- who is still to come ------------------------------------------------------------------------------------------------------
+# -- who is still to come
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_whoever_is_missing_while_others_run_may_have_ended() -> None:

@@ -1,4 +1,6 @@
-"""Members that had nodes before they were in a gang: one that does not stand as it asks for is told what is broken, and is never called complete."""
+"""Members that had nodes before they were in a gang: one that does not stand as it asks for is told what is broken, and
+is never called complete.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,10 @@ def test_wishes(annotations: dict[str, str], expected: Wishes) -> None:
         (
             {"kueue.x-k8s.io/podset-required-topology": RACK, "kueue.x-k8s.io/podset-preferred-topology": RACK},
             "kueue.x-k8s.io/podset-preferred-topology",
-            '"example.com/rack" cannot stand beside kueue.x-k8s.io/podset-required-topology: only one of them may be given',
+            (
+                '"example.com/rack" cannot stand beside kueue.x-k8s.io/podset-required-topology: '
+                "only one of them may be given"
+            ),
         ),
         (
             {"kueue.x-k8s.io/podset-slice-size": "2"},
@@ -143,7 +146,8 @@ def test_a_misspelt_wish_is_not_lost_in_silence(key: str, meant: str) -> None:
 def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
     _, problems = read({"kai.scheduler/placement": RACK})
     assert problems[0].startswith(
-        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: is not known; there are kai.scheduler/topology, '
+        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: is not known; there '
+        "are kai.scheduler/topology, "
     )
 
 
@@ -193,7 +197,8 @@ def test_both_languages_may_say_a_part_but_not_contradict_each_other() -> None:
     _, problems = read({"kai.scheduler/topology-required-placement": RACK} | required)
     assert problems == [
         (
-            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placement"]: "example.com/rack" is another level than '
+            'Job ml/train: metadata.annotations["kai.scheduler/topology-required-placement"]: '
+            '"example.com/rack" is another level than '
             '"example.com/block" in kueue.x-k8s.io/podset-required-topology; only one of them can be meant'
         )
     ]

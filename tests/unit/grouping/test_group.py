@@ -146,7 +146,10 @@ def test_objective_patience_and_placement_are_annotations_of_any_workload(where:
         (
             "objective",
             "nearest",
-            'is no order of goals: "nearest" must be one of fewest-domains, mean-distance, fewest-nodes, least-leftover, closest',
+            (
+                'is no order of goals: "nearest" must be one of fewest-domains, mean-distance, '
+                "fewest-nodes, least-leftover, closest"
+            ),
         ),
         ("objective", "closest,closest", 'is no order of goals: "closest" is there twice'),
         ("patience", "2", "must be such as domains=2,seconds=300"),
@@ -402,7 +405,10 @@ def test_layers_that_do_not_divide_the_pods_are_told_by_their_annotation() -> No
     asked = {key: layers}
     workload = job(parallelism=6, completions=6, template={"metadata": {"annotations": asked}})
     assert problems(grouped(pod({}, asked), workload)) == [
-        f'Job ml/train: spec.template.metadata.annotations["{key}"]: size 4 of layer 1 must divide the 6 pods that there are'
+        (
+            f'Job ml/train: spec.template.metadata.annotations["{key}"]: size 4 of layer 1 must '
+            "divide the 6 pods that there are"
+        )
     ]
 
 
@@ -422,7 +428,10 @@ def test_layers_that_do_not_divide_the_pods_are_told_by_their_annotation() -> No
 def test_segments_larger_than_all_pods_are_one_segment_with_a_remark(asked: dict[str, str], key: str) -> None:
     outcome = grouped(pod({"batch.kubernetes.io/job-completion-index": "0"}), job(asked))
     assert problems(outcome) == [
-        f'Job ml/train: metadata.annotations["{key}"]: 16 is more than the 4 pods that there are: all of them are one segment'
+        (
+            f'Job ml/train: metadata.annotations["{key}"]: 16 is more than the 4 pods that there '
+            "are: all of them are one segment"
+        )
     ]
     assert not outcome.held
     assert spec_of(outcome) == {"groups": [{"name": "segment-0", "size": 4, "required": RACK, "segment": 0}]}

@@ -25,7 +25,10 @@ def test_a_minimum_of_all_pods_is_the_usual_gang() -> None:
         ("0", 'metadata.annotations["kai.scheduler/batch-min-member"]: "0" must be a whole number, 1 or more'),
         (
             "9",
-            'metadata.annotations["kai.scheduler/batch-min-member"]: 9 is more than the pods of Job ml/train; there are 4',
+            (
+                'metadata.annotations["kai.scheduler/batch-min-member"]: 9 is more than the pods '
+                "of Job ml/train; there are 4"
+            ),
         ),
     ],
 )

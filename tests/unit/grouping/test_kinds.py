@@ -205,7 +205,8 @@ def test_the_pods_of_a_spark_application_follow_the_driver() -> None:
     assert grouped(executor, driver).rank == 2
 
 
-# -- who comes after whom --------------------------------------------------------------------------------------------------
+# -- who comes after whom
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,8 @@ def test_those_that_are_created_first_do_not_wait_for_the_others(
     assert len(everybody.pods) == len(early) + len(late)
 
 
-# -- wishes about groups, and segments ---------------------------------------------------------------------------------------
+# -- wishes about groups, and segments
+# ---------------------------------------------------------------------------------------
 
 
 def pytorch_with_template(workers: int, annotations: dict[str, str]) -> Raw:
@@ -280,7 +282,10 @@ def test_a_smaller_last_segment_makes_groups_of_them() -> None:
 def test_a_pod_without_index_cannot_find_its_segment() -> None:
     outcome = grouped(pod({ROLE: "worker"}), pytorch_with_template(5, SEGMENTS_OF_TWO))
     assert problems(outcome) == [
-        "PyTorchJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-index is missing: which segment is a pod in?"
+        (
+            "PyTorchJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-index is missing: which "
+            "segment is a pod in?"
+        )
     ]
 
 
@@ -338,7 +343,8 @@ def test_two_trees_are_one_too_many() -> None:
     workload = pytorch_with_template(4, {"kai.scheduler/topology": "other"})
     assert problems(grouped(worker(0), workload)) == [
         (
-            'PyTorchJob ml/train: spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["kai.scheduler/topology"]: "other" is another tree'
+            "PyTorchJob ml/train: "
+            'spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["kai.scheduler/topology"]: "other" is another tree'
             ' than "network" in metadata.annotations["kai.scheduler/topology"]; a gang is placed in one'
         )
     ]
@@ -355,7 +361,10 @@ def test_two_trees_are_one_too_many() -> None:
         (
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 10**9}),
             worker(0),
-            "JAXJob ml/train: spec.jaxReplicaSpecs.Worker.replicas: 1000000000 pods are too many: must be at most 100000",
+            (
+                "JAXJob ml/train: spec.jaxReplicaSpecs.Worker.replicas: 1000000000 pods are too "
+                "many: must be at most 100000"
+            ),
         ),
         (
             kubeflow("PyTorchJob", "pytorchReplicaSpecs", {"Worker": -1}),
@@ -366,7 +375,8 @@ def test_two_trees_are_one_too_many() -> None:
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 2}),
             pod(),
             (
-                "JAXJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-type or training.kubeflow.org/job-role "
+                "JAXJob ml/train: its pods: metadata.labels: training.kubeflow.org/replica-type or "
+                "training.kubeflow.org/job-role "
                 "is missing: which group is a pod in?"
             ),
         ),
@@ -374,14 +384,18 @@ def test_two_trees_are_one_too_many() -> None:
             kubeflow("JAXJob", "jaxReplicaSpecs", {"Worker": 2}),
             worker(0, "ps"),
             (
-                'JAXJob ml/train: its pods: metadata.labels["training.kubeflow.org/replica-type"]: "ps" is no part of JAXJob ml/train; '
+                'JAXJob ml/train: its pods: metadata.labels["training.kubeflow.org/replica-type"]: "ps" is no '
+                "part of JAXJob ml/train; "
                 "there are worker"
             ),
         ),
         (
             lws(2),
             pod({f"{LWS}/worker-index": "0"}),
-            "LeaderWorkerSet ml/train: its pods: metadata.labels: leaderworkerset.sigs.k8s.io/group-index is missing: which gang is a pod in?",
+            (
+                "LeaderWorkerSet ml/train: its pods: metadata.labels: leaderworkerset.sigs.k8s.io/group-index is "
+                "missing: which gang is a pod in?"
+            ),
         ),
         (
             thing("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "A"}]}),

@@ -1,4 +1,6 @@
-"""Kubernetes' Workloads about owners of pods: a gang without any annotation, which template is for which group, and what is wrong with them."""
+"""Kubernetes' Workloads about owners of pods: a gang without any annotation, which template is for which group, and
+what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +199,8 @@ class TestTheTree:
             [job()],
             [workload(template(gang_of(5)))],
             (
-                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 5 is more than the pods of Job ml/train;"
+                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 5 is more "
+                "than the pods of Job ml/train;"
                 " there are 4"
             ),
         ),
@@ -205,7 +208,8 @@ class TestTheTree:
             [JOB_SET],
             [about_job_set(template(gang_of(2), name="driver"))],
             (
-                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 2 is more than the pods of group driver of"
+                "plan: spec.podGroupTemplates[0].schedulingPolicy.gang.minCount: 2 is more than "
+                "the pods of group driver of"
                 " JobSet ml/train; there are 1"
             ),
         ),
@@ -300,7 +304,8 @@ def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> N
     outcome = grouped(pod(), [job()], workload(template(gang_of(4), disruptionMode="PodGroup")))
     assert problems(outcome) == [
         (
-            'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: members beyond the minimum can be'
+            'Workload ml/plan: spec.podGroupTemplates[0].disruptionMode: "PodGroup" has no effect: members '
+            "beyond the minimum can be"
             " evicted alone"
         )
     ]

@@ -1,4 +1,6 @@
-"""A gang is placed by one scheduler: a role that goes to another one is told on the workload, and the others wait for it knowingly."""
+"""A gang is placed by one scheduler: a role that goes to another one is told on the workload, and the others wait for
+it knowingly.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def test_a_role_of_another_scheduler_is_told_on_the_workload_and_holds_the_other
     outcome = grouped(placed_by_bayplan(), job_of(master, "bayplan"), settings=SETTINGS)
     assert outcome.held
     assert problems(outcome) == [
-        f"PyTorchJob ml/train: {MASTER}.schedulerName: {complaint} as in {WORKER}.schedulerName: one scheduler places a gang"
+        (
+            f"PyTorchJob ml/train: {MASTER}.schedulerName: {complaint} as in "
+            f"{WORKER}.schedulerName: one scheduler places a gang"
+        )
     ]
 
 

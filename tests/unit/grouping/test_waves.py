@@ -1,4 +1,6 @@
-"""Workloads whose pods are not all there at once: some have ended, others come in a second wave, or there are none for now."""
+"""Workloads whose pods are not all there at once: some have ended, others come in a second wave, or there are none for
+now.
+"""
 
 from __future__ import annotations
 

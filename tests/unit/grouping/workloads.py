@@ -47,7 +47,9 @@ def grouped(
     workloads: KubernetesWorkloads | None = None,
     jobs: Sequence[Raw] = (),
 ) -> Grouping:
-    """What becomes of a pod with these owners, where nothing else must be known but Kubernetes' Workloads and the Jobs of a JobSet."""
+    """What becomes of a pod with these owners, where nothing else must be known but Kubernetes' Workloads and the Jobs
+    of a JobSet.
+    """
     answers: dict[Question, Sequence[Raw]] = {}
     outcome = group_for(member, owners, settings, answers, workloads)
     if isinstance(outcome, Question):

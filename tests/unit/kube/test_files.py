@@ -141,7 +141,10 @@ def problem_in(file: Path) -> str:
         ),
         pytest.param(
             {**POD, "spec": {"containers": [{"resources": {"limits": {"cpu": [1]}}}]}},
-            "Pod web/p1 ({file}:1:135): spec.containers[0].resources.limits.cpu: must be a whole number or a number or a string, not a list",
+            (
+                "Pod web/p1 ({file}:1:135): spec.containers[0].resources.limits.cpu: must be a whole number or a "
+                "number or a string, not a list"
+            ),
             id="an amount of the wrong type",
         ),
         pytest.param(

@@ -1,4 +1,6 @@
-"""JSON of any depth: what is nested too deeply fails as other bad JSON does, and is told apart from what stands beside it."""
+"""JSON of any depth: what is nested too deeply fails as other bad JSON does, and is told apart from what stands beside
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Arguments of NodeResourceTopologyMatch: scheduler-plugins' own pass unchanged, ours are checked, wrong ones are named."""
+"""Arguments of NodeResourceTopologyMatch: scheduler-plugins' own pass unchanged, ours are checked, wrong ones are
+named.
+"""
 
 from __future__ import annotations
 

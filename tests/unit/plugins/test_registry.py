@@ -115,7 +115,8 @@ def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, 
             "PodTopologySpread",
             {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 1}]},
             (
-                "defaultConstraints: must be empty: they depend on Services and ReplicaSets, which bayplan does not read;"
+                "defaultConstraints: must be empty: they depend on Services and ReplicaSets, "
+                "which bayplan does not read;"
                 " set topologySpreadConstraints on the pods"
             ),
         ),

@@ -1,4 +1,6 @@
-"""`numa-aware`: which nodes a pod with a policy may use, which of them is best, and what users of Volcano have stumbled over."""
+"""`numa-aware`: which nodes a pod with a policy may use, which of them is best, and what users of Volcano have stumbled
+over.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,10 @@ def test_pod_scope(compatibility: str, *, admitted: bool) -> None:
     """Two containers of four CPUs on 2 x 4: at pod scope one zone would have to hold both."""
     state = ClusterState()
     state.set_node(node("n1", {"cpu": 8, "memory": "8Gi"}))
-    cpus = '{"core": [0,1,2,3,4,5,6,7], "socket": [0,0,0,0,1,1,1,1], "zone": [0,0,0,0,1,1,1,1], "cache": [0,0,0,0,1,1,1,1]}'
+    cpus = (
+        '{"core": [0,1,2,3,4,5,6,7], "socket": [0,0,0,0,1,1,1,1], "zone": '
+        '[0,0,0,0,1,1,1,1], "cache": [0,0,0,0,1,1,1,1]}'
+    )
     state.set_topology(
         topology(
             zone(0, {"cpu": 4}),
@@ -196,7 +201,9 @@ def test_beside_the_other_plugins_it_adds_to_their_scores() -> None:
 
 
 def test_issue_2892_a_pod_of_16_cpus_and_20_free_on_one_numa_node() -> None:
-    """Two sockets of ten cores with two threads each; CPUs 0-9,20-29 on NUMA node 0 and the others on 1, which is idle."""
+    """Two sockets of ten cores with two threads each; CPUs 0-9,20-29 on NUMA node 0 and the
+    others on 1, which is idle.
+    """
     detail = {str(cpu): {"numa": cpu // 10 % 2, "socket": cpu // 10 % 2, "core": cpu % 10} for cpu in range(40)}
     state = volcano_cluster(numatopology("n1", detail, free="0,20,10-19,30-39", reserved="1"))
     decision = decide(state, policy_pod("single-numa-node", 16), numa_aware_profile())
@@ -204,7 +211,10 @@ def test_issue_2892_a_pod_of_16_cpus_and_20_free_on_one_numa_node() -> None:
 
 
 def test_issue_2892_core_numbers_that_repeat_in_every_socket_cost_nothing() -> None:
-    """Two reserved CPUs are one core. Volcano takes "core 0" of both sockets for that, and refuses 19 CPUs that are there."""
+    """Two reserved CPUs are one core.
+
+    Volcano takes "core 0" of both sockets for that, and refuses 19 CPUs that are there.
+    """
     detail = {str(cpu): {"numa": cpu // 10 % 2, "socket": cpu // 10 % 2, "core": cpu % 10} for cpu in range(40)}
     state = volcano_cluster(numatopology("n1", detail, reserved="2"))
     waiting = policy_pod("single-numa-node", 19)
@@ -213,7 +223,10 @@ def test_issue_2892_core_numbers_that_repeat_in_every_socket_cost_nothing() -> N
 
 
 def test_issue_2861_a_pod_of_a_deployment_and_a_node_with_another_policy() -> None:
-    """Nothing is wrong with Deployments: the node says restricted and the pod single-numa-node. Volcano says nothing; the event does."""
+    """Nothing is wrong with Deployments: the node says restricted and the pod single-numa-node.
+
+    Volcano says nothing; the event does.
+    """
     state = volcano_cluster(numatopology("n1", EIGHT, policy="restricted"))
     waiting = policy_pod("single-numa-node", 2)
     decision = schedule_one(state, waiting, numa_aware_profile(), ClassAnswers(state))
@@ -224,7 +237,9 @@ def test_issue_2861_a_pod_of_a_deployment_and_a_node_with_another_policy() -> No
 
 
 def test_issue_5500_cpus_that_are_released_while_a_pod_is_on_its_way() -> None:
-    """The node's object grows and does not list the new pod yet: what was promised to it stays subtracted, and nothing else."""
+    """The node's object grows and does not list the new pod yet: what was promised to it stays subtracted, and nothing
+    else.
+    """
     state = volcano_cluster(numatopology("n1", EIGHT, free="4-7", pods={"default/old": "0-3"}))
     profile = numa_aware_profile()
     state.set_pod(policy_pod(None, 4, name="old", nodeName="n1"))

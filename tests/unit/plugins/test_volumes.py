@@ -1,4 +1,6 @@
-"""Where pods with volumes can run, as kube-scheduler judges it: bound, free and provisioned volumes, disks and limits."""
+"""Where pods with volumes can run, as kube-scheduler judges it: bound, free and provisioned
+volumes, disks and limits.
+"""
 
 from __future__ import annotations
 

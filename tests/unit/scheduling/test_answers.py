@@ -1,4 +1,6 @@
-"""Answers repaired from the change logs are the answers that a fresh look would give, after anything that can happen."""
+"""Answers repaired from the change logs are the answers that a fresh look would give, after
+anything that can happen.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def test_the_event_names_the_first_of_them() -> None:
     decision = schedule_one(state, somebody("web-1", "web"), default_profile(), ClassAnswers(state))
     assert decision.shortfall is not None
     assert event_text(decision.shortfall) == (
-        "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules (pod default/web-0 on n1 has "
+        "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules "
+        "(pod default/web-0 on n1 has "
         f"podAntiAffinity to app=web (topologyKey {HOSTNAME}); it is in {HOSTNAME}=n1)."
     )
 

@@ -36,7 +36,9 @@ def test_the_default_prefers_fewer_zones_to_an_emptier_node(policy: str) -> None
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted"])
 def test_the_default_prefers_closer_zones(policy: str) -> None:
-    """Both nodes need two zones; those of the first are far from each other, and no pair of the second is closer than any other."""
+    """Both nodes need two zones; those of the first are far from each other, and no pair of the second is closer than
+    any other.
+    """
     far = {0: {0: 10, 1: 40, 2: 12}, 1: {0: 40, 1: 10, 2: 40}, 2: {0: 12, 1: 40, 2: 10}}
     near = {here: {there: 10 if here == there else 12 for there in range(3)} for here in range(3)}
     state = cluster(

@@ -1,4 +1,6 @@
-"""One pod's answer: its class's, with the nodes that neighbours close and the scores they give, and no cost where nobody says anything."""
+"""One pod's answer: its class's, with the nodes that neighbours close and the scores they give, and no cost where
+nobody says anything.
+"""
 
 from __future__ import annotations
 

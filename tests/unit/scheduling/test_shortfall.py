@@ -1,4 +1,6 @@
-"""Nearest misses: the node that lacks least comes first, with the resource, the zone, what it has and what is wanted."""
+"""Nearest misses: the node that lacks least comes first, with the resource, the zone, what it
+has and what is wanted.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_at_container_scope_what_earlier_containers_took_is_missing() -> None:
 
 
 def test_containers_that_fit_alone_but_not_together_are_measured_by_their_sum() -> None:
-    """Both containers fit zone 0 of the first node, one at a time; a third of their sum is missing there, a sixth next door."""
+    """Both containers fit zone 0 of the first node, one at a time; a third of their sum is missing there, a sixth next
+    door.
+    """
     waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
     state = cluster(machine("together", 8, 4), machine("near", 5, 5, 5))
     assert [miss.node for miss in nearest(state, waiting)] == ["near", "together"]

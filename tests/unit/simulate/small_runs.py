@@ -1,7 +1,7 @@
 """Runs of a scenario with three nodes, made by hand: what a simulation would hand over.
 
-Each node has two zones of 16 CPUs. Pods of 12 CPUs fit once into a zone. The blind scheduler sees only sums and loses pods;
-bayplan places all six.
+Each node has two zones of 16 CPUs. Pods of 12 CPUs fit once into a zone. The blind scheduler sees only sums and loses
+pods; bayplan places all six.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.simulation import Simulation
 from tests.builders.objects import simple_pod
 
-# Four nodes in two racks, four zones' worth of GPUs each rack; two gangs of three, of different shapes, compete for four nodes.
+# Four nodes in two racks, four zones' worth of GPUs each rack; two gangs of three, of different shapes, compete for
+# four nodes.
 TWO_GANGS = """
 levels: [example.com/rack]
 lasts: 5m
@@ -163,7 +164,8 @@ def test_the_label_of_groups_is_not_for_workloads_to_give(tmp_path: Path) -> Non
 
 
 def test_whoever_replaces_a_refused_pod_comes_back_to_its_gang(tmp_path: Path) -> None:
-    """Binds that reach a kubelet together are taken by age: an older pod is in the zone that one of the gang was meant for, until 31 s.
+    """Binds that reach a kubelet together are taken by age: an older pod is in the zone that one of the gang was meant
+    for, until 31 s.
 
     The other rack is free all the time, but the gang has begun in this one.
     """

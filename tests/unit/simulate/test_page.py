@@ -1,4 +1,6 @@
-"""The page and the picture: self-contained, escaped, the same for the same runs, with everything that was promised on them."""
+"""The page and the picture: self-contained, escaped, the same for the same runs, with everything that was promised on
+them.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -125,7 +127,9 @@ def test_the_footer_tells_version_date_and_command() -> None:
 
 
 def test_a_rack_stands_beside_itself_under_every_scheduler() -> None:
-    """One line of the table is one rack, and its cells are the same nodes in the same order, whatever was refused there."""
+    """One line of the table is one rack, and its cells are the same nodes in the same order, whatever was refused
+    there.
+    """
     text = page(a_comparison(), DESCRIPTIONS, ORIGIN)
     table = text[text.index('<table class="nodes') :].partition("</table>")[0]
     lines = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', table)

@@ -1,8 +1,8 @@
 """Small scenarios, made by hand, and what comes of them second by second.
 
 Unless a story says otherwise, a node has two zones of 7 CPUs that pods can own (one more each is reserved) under policy
-single-numa-node, and 32Gi less 1Gi. A pod of 6 CPUs then fits once into a zone; one of 10 fits into no zone although the node has 14.
-A decision takes 0.01 s, and a pod that ends after its run time needs another second to start.
+single-numa-node, and 32Gi less 1Gi. A pod of 6 CPUs then fits once into a zone; one of 10 fits into no zone although
+the node has 14. A decision takes 0.01 s, and a pod that ends after its run time needs another second to start.
 """
 
 from __future__ import annotations
@@ -196,7 +196,10 @@ class TestUse:
 
 
 class TestLateReports:
-    """Twelve pods of 4 CPUs come at once. Three nodes have room for nine in sum, and for six in their zones of 7 CPUs."""
+    """Twelve pods of 4 CPUs come at once.
+
+    Three nodes have room for nine in sum, and for six in their zones of 7 CPUs.
+    """
 
     BURST = a_scenario(pods({"cpu": 4, "memory": "8Gi"}, 12, Kind.JOB, runs_for=20.0), nodes=3, lasts=300.0)
 
@@ -206,7 +209,9 @@ class TestLateReports:
         assert (run.refusals_in_all, run.finished) == (refused, 12)
 
     def test_cost_time_instead_of_pods_where_upstreams_cache_reserves_in_every_zone(self) -> None:
-        """OverReserve subtracts a pod from both zones of its node, until a pass of every 5 seconds finds a report that shows it."""
+        """OverReserve subtracts a pod from both zones of its node, until a pass of every 5 seconds finds a report that
+        shows it.
+        """
         uncached, cached, bayplan = (
             happened(self.BURST, name, report_delay=5.0) for name in (UNCACHED, UPSTREAM, BAYPLAN)
         )

@@ -1,4 +1,6 @@
-"""The scenarios of `examples/volcano`: a training job, and pods that are admitted in another order than they were decided about."""
+"""The scenarios of `examples/volcano`: a training job, and pods that are admitted in another order than they were
+decided about.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_pods_with_a_policy_stand_on_nodes_that_have_it(scheduler: str) -> None:
 
 
 class TestTheOrderOfAdmission:
-    """On each of four nodes a notebook that came first and two workers that are more important; CPUs are tight in both zones."""
+    """On each of four nodes a notebook that came first and two workers that are more important; CPUs are tight in both
+    zones.
+    """
 
     @pytest.mark.parametrize(
         "scheduler, refused, not_as_decided, waiting",

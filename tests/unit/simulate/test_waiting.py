@@ -1,4 +1,6 @@
-"""Who is asked next in a simulation: by priority, then by age; and a class that found no place is not asked again before something changes."""
+"""Who is asked next in a simulation: by priority, then by age; and a class that found no place is not asked again
+before something changes.
+"""
 
 from __future__ import annotations
 

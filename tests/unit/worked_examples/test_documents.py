@@ -62,7 +62,10 @@ class TestTopologyAwareScheduling:
     POLICIES = block("topology-aware-scheduling/policies.txt").rstrip(".\n").partition(": ")[2].split(", ")
 
     def report(self, policy: str) -> Json:
-        """An object with every field of the types. The daemon has subtracted what pods use: allocatable is what is left."""
+        """An object with every field of the types.
+
+        The daemon has subtracted what pods use: allocatable is what is left.
+        """
         sizes = {"node-0": (4, 8), "node-1": (8, 8)}
         zones = [
             {
@@ -266,7 +269,9 @@ class TestVolcanoNumaAware:
         assert "spec.task: unknown field; did you mean tasks?" in result.out + result.err
 
     def test_each_task_keeps_its_policy(self, bayplan: Bayplan, tmp_path: Path) -> None:
-        """The document's predicates: single-numa-node and best-effort both want a node of the same policy, and only the first one zone."""
+        """The document's predicates: single-numa-node and best-effort both want a node of the same policy, and only the
+        first one zone.
+        """
         config = configuration(tmp_path, plugins={"multiPoint": {"enabled": [{"name": "numa-aware"}]}})
         assert [task["topologyPolicy"] for task in self.tasks] == ["single-numa-node", "best-effort"]
         for task in self.tasks:
@@ -278,7 +283,9 @@ class TestVolcanoNumaAware:
 
     @pytest.mark.parametrize("policy", POLICIES)
     def test_every_policy_of_the_list_is_known(self, bayplan: Bayplan, tmp_path: Path, policy: str) -> None:
-        """4 CPUs, 2 free in each of two zones, on a node of the same policy: restricted needs them in one zone, which could hold them."""
+        """4 CPUs, 2 free in each of two zones, on a node of the same policy: restricted needs them in one zone, which
+        could hold them.
+        """
         job = write(tmp_path / "job.json", self.job([{**self.tasks[0], "topologyPolicy": policy}], "tasks"))
         result = bayplan("place", "-f", job, cluster=self.cluster(tmp_path, policy))
         assert result.err == ""
@@ -299,7 +306,9 @@ class TestKaiTopologyAwareScheduling:
 
     @pytest.fixture
     def cluster(self, tmp_path: Path) -> Path:
-        """The nodes of the picture, each with the labels of all domains above it, and Kueue's Topology called network."""
+        """The nodes of the picture, each with the labels of all domains above it, and Kueue's
+        Topology called network.
+        """
         names = dict(re.findall(r"(\w+)\[([\w-]+):", self.TREE))
         parents = {below: above for above, below in re.findall(r"(\w+)(?:\[[^\]]*\])? --> (\w+)", self.TREE)}
         objects = []

@@ -1,7 +1,7 @@
 """scheduler-plugins KEP-119, "Topology Aware Scheduling": the filter and score algorithms, sentence by sentence.
 
-The document's node has NUMA zones with amounts of their own; a pod must find one zone for each container. Both filter modes
-are asked, because both descend from this algorithm: `Upstream` is scheduler-plugins today, `Kubelet` is ours.
+The document's node has NUMA zones with amounts of their own; a pod must find one zone for each container. Both filter
+modes are asked, because both descend from this algorithm: `Upstream` is scheduler-plugins today, `Kubelet` is ours.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def test_the_priority_function() -> None:
 
 
 def test_the_widest_of_the_filtered_nodes_sets_the_scale() -> None:
-    """maxNumaNodeNum is "the maximum NUMA node number in all filtered nodes": without Node-C, Node-B is at the bottom."""
+    """maxNumaNodeNum is "the maximum NUMA node number in all filtered nodes": without Node-C,
+    Node-B is at the bottom.
+    """
     assert relative_width_scores(np.array([1, 2]), weight=10).tolist() == [500, 0]
 
 
@@ -61,7 +63,9 @@ def three_nodes() -> ClusterState:
 
 @pytest.mark.parametrize("compatibility", ["kubelet", "volcano"])
 def test_the_three_nodes_end_to_end(compatibility: str) -> None:
-    """From three Numatopology objects, an annotated pod and a configuration with weight 10 to the decision and its score."""
+    """From three Numatopology objects, an annotated pod and a configuration with weight 10 to the decision and its
+    score.
+    """
     state = three_nodes()
     waiting = policy_pod("best-effort", 8)
     profile = numa_aware_profile(weight=10, compatibility=compatibility)

@@ -1,6 +1,7 @@
 """PowerBudget: keeps pods off nodes whose rack is close to its power limit, and prefers those with the most headroom.
 
-Nodes carry their rack's headroom in watts as a label. A plugin is asked about all nodes at once, so it looks at arrays, not at nodes.
+Nodes carry their rack's headroom in watts as a label. A plugin is asked about all nodes at once, so it looks at arrays,
+not at nodes.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import click
 
 from bayplan.cli.shared.asked_workload import find_workload, outcome_of_workload
 from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.pod_views import find_pod, standing_of
 from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import gang_named, key_of
 from bayplan.explain.documents import Document

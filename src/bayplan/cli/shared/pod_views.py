@@ -12,9 +12,9 @@ from difflib import get_close_matches
 import click
 
 from bayplan.cli.shared.gangs import outcome_of_gang_with, warn_of_stranger
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import in_namespace, outcome_for
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.reports.topology_report import ObjectRemark

@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from bayplan.cli.shared.gangs import ALL_SLOTS
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import read_pods
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES

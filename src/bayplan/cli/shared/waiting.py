@@ -15,9 +15,9 @@ import click
 
 from bayplan.cli.shared.deciding import Work, decide_gang, members_of, work_of
 from bayplan.cli.shared.gangs import GangPlacer
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import show_progress, working
 from bayplan.cli.shared.placing import SECONDS_BETWEEN_NEWS
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import pod_key
@@ -45,7 +45,7 @@ def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: date
     meant = {pod_key(pod) for pod in session.objects.pods if is_meant(pod)}
     found = [_elsewhere(pod) for pod in waiting if session.is_stranger(pod)]
     warn_of_owners(session.grouped, (pod for pod in ours if pod_key(pod) in meant), session.source)
-    found += _decided(session, work_of(ours), now)
+    found += _decided(session, work_of(session, ours), now)
     found += [
         Finding(pod_key(pod), Kind.REFUSED, f"refused by the kubelet: {reason}", node=pod.spec.node_name or "")
         for pod in session.objects.pods

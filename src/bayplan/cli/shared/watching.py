@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bayplan.cli.shared.options import STANDARD_INPUT, ClusterSession, asked_live, warn_unused
+from bayplan.cli.shared.options import STANDARD_INPUT
 from bayplan.cli.shared.output import can_redraw, working
+from bayplan.cli.shared.reading import asked_live, warn_unused
+from bayplan.cli.shared.session import ClusterSession
 
 if TYPE_CHECKING:
     from bayplan.kube.object_set import ObjectSet

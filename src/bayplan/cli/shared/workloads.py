@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import msgspec
 
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.registry import key_of

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from bayplan.cli.numa import drawn_node
 from bayplan.cli.program import is_bad_input
 from bayplan.cli.shared.explaining import explained
-from bayplan.cli.shared.options import ClusterSession
 from bayplan.cli.shared.output import QUIET, WARNINGS
 from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
 from bayplan.cli.shared.preempting import preemption_for_pod
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import one_unit, slots_for, tree_named
 from bayplan.cli.shared.waiting import findings
 from bayplan.cli.web_answers.listing import gang_list, names_in, search

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from bayplan.cli.shared.gangs import pod_groups
-from bayplan.cli.shared.options import ClusterSession
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.dialects.registry import gang_named
 from bayplan.explain.documents import API_VERSION, Document

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cli.shared.options import ClusterSession
+from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import shape_of, slots_for, tree_named
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES

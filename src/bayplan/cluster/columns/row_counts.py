@@ -64,7 +64,9 @@ class RowCounts:
     def by_code(
         self, codes: NDArray[np.int32], most: int, among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
-        """The counts summed up by the code of their row (below `most`), of all rows or of those that a mask includes."""
+        """The counts summed up by the code of their row (below `most`), of all rows or of those
+        that a mask includes.
+        """
         if not self._place:
             return np.zeros(most)
         rows, counts = self.rows, self.counts

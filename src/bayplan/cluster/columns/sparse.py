@@ -1,8 +1,10 @@
-"""Memory for columns most of which may be empty: a resource that one node has costs a page or two, not a column over all nodes.
+"""Memory for columns most of which may be empty: a resource that one node has costs a page or two, not a column over
+all nodes.
 
-The operating system gives memory page by page when something is written there. Two things would spoil that: huge pages, which NumPy asks for and which hold
-four columns of 5,000 nodes and eight zones each, and zeros written over zeros. 240 names of four nodes took 346 MB at 5,000 nodes, and take 19. Where there are few names, most nodes have
-them, and huge pages stay: at 100,000 nodes a filter is a tenth to a third faster with them.
+The operating system gives memory page by page when something is written there. Two things would spoil that: huge pages,
+which NumPy asks for and which hold four columns of 5,000 nodes and eight zones each, and zeros written over zeros. 240
+names of four nodes took 346 MB at 5,000 nodes, and take 19. Where there are few names, most nodes have them, and huge
+pages stay: at 100,000 nodes a filter is a tenth to a third faster with them.
 """
 
 from __future__ import annotations

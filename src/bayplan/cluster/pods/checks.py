@@ -90,7 +90,9 @@ def check_affinity(pod: Pod) -> None:
 
 
 def check_neighbours(pod: Pod) -> None:
-    """Affinity terms and spread constraints with a topology key, selectors that can be read, and numbers within bounds."""
+    """Affinity terms and spread constraints with a topology key, selectors that can be read,
+    and numbers within bounds.
+    """
     spec = ObjectPath.of(pod).child("spec")
     affinity = pod.spec.affinity
     _check_number(pod, spec)

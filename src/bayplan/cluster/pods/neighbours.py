@@ -1,11 +1,13 @@
-"""The pods that stand somewhere, as newcomers see them: by namespace and labels, and by the terms that they hold against others.
+"""The pods that stand somewhere, as newcomers see them: by namespace and labels, and by the terms that they hold
+against others.
 
 Pods come in (`place`) and go (`remove`). Out come two answers that cost what they find and not what exists:
 
-* `tally`: on which rows how many pods stand that a selector means. A tally is counted once and then kept: pods are grouped in *kinds* (same
-  namespace, same labels), each kind knows the tallies that it belongs to, so a pod that comes or goes touches only those.
-* `holding`: which terms of pods that stand somewhere mean a newcomer, and on which rows their holders are. Terms are kept by the labels that
-  they ask for, so a newcomer meets only those that may concern it.
+* `tally`: on which rows how many pods stand that a selector means. A tally is counted once and then kept: pods are
+  grouped in *kinds* (same namespace, same labels), each kind knows the tallies that it belongs to, so a pod that comes
+  or goes touches only those.
+* `holding`: which terms of pods that stand somewhere mean a newcomer, and on which rows their holders are. Terms are
+  kept by the labels that they ask for, so a newcomer meets only those that may concern it.
 
 It knows no rules: `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spread.py` have them.
 """

@@ -72,7 +72,9 @@ _Value = TypeVar("_Value")
 
 
 def kept_with_class(work_out: Callable[[PodClass], _Value]) -> Callable[[PodClass], _Value]:
-    """Work something out once for a class and keep it for as long as the class: what is said about a class that is forgotten takes no memory."""
+    """Work something out once for a class and keep it for as long as the class: what is said about a class that is
+    forgotten takes no memory.
+    """
     name = f"{work_out.__module__}.{work_out.__qualname__}"
 
     def found(pod: PodClass) -> _Value:
@@ -165,7 +167,9 @@ def are_alike(pod: Pod, other: Pod) -> bool:
 
 
 def is_large(pod: Pod) -> bool:
-    """Whether a pod says so much that reading it takes longer than others should have to wait: thousands of terms, containers or resources."""
+    """Whether a pod says so much that reading it takes longer than others should have to wait: thousands of terms,
+    containers or resources.
+    """
     return len(msgspec.json.encode((pod.spec, pod.metadata.labels))) > LARGE
 
 

@@ -101,7 +101,9 @@ class PodRequest:
 
 
 def sidecar_aware_sum(containers: Iterable[ContainerRequest], *, of_limits: bool = False) -> dict[str, int]:
-    """The most that runs at any one time: all sidecars and applications, or an init container beside earlier sidecars."""
+    """The most that runs at any one time: all sidecars and applications, or an init container
+    beside earlier sidecars.
+    """
     sidecars: dict[str, int] = {}
     running: dict[str, int] = {}
     largest_start: dict[str, int] = {}
@@ -214,7 +216,9 @@ def _reported_qos(pod: Pod) -> QoS | None:
 
 
 def _computed_qos(pod: Pod, containers: tuple[ContainerRequest, ...], at: ObjectPath) -> QoS:
-    """Kubernetes' rule: Guaranteed if every container limits cpu and memory and the sums of requests and limits agree."""
+    """Kubernetes' rule: Guaranteed if every container limits cpu and memory and the sums of
+    requests and limits agree.
+    """
     if pod.spec.resources is not None:
         where = at.child("spec").child("resources")
         judged = [

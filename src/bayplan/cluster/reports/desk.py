@@ -58,7 +58,9 @@ class ReportDesk:
         self._came(NUMATOPOLOGY, report, ObjectPath.of(topology), at)
 
     def topology_gone(self, node: str) -> None:
-        """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node that never had a report."""
+        """The node's NodeResourceTopology is gone: what is left is its Numatopology, or a node
+        that never had a report.
+        """
         self._gone(NODE_RESOURCE_TOPOLOGY, node)
 
     def numatopology_gone(self, node: str) -> None:
@@ -85,7 +87,10 @@ class ReportDesk:
         """The report without resources that there is no column left for; unusable if there is no room for its zones."""
         columns = self._state.columns
         if not columns.has_room_for_zones(len(report.zones)):
-            text = f"{len(report.zones)} zones cannot be used: {len(columns.resource_index)} resource names of all nodes leave no room for them"
+            text = (
+                f"{len(report.zones)} zones cannot be used: {len(columns.resource_index)} resource names of all "
+                "nodes leave no room for them"
+            )
             return replace(
                 unreadable(report.node), problems=[*report.problems, ObjectRemark(where.child("zones"), text)]
             )

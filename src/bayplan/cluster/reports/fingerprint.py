@@ -129,7 +129,9 @@ _BITS = 0xFFFFFFFFFFFFFFFF
 
 
 def xxh64(data: bytes, seed: int = 0) -> int:
-    """XXH64 as its specification describes it: four lanes over stripes of 32 bytes, then what is left, then an avalanche."""
+    """XXH64 as its specification describes it: four lanes over stripes of 32 bytes, then what is left, then an
+    avalanche.
+    """
     size = len(data)
     words = unpack_from(f"<{size // 8}Q", data)
     in_stripes = len(words) - len(words) % 4

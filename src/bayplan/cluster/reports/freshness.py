@@ -9,8 +9,8 @@ kubelet refuses. Or it is unusable until something happens:
 
 A unsettled node has one of these pods:
 
-* one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended: what it
-  gave back, and where, is still unreported);
+* one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended:
+  what it gave back, and where, is still unreported);
 * one whose init containers still hold memory;
 * one that ended and whose memory spanned zones.
 

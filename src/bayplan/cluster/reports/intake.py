@@ -42,7 +42,9 @@ class ReportSettings:
     preemption_mode: str = "Disabled"
     foreign_pods_detect: str = "All"
     follows_configuration: bool = True
-    """Whether a node whose kubelet is configured otherwise than the copy says is taken in anew (`cache.resyncScope: All`)."""
+    """Whether a node whose kubelet is configured otherwise than the copy says is taken in anew (`cache.resyncScope:
+    All`).
+    """
 
 
 class ReportIntake:

@@ -77,8 +77,10 @@ class Assumptions:
     strict_memory_groups: bool = False
     policy: Policy | None = None
     scope: Scope | None = None
-    """Topology Manager policy and scope of a kubelet whose report names none, or one that no kubelet has. None: the kubelet's default in the
-    first case, the strictest (`single-numa-node`, `pod`) in the second, which refuses pods but never sends one to a kubelet that refuses it."""
+    """Topology Manager policy and scope of a kubelet whose report names none, or one that no kubelet has. None: the
+    kubelet's default in the first case, the strictest (`single-numa-node`, `pod`) in the second, which refuses pods but
+    never sends one to a kubelet that refuses it.
+    """
 
     missing_report: MissingReport = MissingReport.PREFER_REPORTED
     first_report_within: float = 120.0

@@ -4,12 +4,14 @@ A report lags behind. In come the last report, the new one and the pods on the n
 subtracted from the zones. The rules:
 
 * A promise (assumed, not confirmed) stays.
-* A confirmed pod's amounts stay until a report shows other use than the last one (`available` differs somewhere). A report
-  that is identical in use may have been made before the pod was admitted.
-* A report that came before the confirmation may show the pod already: if `available` fell by at least what the pod took, beyond
-  what confirmed pods explain, the amounts are dropped when the pod is confirmed, so that they do not count twice.
-* A report that has only `capacity` shows no use at all. Then everything known stays: promises, and what annotations tell of other
-  pods (`cluster/reports/pod_zones.py`). Where only `available` is missing, `allocatable` is what is left, and the report shows use like any other.
+* A confirmed pod's amounts stay until a report shows other use than the last one (`available` differs somewhere). A
+  report that is identical in use may have been made before the pod was admitted.
+* A report that came before the confirmation may show the pod already: if `available` fell by at least what the pod
+  took, beyond what confirmed pods explain, the amounts are dropped when the pod is confirmed, so that they do not count
+  twice.
+* A report that has only `capacity` shows no use at all. Then everything known stays: promises, and what annotations
+  tell of other pods (`cluster/reports/pod_zones.py`). Where only `available` is missing, `allocatable` is what is left,
+  and the report shows use like any other.
 
 A report may publish a fingerprint over the pods that it shows. If that is the fingerprint of pods that were known here
 at some moment (`cluster/reports/shown_pods.py`), the promises of these pods are dropped and all others stay, whatever
@@ -17,14 +19,15 @@ the amounts are. Where it is not, or there is none, but moments are known, nothi
 decides:
 
 * A pod's promise is dropped by a report that comes `SHOWN_AFTER` seconds after the pod was confirmed, or later.
-* If no report comes for `REPORTS_WITHIN` seconds after that, the last one must have shown it: had it not, another would have come.
+* If no report comes for `REPORTS_WITHIN` seconds after that, the last one must have shown it: had it not, another would
+  have come.
 
 Best of all is a report that lists the pods it shows (`cluster/reports/inventory.py`). Then nothing has to be inferred:
 
 * A promise is dropped when a report lists its pod, and not before.
-* A pod that ended is added back as long as reports list it. It may even end before the first report that does, so its name is
-  remembered until then, once for each pod that had it. If a pod of the same name is promised meanwhile, an entry like the
-  promise is the new pod, any other an old one.
+* A pod that ended is added back as long as reports list it. It may even end before the first report that does, so its
+  name is remembered until then, once for each pod that had it. If a pod of the same name is promised meanwhile, an
+  entry like the promise is the new pod, any other an old one.
 * A pod that another client bound and no report lists yet may be in any zone, so it counts in every one.
 * A pod that was listed and no longer is, although its end has not been reported, stays where it was.
 
@@ -179,7 +182,9 @@ def settled_by_age(pods: Iterable[tuple[str, PlacedPod]], at: float) -> list[tup
 
 
 def is_shown_by_silence(placed: PlacedPod, reported_at: float, now: float) -> bool:
-    """True if a promise is so old that the last report, which came at a moment, must show its pod: no other one came since."""
+    """True if a promise is so old that the last report, which came at a moment, must show its pod: no other one came
+    since.
+    """
     since = placed.confirmed_at
     return since is not None and reported_at > since - SHOWN_AFTER and now >= since + REPORTS_WITHIN
 

@@ -188,11 +188,16 @@ class _Reading:
     def reserved(
         self, amounts: Mapping[str, str | int | float], layout: CpuLayout, owned: CpuSet, *, static: bool
     ) -> tuple[CpuSet, int]:
-        """The CPUs kept for the system, from their number: the lowest, or so many that may be anywhere if a pod holds one of those."""
+        """The CPUs kept for the system, from their number: the lowest, or so many that may be anywhere if a pod holds
+        one of those.
+        """
         at, count = self.spec.child("resReserved"), -(-self.reserved_milli(amounts) // _MILLI)
         if not count:
             if static:
-                text = "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: it may refuse what looks free"
+                text = (
+                    "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: "
+                    "it may refuse what looks free"
+                )
                 self.problems.append(ObjectRemark(at, text))
             return 0, 0
         if count > layout.count:
@@ -204,7 +209,8 @@ class _Reading:
             return lowest, 0
         held, kept = cpu_list(_members(lowest & owned)), cpu_list(_members(lowest))
         text = (
-            f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the object cannot say which:"
+            f"of the {count} lowest CPUs ({kept}) pods hold {held}, so the kubelet reserves others, and the "
+            "object cannot say which:"
             f" every zone is counted without {count}"
         )
         self.problems.append(ObjectRemark(at.child(CPU), text))
@@ -263,7 +269,9 @@ def _milli_by_zone(layout: CpuLayout, cpus: CpuSet) -> dict[int, int]:
 
 
 def lowest_cores(layout: CpuLayout, count: int) -> CpuSet:
-    """The CPUs that a kubelet keeps for the system if it is only told how many: core after core from the lowest zone on."""
+    """The CPUs that a kubelet keeps for the system if it is only told how many: core after core from the lowest zone
+    on.
+    """
     in_order = sorted(
         _members(_all_of(layout)), key=lambda cpu: (layout.socket[cpu], layout.numa[cpu], layout.core[cpu], cpu)
     )

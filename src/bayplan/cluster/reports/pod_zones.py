@@ -67,7 +67,9 @@ def zones_on_node(
 
 
 def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[list[Holding], bool]:
-    """What a running pod holds in the zones of its node, as far as its annotation tells; and whether that is all of it."""
+    """What a running pod holds in the zones of its node, as far as its annotation tells; and
+    whether that is all of it.
+    """
     zones = zones_of_pod(pod)
     positions = {zone.id: position for position, zone in enumerate(report.zones)}
     held: list[Holding] = []

@@ -147,10 +147,11 @@ class Promises:
                 state.freshness.ended_in_the_dark(row, key)
 
     def _doubt_zones_above(self, row: int, freed: Charges, report: TopologyReport) -> None:
-        """A pod ended: a promise in a higher zone that no report shows yet may be in its place, and push others out of theirs.
+        """A pod ended: a promise in a higher zone that no report shows yet may be in its place, and push others out of
+        theirs.
 
-        The kubelet freed the zones before we heard of it, perhaps before it admitted pods that were decided meanwhile. So
-        all of these promises count in every zone until a report shows them.
+        The kubelet freed the zones before we heard of it, perhaps before it admitted pods that were decided meanwhile.
+        So all of these promises count in every zone until a report shows them.
         """
         state = self._state
         if not freed or not state.freshness.hears_late:
@@ -171,7 +172,9 @@ class Promises:
             state.freshness.promised_in_the_dark(row, key, report)
 
     def _may_be_in(self, placed: PlacedPod, freed: set[int], unlisted: Pods) -> bool:
-        """Whether a promise in one zone may be in a lower one that was freed; one over several zones may be anywhere."""
+        """Whether a promise in one zone may be in a lower one that was freed; one over several
+        zones may be anywhere.
+        """
         zones = {charge.zone for charge in placed.promised}
         if len(zones) > 1:
             return True
@@ -225,7 +228,9 @@ class Promises:
         state.freshness.reported(row, report, pods, self._ended.expected(row))
 
     def settle_in_time(self, now: float) -> None:
-        """What time settles: reports put aside for long are believed, and promises of which no report has shown anything else."""
+        """What time settles: reports put aside for long are believed, and promises of which no report has shown
+        anything else.
+        """
         for row, (report, at) in list(self._put_aside.items()):
             if now >= at + BELIEVED_AFTER:
                 self._shown.clear(row)

@@ -105,7 +105,9 @@ def policy_and_scope(text: str) -> tuple[Policy, Scope | None] | None:
 
 @dataclass(slots=True)
 class _Said:
-    """What the object said last about policy and scope, in names that kubelets have, and whether some other name was given."""
+    """What the object said last about policy and scope, in names that kubelets have, and whether some other name was
+    given.
+    """
 
     policy: Policy | None = None
     scope: Scope | None = None

@@ -116,7 +116,9 @@ class ShownPods:
 def _sets(
     history: _History, pods: Mapping[str, PodRequest], counts: Callable[[PodRequest], bool]
 ) -> Iterator[tuple[int, list[int]]]:
-    """The sets of pods that were on the node, latest first, as the number of events before them and the hashes of their pods."""
+    """The sets of pods that were on the node, latest first, as the number of events before them and the hashes of their
+    pods.
+    """
     hashes = {key: _hash(key) for key, request in pods.items() if counts(request)}
     yield history.number, list(hashes.values())
     for event in reversed(history.events):

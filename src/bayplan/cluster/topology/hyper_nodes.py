@@ -1,11 +1,15 @@
-"""Volcano's HyperNodes as one tree: which of them contains which, what its levels are called, and where nodes stand in it.
+"""Volcano's HyperNodes as one tree: which of them contains which, what its levels are called, and where nodes stand in
+it.
 
-In come the objects, in any order; out goes a `Hierarchy`, or an `InvalidObject` with the first thing that prevents them from being a tree: a selector that cannot be read,
-two parents, a cycle, a member whose tier is not smaller. That depends on the HyperNodes alone. A node that stands nowhere, in no HyperNode or in two that do not
-contain each other, is left out by itself; for gangs that take any node if they must, there is a second tree with it. `cluster/topology/tree.py` makes a `Tree` of hierarchy and nodes.
+In come the objects, in any order; out goes a `Hierarchy`, or an `InvalidObject` with the first thing that prevents them
+from being a tree: a selector that cannot be read, two parents, a cycle, a member whose tier is not smaller. That
+depends on the HyperNodes alone. A node that stands nowhere, in no HyperNode or in two that do not contain each other,
+is left out by itself; for gangs that take any node if they must, there is a second tree with it.
+`cluster/topology/tree.py` makes a `Tree` of hierarchy and nodes.
 
-Each tier is a level. There may be gaps: nodes directly in a HyperNode of tier 2, a HyperNode of tier 1 that nothing contains. A node's domain at a tier is the largest
-HyperNode up to that tier that contains it, as in Volcano, where a tier allows all smaller ones; if there is none, the node is a domain by itself.
+Each tier is a level. There may be gaps: nodes directly in a HyperNode of tier 2, a HyperNode of tier 1 that nothing
+contains. A node's domain at a tier is the largest HyperNode up to that tier that contains it, as in Volcano, where a
+tier allows all smaller ones; if there is none, the node is a domain by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +43,9 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class NodePosition:
-    """Where a node stands: its domain at each tier, the widest first, and what it lacks if it stands alone everywhere."""
+    """Where a node stands: its domain at each tier, the widest first, and what it lacks if it
+    stands alone everywhere.
+    """
 
     path: tuple[str, ...]
     lacks: str = ""

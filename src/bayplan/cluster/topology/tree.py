@@ -1,14 +1,17 @@
-"""The tree above the nodes: datacentre, block, rack, whatever the labels of a Topology name, as slices of one order of nodes.
+"""The tree above the nodes: datacentre, block, rack, whatever the labels of a Topology name, as slices of one order of
+nodes.
 
-Nodes are put in the order of their paths, so that every domain of every level is a run of neighbours: sums over domains are one
-`np.add.reduceat`, and pods with neighbouring ranks get neighbouring nodes. Several trees may stand over the same nodes, so the columns
-keep their own order and each tree has its permutation (`rows`): gathering 50,000 counts through it takes 50 us.
+Nodes are put in the order of their paths, so that every domain of every level is a run of neighbours: sums over domains
+are one `np.add.reduceat`, and pods with neighbouring ranks get neighbouring nodes. Several trees may stand over the
+same nodes, so the columns keep their own order and each tree has its permutation (`rows`): gathering 50,000 counts
+through it takes 50 us.
 
-A domain is the *tuple* of its label values from the top; two racks called r1 in different blocks are different, whatever characters
-values contain. A node that lacks one of the labels is not in the tree; `outside` says which label it lacks. The node itself is the
-lowest level, below it are its NUMA zones, which the kubelets' verdicts look after.
+A domain is the *tuple* of its label values from the top; two racks called r1 in different blocks are different,
+whatever characters values contain. A node that lacks one of the labels is not in the tree; `outside` says which label
+it lacks. The node itself is the lowest level, below it are its NUMA zones, which the kubelets' verdicts look after.
 
-Volcano's HyperNodes make such a tree too, in which the name of a HyperNode stands for the value of a label (`cluster/topology/hyper_nodes.py`).
+Volcano's HyperNodes make such a tree too, in which the name of a HyperNode stands for the value of a label
+(`cluster/topology/hyper_nodes.py`).
 """
 
 from __future__ import annotations
@@ -140,7 +143,9 @@ def distance(one: Path, other: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """How far some nodes are from each other, in edges of the tree: the largest distance of two, and the mean over all pairs."""
+    """How far some nodes are from each other, in edges of the tree: the largest distance of two, and the mean over all
+    pairs.
+    """
 
     largest: int
     mean: float
@@ -174,7 +179,9 @@ def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:
 
 
 def build_hyper_tree(state: ClusterState, name: str, hierarchy: Hierarchy) -> Tree:
-    """The tree of HyperNodes over all nodes of a cluster, by its name with those that stand in none of them or without."""
+    """The tree of HyperNodes over all nodes of a cluster, by its name with those that stand in
+    none of them or without.
+    """
     rows = _all_rows(state)
     standings = hierarchy.standings([node for row in rows if (node := state.nodes[row]) is not None])
     outside: dict[str, str] = {}

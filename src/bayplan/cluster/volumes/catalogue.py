@@ -313,11 +313,15 @@ class Volumes:
                 yield f'{waits}persistentvolumeclaim "{name}"{"" if waits else " not found"}'
                 return
             if claim.status.phase == "Lost":
-                yield f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+                yield (
+                    f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+                )
             if claim.metadata.deletion_timestamp:
                 yield f'persistentvolumeclaim "{name}" is being deleted'
             if is_ephemeral and not is_for_pod(claim, pod):
-                yield f"PVC {key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name} (pod is not owner)"
+                yield (
+                    f"PVC {key} was not created for pod {pod.metadata.namespace}/{pod.metadata.name} (pod is not owner)"
+                )
             if _fully_bound(claim):
                 if self.static.get(claim.spec.volume_name) is None:
                     yield f'persistentvolume "{claim.spec.volume_name}" not found'

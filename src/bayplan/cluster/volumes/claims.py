@@ -38,7 +38,9 @@ _WRITTEN = {each.name: each.encode_name for each in msgspec.structs.fields(Volum
 
 
 def claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The claims of a pod by `namespace/name`, each with whether it is made for this pod alone (an ephemeral volume)."""
+    """The claims of a pod by `namespace/name`, each with whether it is made for this pod alone
+    (an ephemeral volume).
+    """
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:

@@ -75,7 +75,9 @@ NO_VOLUMES = VolumeNeeds()
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What binds the claims of a pod to its node: claims with their volume, and claims to provision, by `namespace/name`."""
+    """What binds the claims of a pod to its node: claims with their volume, and claims to provision, by
+    `namespace/name`.
+    """
 
     bindings: tuple[tuple[str, str], ...] = ()
     provisions: tuple[str, ...] = ()

@@ -1,6 +1,8 @@
-"""A gang in KAI's words: a job with a tree of sub-groups and a task for each pod; and nodes for its pods out of one round of KAI.
+"""A gang in KAI's words: a job with a tree of sub-groups and a task for each pod; and nodes for its pods out of one
+round of KAI.
 
-Members that run are active tasks. They count towards the minimum of their pod set, and a required level holds the others in the domains where they are.
+Members that run are active tasks. They count towards the minimum of their pod set, and a required level holds the
+others in the domains where they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A gang in Kueue's words: a pod set, or a leader and its workers, on a snapshot of the nodes; and nodes for its pods out of Kueue's assignment.
+"""A gang in Kueue's words: a pod set, or a leader and its workers, on a snapshot of the nodes; and nodes for its pods
+out of Kueue's assignment.
 
-Members that are missing in a gang that runs are to Kueue the pods of a node that has failed: all others stay, and the lost ones get a place that keeps
-what the workload was promised (`compat/kueue/tas/running.py`). Which node it was does not matter to the rules, so all lost ones were on one.
+Members that are missing in a gang that runs are to Kueue the pods of a node that has failed: all others stay, and the
+lost ones get a place that keeps what the workload was promised (`compat/kueue/tas/running.py`). Which node it was does
+not matter to the rules, so all lost ones were on one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""NodeResourceTopologyMatch with `filterMode: Upstream`: scheduler-plugins' answers as they are, for those who come from there.
+"""NodeResourceTopologyMatch with `filterMode: Upstream`: scheduler-plugins' answers as they are, for those who come
+from there.
 
-Its filter looks at Guaranteed pods and two policies only (`filter.py`), and its LeastNUMANodes at the zones that it would pick itself
-(`engine/numa/least_numa.py`). What the kubelet will say afterwards plays no part.
+Its filter looks at Guaranteed pods and two policies only (`filter.py`), and its LeastNUMANodes at the zones that it
+would pick itself (`engine/numa/least_numa.py`). What the kubelet will say afterwards plays no part.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Volcano: its numa-aware plugin (`plugin.py`, rules in `numa/`) and its scheduler configuration (`configuration.py`)."""
+"""Volcano: its numa-aware plugin (`plugin.py`, rules in `numa/`) and its scheduler
+configuration (`configuration.py`).
+"""

@@ -1,4 +1,6 @@
-"""`numa-aware` with `compatibility: volcano`: Volcano's answers as they are, CPUs of main containers only (`compat/volcano/numa/`)."""
+"""`numa-aware` with `compatibility: volcano`: Volcano's answers as they are, CPUs of main containers only
+(`compat/volcano/numa/`).
+"""
 
 from __future__ import annotations
 

@@ -79,7 +79,10 @@ def check_leader(installation: Installation) -> Iterator[Finding]:
     if not problem:
         return
     waiting = [pod for pod in installation.objects.pods if _waits(pod, installation.profiles)]
-    pods = f", and {count(len(waiting), 'pod')} that {'names' if len(waiting) == 1 else 'name'} it {'waits' if len(waiting) == 1 else 'wait'}"
+    pods = (
+        f", and {count(len(waiting), 'pod')} that {'names' if len(waiting) == 1 else 'name'} it "
+        f"{'waits' if len(waiting) == 1 else 'wait'}"
+    )
     yield error(
         f"no replica of the scheduler leads: {problem}" + (pods if waiting else ""),
         f"See why no replica takes the lease: kubectl -n {names.namespace} logs deployment/{names.scheduler}",

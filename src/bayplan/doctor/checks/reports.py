@@ -123,7 +123,8 @@ def check_policies(installation: Installation) -> Iterator[Finding]:
         if denied:
             policies = {installation.reports[node.removeprefix("node/")].settings.policy.text for node in found}
             yield error(
-                f"kubelets refused {pods} pods with {reason}, which their reported policy ({', '.join(sorted(policies))}) "
+                f"kubelets refused {pods} pods with {reason}, which their reported policy "
+                f"({', '.join(sorted(policies))}) "
                 "never does",
                 "The report names another Topology Manager policy than the kubelet runs with: restart the agent, and "
                 "check its --kubelet-config and --kubelet-flags.",

@@ -28,7 +28,8 @@ def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
         yield warning(
             f"nodes run pods of bayplan and of {other}, and no taint keeps them apart",
             "Neither scheduler sees what the other is about to do, so kubelets may refuse pods. Taint the nodes "
-            "(kubectl taint node NAME bayplan.io/dedicated=:NoSchedule) and let bayplan's pods tolerate it, or let bayplan schedule "
+            "(kubectl taint node NAME bayplan.io/dedicated=:NoSchedule) and let bayplan's pods tolerate it, or "
+            "let bayplan schedule "
             "both (docs/scheduler.md).",
             *nodes,
         )

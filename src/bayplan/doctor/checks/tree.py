@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bayplan.doctor.findings import Finding, error, warning
 from bayplan.doctor.installation import Installation
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_levels import HOSTNAME, Topology, levels_of
+from bayplan.kube.topology_levels import HOSTNAME, Topology, aliases_of, levels_of
 from bayplan.kube.wire.core_v1 import Node
 
 NO_SCHEDULE = ("NoSchedule", "NoExecute")
@@ -23,6 +23,7 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
     shown = f"topology/{topology.metadata.name}"
     try:
         levels = [label for label in levels_of(topology) if label != HOSTNAME]
+        aliases_of(topology)
     except InvalidObject as problem:
         yield error(f"the Topology cannot be used: {problem}", "Correct its spec.levels.", shown)
         return
@@ -37,8 +38,14 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
             outside.append(f"node/{node.metadata.name}")
     for label, found in holes.items():
         yield error(
-            f"the tree of Topology {topology.metadata.name} has a hole: nodes lack {label} but have others of its labels",
-            f"Label them: kubectl label node NAME {label}=VALUE. Gangs that need a level are not placed there until then.",
+            (
+                f"the tree of Topology {topology.metadata.name} has a hole: nodes lack {label} "
+                "but have others of its labels"
+            ),
+            (
+                f"Label them: kubectl label node NAME {label}=VALUE. Gangs that need a level are "
+                "not placed there until then."
+            ),
             *found,
         )
     if levels and len(outside) == len(nodes) > 0:

@@ -152,7 +152,10 @@ def _credentials(
     if stated.auth_provider is not None:
         raise user.error(
             "auth-provider",
-            f'"{stated.auth_provider.name}" plug-ins are gone since Kubernetes 1.26; use an exec plug-in of your provider',
+            (
+                f'"{stated.auth_provider.name}" plug-ins are gone since Kubernetes 1.26; use an '
+                "exec plug-in of your provider"
+            ),
         )
     try:
         certificate = _certificate(user)

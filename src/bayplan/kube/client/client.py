@@ -169,7 +169,10 @@ class KubeClient(Transport):
         await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
 
     async def evict(self, namespace: str, pod: str, uid: str, *, dry_run: bool = False) -> None:
-        """Evict a pod through the eviction API. 429: a PodDisruptionBudget forbids it (see the causes). 409: it has another uid."""
+        """Evict a pod through the eviction API.
+
+        429: a PodDisruptionBudget forbids it (see the causes). 409: it has another uid.
+        """
         body = {
             "apiVersion": policy_v1.API_VERSION,
             "kind": "Eviction",

@@ -26,7 +26,9 @@ class AccessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What one request shows: the Authorization header, and the TLS context with its client certificate (None: plain HTTP)."""
+    """What one request shows: the Authorization header, and the TLS context with its client certificate (None: plain
+    HTTP).
+    """
 
     authorization: str | None = None
     tls: ssl.SSLContext | None = None

@@ -84,7 +84,9 @@ V = TypeVar("V")
 
 
 def in_version(decoded: V, api_version: str) -> V:
-    """The same object with the API version that it was read in, if its words depend on that and it does not name one."""
+    """The same object with the API version that it was read in, if its words depend on that and
+    it does not name one.
+    """
     if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
         return decoded
     return msgspec.structs.replace(decoded, api_version=api_version)

@@ -152,7 +152,9 @@ class Chosen:
 
 
 def kubeconfig_files(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]:
-    """The files to merge: the one that is given, else those of $KUBECONFIG that exist, else ~/.kube/config if it does."""
+    """The files to merge: the one that is given, else those of $KUBECONFIG that exist, else
+    ~/.kube/config if it does.
+    """
     if kubeconfig:
         return [Path(kubeconfig)]
     listed = environment.get("KUBECONFIG", "")

@@ -55,11 +55,13 @@ class LeaseSettings:
             raise ValueError(f"leader election: lease duration {self.duration:g} s: must be whole seconds, at least 1")
         if self.duration <= self.renew_deadline:
             raise ValueError(
-                f"leader election: lease duration {self.duration:g} s must be longer than the renew deadline {self.renew_deadline:g} s"
+                f"leader election: lease duration {self.duration:g} s must be longer than the renew deadline "
+                f"{self.renew_deadline:g} s"
             )
         if self.retry <= 0 or self.renew_deadline <= JITTER * self.retry:
             raise ValueError(
-                f"leader election: renew deadline {self.renew_deadline:g} s must be longer than {JITTER:g} times the retry period "
+                f"leader election: renew deadline {self.renew_deadline:g} s must be longer than "
+                f"{JITTER:g} times the retry period "
                 f"{self.retry:g} s, which must be positive"
             )
 

@@ -1,7 +1,8 @@
-"""Objects of any kind by name, from a cluster that runs: what `kubectl get KIND/NAME` would find, and the objects above it.
+"""Objects of any kind by name, from a cluster that runs: what `kubectl get KIND/NAME` would find, and the objects above
+it.
 
-In come a kind as users write it (`deploy`, `job.batch`, `trainingruns.example.com`) and a name; out come the objects as they
-would stand in a dump. The API server's own discovery knows plurals and short names.
+In come a kind as users write it (`deploy`, `job.batch`, `trainingruns.example.com`) and a name; out come the objects as
+they would stand in a dump. The API server's own discovery knows plurals and short names.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ async def read_named(
 
 
 async def read_owners(access: Access, waiting: Sequence[Pod], pods: Sequence[Pod]) -> tuple[list[OtherObject], int]:
-    """Everything above pods that wait, and above pods beside them in their namespaces; and how many owners were too many to read."""
+    """Everything above pods that wait, and above pods beside them in their namespaces; and how many owners were too
+    many to read.
+    """
     homes = {pod.metadata.namespace for pod in waiting}
     nearest = {_named_by(each): each for each in _references((pod.metadata for pod in waiting), frozenset())}
     beside = _references(pod.metadata for pod in pods if pod.metadata.namespace in homes)

@@ -209,7 +209,9 @@ async def _chunks(response: aiohttp.ClientResponse, request: str, silence: float
 
 
 def _notice_a_dead_peer(transport: asyncio.Transport | None) -> None:
-    """Let the kernel ask a quiet peer whether it lives, within seconds instead of hours: a lost host says no goodbye."""
+    """Let the kernel ask a quiet peer whether it lives, within seconds instead of hours: a lost
+    host says no goodbye.
+    """
     connected: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
     if connected is not None and hasattr(socket, "TCP_KEEPIDLE"):  # Linux
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,10 +1,12 @@
-"""Follow a resource indefinitely: first all objects (`Listed`), then the changes (`Changes`), whatever happens to the connection.
+"""Follow a resource indefinitely: first all objects (`Listed`), then the changes (`Changes`), whatever happens to the
+connection.
 
-An API server ends watches at any time, forgets old versions (410), restarts, or falls silent while the connection looks alive.
-`follow` lists, watches from the list's version, remembers the version of every line and bookmark, and resumes from there when a
-watch ends. It lists again only if the server no longer knows that version. The receiver replaces everything it knows with each
-`Listed`: an object that is not in it is gone. A resource that is not installed is `Absent` until it is. If the server only serves
-another version that bayplan can read (`Resource.other_versions`), `follow` uses that one until a better one is served.
+An API server ends watches at any time, forgets old versions (410), restarts, or falls silent while the connection looks
+alive. `follow` lists, watches from the list's version, remembers the version of every line and bookmark, and resumes
+from there when a watch ends. It lists again only if the server no longer knows that version. The receiver replaces
+everything it knows with each `Listed`: an object that is not in it is gone. A resource that is not installed is
+`Absent` until it is. If the server only serves another version that bayplan can read (`Resource.other_versions`),
+`follow` uses that one until a better one is served.
 
     async for news in follow(client, NODES):
         match news:

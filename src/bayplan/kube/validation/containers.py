@@ -41,7 +41,9 @@ MOST_EXIT_CODES = 255
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """What the containers of a pod are checked against: its volumes that are right, its claims, and a few of its settings."""
+    """What the containers of a pod are checked against: its volumes that are right, its claims, and a few of its
+    settings.
+    """
 
     volumes: Mapping[str, Json]
     claims: Collection[str]

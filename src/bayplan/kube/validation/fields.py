@@ -1,7 +1,9 @@
-"""Whether an object has the shape that its kind has: no field that Kubernetes does not know, and a value of the right type in each.
+"""Whether an object has the shape that its kind has: no field that Kubernetes does not know, and a value of the right
+type in each.
 
-The table beside this file lists the fields of nodes, pods, pod templates and the built-in workloads. It is written from what an API server serves
-(`make object-fields`) and says of which version. Everything else about a pod is checked by `pod.py`, once the shape is right.
+The table beside this file lists the fields of nodes, pods, pod templates and the built-in workloads. It is written from
+what an API server serves (`make object-fields`) and says of which version. Everything else about a pod is checked by
+`pod.py`, once the shape is right.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ def byte_fractions(spec: Json, at: ObjectPath) -> Faults:
             for which in ("limits", "requests"):
                 for name, quantity in amounts(part(container, "resources"), which).items():
                     if name in _BYTES and quantity.nano % _UNIT:
-                        text = f'"{quantity}" is a fraction of a byte and counts as {quantity.value()}; did you mean {quantity.milli()}Mi?'
+                        text = (
+                            f'"{quantity}" is a fraction of a byte and counts as {quantity.value()}; did '
+                            f"you mean {quantity.milli()}Mi?"
+                        )
                         yield InvalidObject(place.child(f"resources.{which}").key(name), text)
 
 

@@ -1,7 +1,8 @@
-"""Small steps of every check: reading fields whose types are known to be right, and the sentences for what is not allowed.
+"""Small steps of every check: reading fields whose types are known to be right, and the sentences for what is not
+allowed.
 
-A check is a generator of `InvalidObject`s. It runs on an object as it was written, after `fields.py` found its shape right, and sees
-a field that is `null` as one that is absent, as the API server does.
+A check is a generator of `InvalidObject`s. It runs on an object as it was written, after `fields.py` found its shape
+right, and sees a field that is `null` as one that is absent, as the API server does.
 """
 
 from __future__ import annotations

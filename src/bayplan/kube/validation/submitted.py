@@ -1,4 +1,6 @@
-"""Which rules apply to an object that a user submits: a pod's, those of a built-in workload, or those of the pod templates inside any other."""
+"""Which rules apply to an object that a user submits: a pod's, those of a built-in workload, or those of the pod
+templates inside any other.
+"""
 
 from __future__ import annotations
 

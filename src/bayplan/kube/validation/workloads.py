@@ -1,7 +1,9 @@
-"""What is wrong with a submitted workload beside its pod templates: the rules of built-in kinds, and misspelt fields of custom ones.
+"""What is wrong with a submitted workload beside its pod templates: the rules of built-in kinds, and misspelt fields of
+custom ones.
 
-An API server knows the schema of a custom kind; bayplan knows the fields that decide how many pods there are and where they go, and their neighbours. A
-field that resembles one of them and is none of them is taken for a spelling mistake. Any other unknown field may come from a newer version and passes.
+An API server knows the schema of a custom kind; bayplan knows the fields that decide how many pods there are and where
+they go, and their neighbours. A field that resembles one of them and is none of them is taken for a spelling mistake.
+Any other unknown field may come from a newer version and passes.
 """
 
 from __future__ import annotations

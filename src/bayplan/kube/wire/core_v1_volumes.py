@@ -1,4 +1,6 @@
-"""PersistentVolume and PersistentVolumeClaim of the core group, reduced to the fields that decide where a pod can run."""
+"""PersistentVolume and PersistentVolumeClaim of the core group, reduced to the fields that
+decide where a pod can run.
+"""
 
 from __future__ import annotations
 

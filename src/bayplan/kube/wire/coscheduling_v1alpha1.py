@@ -1,4 +1,6 @@
-"""The PodGroup of scheduler-plugins' coscheduling (`scheduling.x-k8s.io/v1alpha1`): a number of pods that start together."""
+"""The PodGroup of scheduler-plugins' coscheduling (`scheduling.x-k8s.io/v1alpha1`): a number of pods that start
+together.
+"""
 
 from __future__ import annotations
 

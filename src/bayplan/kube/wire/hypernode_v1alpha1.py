@@ -1,7 +1,8 @@
-"""HyperNode (`topology.volcano.sh/v1alpha1`): how Volcano's users describe their network, one object per switch, or per set of switches.
+"""HyperNode (`topology.volcano.sh/v1alpha1`): how Volcano's users describe their network, one object per switch, or per
+set of switches.
 
-Each has a tier, the smaller the closer, and members: nodes, or HyperNodes of smaller tiers. Cluster-scoped; written by hand or by Volcano's discovery. What
-they mean together is decided in `cluster/topology/hyper_nodes.py`.
+Each has a tier, the smaller the closer, and members: nodes, or HyperNodes of smaller tiers. Cluster-scoped; written by
+hand or by Volcano's discovery. What they mean together is decided in `cluster/topology/hyper_nodes.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Kueue's TopologyAssignment (`kueue.x-k8s.io/v1beta2`): how many pods of a pod set go into which domain, written as briefly as Kueue does.
+"""Kueue's TopologyAssignment (`kueue.x-k8s.io/v1beta2`): how many pods of a pod set go into which domain, written as
+briefly as Kueue does.
 
-A plain list of domains outgrows etcd's object size at some 25,000 nodes. So domains are written in *slices*, and within a slice what all values of
-a level have in common is written once: one value for all, or a common prefix and suffix around what differs. Where the lowest level is the
-host name, runs of names with a common beginning (`pool-a-17`, `pool-a-18`) make slices of their own, if that is the shorter text.
+A plain list of domains outgrows etcd's object size at some 25,000 nodes. So domains are written in *slices*, and within
+a slice what all values of a level have in common is written once: one value for all, or a common prefix and suffix
+around what differs. Where the lowest level is the host name, runs of names with a common beginning (`pool-a-17`,
+`pool-a-18`) make slices of their own, if that is the shorter text.
 
 `encoded` writes, `decoded` reads; reading takes any form that Kueue has written so far.
 """

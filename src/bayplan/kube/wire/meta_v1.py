@@ -1,4 +1,5 @@
-"""What all kinds have in common on the wire: the head of a list, a Status (the API server's answer to what it refuses), watch lines.
+"""What all kinds have in common on the wire: the head of a list, a Status (the API server's answer to what it refuses),
+watch lines.
 
 Client and watch decode with these; `core_v1.Metadata` is the head of a single object.
 """

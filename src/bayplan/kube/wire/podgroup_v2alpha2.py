@@ -1,10 +1,12 @@
-"""KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): the wire struct, its sub-groups as a tree, and what may be wrong.
+"""KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): the wire struct, its sub-groups as a tree, and what may be
+wrong.
 
-A PodGroup lists its sub-groups flat, each naming its parent. Those that have children become a `SubGroupSet`, the others a
-`PodSet`, which is where pods belong; everything hangs below one nameless root that carries the PodGroup's own constraint.
+A PodGroup lists its sub-groups flat, each naming its parent. Those that have children become a `SubGroupSet`, the
+others a `PodSet`, which is where pods belong; everything hangs below one nameless root that carries the PodGroup's own
+constraint.
 
-`sub_groups_problem` says what KAI's admission webhook says, `sub_group_tree` what its scheduler says when it builds the tree;
-both answer with KAI's own sentences, and neither raises. `engine/gangs/kai` places what comes out of `gang_tree`.
+`sub_groups_problem` says what KAI's admission webhook says, `sub_group_tree` what its scheduler says when it builds the
+tree; both answer with KAI's own sentences, and neither raises. `engine/gangs/kai` places what comes out of `gang_tree`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Kubernetes' own Workload and PodGroup (`scheduling.k8s.io`, feature gate GenericWorkload), in every version that served them.
+"""Kubernetes' own Workload and PodGroup (`scheduling.k8s.io`, feature gate GenericWorkload), in every version that
+served them.
 
-A Workload names the object whose pods it is about (`controllerRef`) and has a template for each sort of group. A PodGroup is one group at run time: a policy, and
-one label whose value all pods share. Its creator copies that from a template, and names the template. Only `minCount` can change later, from `v1beta1` on.
+A Workload names the object whose pods it is about (`controllerRef`) and has a template for each sort of group. A
+PodGroup is one group at run time: a policy, and one label whose value all pods share. Its creator copies that from a
+template, and names the template. Only `minCount` can change later, from `v1beta1` on.
 
 | | `v1alpha2` (1.36) | `v1alpha3`, `v1beta1` (1.37) |
 |---|---|---|

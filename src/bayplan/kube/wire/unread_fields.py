@@ -1,10 +1,13 @@
-"""Fields of group objects that bayplan does not read: misspelt ones, and those of a system whose effect bayplan does not have.
+"""Fields of group objects that bayplan does not read: misspelt ones, and those of a system whose effect bayplan does
+not have.
 
-Decoding skips fields that a wire struct does not declare. For objects that decide where pods go, a skipped field may be a constraint that is lost.
-So `remarked` compares the keys of an object with its struct and with the tables below, which list what the owning system knows beyond the struct. A
-field in neither is unknown and gets a suggestion; a field that would change placement is said to have no effect; others are silent.
+Decoding skips fields that a wire struct does not declare. For objects that decide where pods go, a skipped field may be
+a constraint that is lost. So `remarked` compares the keys of an object with its struct and with the tables below, which
+list what the owning system knows beyond the struct. A field in neither is unknown and gets a suggestion; a field that
+would change placement is said to have no effect; others are silent.
 
-`kube/files.py` and `kube/client/decoding.py` call `remarked`; the sentences are in `GroupObject.unread`, and `dialects/registry.py` passes them on.
+`kube/files.py` and `kube/client/decoding.py` call `remarked`; the sentences are in `GroupObject.unread`, and
+`dialects/registry.py` passes them on.
 """
 
 from __future__ import annotations

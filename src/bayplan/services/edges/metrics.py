@@ -227,7 +227,8 @@ class CapacityMetrics:
         )
         self._largest_free = Gauge(
             "bayplan_topology_largest_free",
-            "The free amount of the roomiest domain of a level, by Topology, level and resource: CPUs, bytes or devices. "
+            "The free amount of the roomiest domain of a level, by Topology, level and "
+            "resource: CPUs, bytes or devices. "
             "What a gang inside one such domain can have at most. Set by the leader once a minute.",
             ["topology", "level", "resource"],
             registry=registry,

@@ -62,7 +62,9 @@ class Candidates:
 
 
 class RecentCandidates:
-    """The candidates of the last request with names: `prioritize` repeats those that `filter` got if all of them passed."""
+    """The candidates of the last request with names: `prioritize` repeats those that `filter` got if all of them
+    passed.
+    """
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -1,4 +1,6 @@
-"""Prometheus metrics of the extender, beside those that it shares with the scheduler: binds, nodes, reports, watches."""
+"""Prometheus metrics of the extender, beside those that it shares with the scheduler: binds,
+nodes, reports, watches.
+"""
 
 from __future__ import annotations
 

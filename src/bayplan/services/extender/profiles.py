@@ -29,7 +29,9 @@ def zone_profile(profile: Profile) -> Profile:
 
 
 def eviction_profile(profile: Profile) -> Profile:
-    """The plugins that judge evictions: also those of kube-scheduler, but for volumes, which an extender does not watch."""
+    """The plugins that judge evictions: also those of kube-scheduler, but for volumes, which an extender does not
+    watch.
+    """
     return replace(profile, filters=tuple(plugin for plugin in profile.filters if plugin.name not in VOLUMES))
 
 

@@ -91,7 +91,9 @@ class Token:
         self._token = token
 
     def accepts(self, authorization: str) -> bool:
-        """Whether a header carries the token: as Bearer, or as the password of Basic, which kube-scheduler's `urlPrefix` can hold."""
+        """Whether a header carries the token: as Bearer, or as the password of Basic, which kube-scheduler's
+        `urlPrefix` can hold.
+        """
         scheme, _, credentials = authorization.partition(" ")
         given = credentials.strip().encode()
         if scheme.lower() == "basic":

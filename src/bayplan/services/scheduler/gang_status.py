@@ -108,7 +108,9 @@ class GangProgress:
         return group
 
     def _write_inner(self, gang: str, text: str = "", *, invalid: bool = False) -> None:
-        """Write the status of objects inside the gang's own: whether all their pods have nodes; else why not, if known."""
+        """Write the status of objects inside the gang's own: whether all their pods have nodes;
+        else why not, if known.
+        """
         roster = self._dispatcher.roster
         for key in roster.groups_in(gang)[1:]:
             group, counts = roster.groups.get(key), roster.counts(key)

@@ -42,7 +42,7 @@ from bayplan.kube.resources import (
     Resource,
     pod_groups,
 )
-from bayplan.kube.topology_levels import Topology, levels_of
+from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
@@ -319,16 +319,16 @@ def _budget_entry(dispatcher: Dispatcher) -> Entry:
 
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:
     """Topologies of Kueue and KAI, which may each have one of the same name."""
-    known: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
+    known: dict[tuple[Resource[Any], str], tuple[tuple[str, ...], dict[str, str]]] = {}
 
     def put(resource: Resource[Any], topology: Topology, _: float) -> None:
         name = topology.metadata.name
-        known[resource, name] = levels_of(topology)
-        dispatcher.set_levels(name, known[resource, name])
+        known[resource, name] = levels_of(topology), aliases_of(topology)
+        dispatcher.set_levels(name, *known[resource, name])
 
     def drop(resource: Resource[Any], name: str, _: float) -> None:
         known.pop((resource, name), None)
-        dispatcher.set_levels(name, next((levels for (_, other), levels in known.items() if other == name), None))
+        dispatcher.set_levels(name, *next((found for (_, other), found in known.items() if other == name), (None,)))
 
     return tuple(
         Entry(resource, partial(put, resource), partial(drop, resource))

@@ -1,4 +1,5 @@
-"""Whether deleting pods would fail their Job: the Job controller counts deleted pods as failed, unless its podFailurePolicy ignores disruptions.
+"""Whether deleting pods would fail their Job: the Job controller counts deleted pods as failed, unless its
+podFailurePolicy ignores disruptions.
 
 In: the Job and the pods to delete. Out: why they must stay, or nothing.
 """

@@ -2,7 +2,8 @@
 
 A decision as the dispatcher returns it comes in, together with the time it took. The counts of refused nodes are taken
 again from the cached answer of the pod's class, right after the decision: for a placed pod they are those of the next
-pod of its class. Nothing is traced by default, because a line costs more than a decision (0.07 ms against 0.04 at 5,000 nodes).
+pod of its class. Nothing is traced by default, because a line costs more than a decision (0.07 ms against 0.04 at 5,000
+nodes).
 """
 
 from __future__ import annotations

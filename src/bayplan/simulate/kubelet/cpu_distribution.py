@@ -1,11 +1,12 @@
-"""Which CPUs a container gets under `distribute-cpus-across-numa`: the same number from each of as few zones as possible.
+"""Which CPUs a container gets under `distribute-cpus-across-numa`: the same number from each of as few zones as
+possible.
 
 In come the free CPUs and how many are wanted, out go CPU ids. The smallest number of zones that can share the request
 evenly is used; among equal choices the one that leaves the zones most alike. CPUs go in groups (whole cores under
 `full-pcpus-only`). Inside a zone, and where no even split exists, `cpu_choice.py` chooses.
 
-Kubelet v1.36.4 keeps its best combination of zones in memory that it goes on writing into, so what it uses in the end may be
-another combination than the one it rated (kubernetes PR 141238). `_combinations` repeats that.
+Kubelet v1.36.4 keeps its best combination of zones in memory that it goes on writing into, so what it uses in the end
+may be another combination than the one it rated (kubernetes PR 141238). `_combinations` repeats that.
 """
 
 from __future__ import annotations

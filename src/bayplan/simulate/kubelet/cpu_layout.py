@@ -1,7 +1,8 @@
-"""Where every CPU sits, in the forms in which CPUs are chosen: by zone, socket, core and cache, and one inside the other.
+"""Where every CPU sits, in the forms in which CPUs are chosen: by zone, socket, core and cache, and one inside the
+other.
 
-In comes the tuple of `Cpu` of a machine, out goes a `CpuLayout` that never changes and that every kubelet on equal hardware
-shares. `cpu_choice.py` and `cpu_manager.py` read it.
+In comes the tuple of `Cpu` of a machine, out goes a `CpuLayout` that never changes and that every kubelet on equal
+hardware shares. `cpu_choice.py` and `cpu_manager.py` read it.
 """
 
 from __future__ import annotations

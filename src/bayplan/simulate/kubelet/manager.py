@@ -1,7 +1,8 @@
-"""What the Device, CPU and Memory Manager have in common: how `kubelet.py` asks them for hints and has them hand things out.
+"""What the Device, CPU and Memory Manager have in common: how `kubelet.py` asks them for hints and has them hand things
+out.
 
-For each pod: `begin`, then hints and allocations container by container (or once for the whole pod), and `release` when the pod
-ends or is refused on the way. An allocation that is not possible raises `Refusal`.
+For each pod: `begin`, then hints and allocations container by container (or once for the whole pod), and `release` when
+the pod ends or is refused on the way. An allocation that is not possible raises `Refusal`.
 """
 
 from __future__ import annotations

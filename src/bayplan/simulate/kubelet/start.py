@@ -149,6 +149,7 @@ def _check_zones_can_be_combined(machine: Machine, configuration: KubeletConfigu
     combines = settings.policy is not Policy.NONE or settings.memory_static or across_zones
     if combines and len(machine.zones) > MOST_ZONES:
         raise TooManyZones(
-            f"{len(machine.zones)} zones are more than this simulator can align, whatever a real kubelet does: must be at most "
+            f"{len(machine.zones)} zones are more than this simulator can align, whatever a real "
+            "kubelet does: must be at most "
             f"{MOST_ZONES}, or topologyManagerPolicy none without memoryManagerPolicy Static and {ACROSS_ZONES}"
         )

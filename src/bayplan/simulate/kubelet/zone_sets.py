@@ -1,8 +1,9 @@
-"""Sets of zones, which the kubelet calls masks: all of them for one machine, with what is needed to compare and to add up.
+"""Sets of zones, which the kubelet calls masks: all of them for one machine, with what is needed to compare and to add
+up.
 
-A zone set is a whole number whose bit i stands for the zone with id i, because the kubelet itself breaks ties by that number.
-In come zone ids and distances, out goes a `ZoneSets` that every kubelet on equal hardware shares. All three managers walk
-through it for their hints, and `topology_manager.py` asks it which of two sets is better.
+A zone set is a whole number whose bit i stands for the zone with id i, because the kubelet itself breaks ties by that
+number. In come zone ids and distances, out goes a `ZoneSets` that every kubelet on equal hardware shares. All three
+managers walk through it for their hints, and `topology_manager.py` asks it which of two sets is better.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The key `gang` of a workload: the spec of bayplan's own PodGroup, in which the scenario's `levels` are the topology and the workload's `pod` is the usual shape.
+"""The key `gang` of a workload: the spec of bayplan's own PodGroup, in which the scenario's `levels` are the topology
+and the workload's `pod` is the usual shape.
 
-In comes what is written, out goes a `GangPattern` with the shape of every pod of one gang. There is no second grammar: the structs of `kube/wire/podgroup_v1alpha1.py` say which
-keys there are, `dialects/own/reader.py` and `gangs/checks.py` what they may mean; here their sentences find the lines that they are about. The pod of a group is
-written like that of a workload (`pods.py`), or under `spec` as in a PodGroup.
+In comes what is written, out goes a `GangPattern` with the shape of every pod of one gang. There is no second grammar:
+the structs of `kube/wire/podgroup_v1alpha1.py` say which keys there are, `dialects/own/reader.py` and `gangs/checks.py`
+what they may mean; here their sentences find the lines that they are about. The pod of a group is written like that of
+a workload (`pods.py`), or under `spec` as in a PodGroup.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def gives_all_shapes(written: YamlValue | None) -> bool:
 
 
 def note_what_cannot_be(written: YamlValue, together: GangPattern, trees: Trees) -> None:
-    """Note what is wrong with a gang before any node is looked at: the sentence that it would be told while it waits."""
+    """Note what is wrong with a gang before any node is looked at: the sentence that it would
+    be told while it waits.
+    """
     gang = _gang(together.spec)
     problem = problem_of(gang, trees.get(trees.name_for(gang)), trees.names)
     field, _, sentence = problem.partition(": ")

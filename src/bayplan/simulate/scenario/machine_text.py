@@ -180,7 +180,8 @@ def _distances(words: Mapping[str, _Word]) -> tuple[int, int]:
     near, far = (int(part) if part.isdecimal() and len(part) < 4 else 0 for part in (parts * 2)[:2])
     if len(parts) != 2 or not LOCAL < near <= far <= 254 - 2 * BEHIND_A_LINK:
         raise MachineTextError(
-            f'"{word.text}" is not allowed: must be two distances above {LOCAL}, within a package and across packages, such as distance:12,32'
+            f'"{word.text}" is not allowed: must be two distances above {LOCAL}, within a package and across '
+            "packages, such as distance:12,32"
         )
     return near, far
 

@@ -192,7 +192,9 @@ def _together(gang: PodGroup, pods: Sequence[Pod]) -> GangPattern:
 
 
 def _not_simulated(objects: ObjectSet) -> Iterable[object]:
-    """Objects of a manifest's file that decisions elsewhere are made from, and that a scenario says in its own words."""
+    """Objects of a manifest's file that decisions elsewhere are made from, and that a scenario
+    says in its own words.
+    """
     yield from objects.pods
     yield from objects.gangs
     yield from objects.other_gangs

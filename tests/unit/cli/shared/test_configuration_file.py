@@ -1,4 +1,6 @@
-"""`--config` takes a KubeSchedulerConfiguration wherever it stands: by itself, in a ConfigMap, among other documents."""
+"""`--config` takes a KubeSchedulerConfiguration wherever it stands: by itself, in a ConfigMap,
+among other documents.
+"""
 
 from __future__ import annotations
 

@@ -151,7 +151,10 @@ def test_room_is_counted_as_pods_that_want_no_fellow_on_their_node_have_it(baypl
 
 
 def patient_gang(folder: Path) -> Path:
-    """`ml/g`: two racks would hold its 16 pods now; it waits for one up to 300 s. The last of its pods was created at 12:01."""
+    """`ml/g`: two racks would hold its 16 pods now; it waits for one up to 300 s.
+
+    The last of its pods was created at 12:01.
+    """
     file = gang_file(folder, "size: 16", f"preferred: {RACK}", "patience: {domains: 1, seconds: 300}")
     members = [
         f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: g-{rank}, namespace: ml, "
@@ -280,7 +283,8 @@ def test_a_gang_with_a_pod_that_is_there_already_is_an_error(bayplan: Bayplan, t
     assert "is already on node login-1" in result.err
 
 
-# -- KAI's PodGroups -------------------------------------------------------------------------------------------------------
+# -- KAI's PodGroups
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_kai_gang_with_its_pods_is_placed_as_one(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -306,7 +310,8 @@ def test_kai_sub_groups_that_make_no_sense_are_an_error(
     assert f"spec.subGroups: {message}" in result.err
 
 
-# -- why -------------------------------------------------------------------------------------------------------------------
+# -- why
+# -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["finetune", "ml/finetune", "podgroup/finetune", "pg/ml/finetune"])
@@ -337,7 +342,9 @@ def test_why_says_where_a_running_gang_is(bayplan: Bayplan, tmp_path: Path) -> N
 
 
 def running_gang(folder: Path, *nodes: str) -> Path:
-    """bayplan's own PodGroup `ml/run` in segments of 2, whose pods run on these nodes, with ranks; and a pod that stands alone."""
+    """bayplan's own PodGroup `ml/run` in segments of 2, whose pods run on these nodes, with ranks; and a pod that
+    stands alone.
+    """
     member = (
         "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: run-{0}, namespace: ml, labels: {{bayplan.io/pod-group: run}}, "
         'annotations: {{bayplan.io/rank: "{0}", bayplan.io/segment: "{1}"}}}}\n'

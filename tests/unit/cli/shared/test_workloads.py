@@ -1,4 +1,6 @@
-"""Workloads given to the commands: what `place`, `slots`, `snapshot` and `why` make of a Deployment, a Job or a kind of one's own."""
+"""Workloads given to the commands: what `place`, `slots`, `snapshot` and `why` make of a Deployment, a Job or a kind of
+one's own.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,8 @@ def test_two_gangs_that_would_have_one_name_have_two(bayplan: Bayplan) -> None:
     assert "RayCluster ml/tune fits: " in result.out
 
 
-# -- objects that are not used -------------------------------------------------------------------------------------------
+# -- objects that are not used
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_kind_without_a_rule_says_which_kinds_are_known_and_how_to_write_one(bayplan: Bayplan) -> None:
@@ -158,7 +161,8 @@ def test_a_workload_that_stands_twice_in_the_files_is_an_error(bayplan: Bayplan,
     assert "metadata.name: is the name of two Deployments of -f" in result.err
 
 
-# -- workloads that exist ------------------------------------------------------------------------------------------------
+# -- workloads that exist
+# ------------------------------------------------------------------------------------------------
 
 
 def owned_pod(name: str, namespace: str, owner: Json, spec: Json, node: str = "", **labels: str) -> Json:
@@ -329,7 +333,8 @@ def test_pods_of_a_volcano_job_that_exist_are_not_made_twice(bayplan: Bayplan, t
     )
 
 
-# -- slots and snapshots -------------------------------------------------------------------------------------------------
+# -- slots and snapshots
+# -------------------------------------------------------------------------------------------------
 
 
 def test_slots_counts_the_pods_of_a_workload_as_many_as_it_has(bayplan: Bayplan) -> None:
@@ -358,7 +363,8 @@ def test_every_example_is_decided_alike_again_from_its_snapshot(bayplan: Bayplan
     assert "all equal" in bayplan("replay", snapshot, cluster=None).answer
 
 
-# -- nothing is dropped in silence ---------------------------------------------------------------------------------------
+# -- nothing is dropped in silence
+# ---------------------------------------------------------------------------------------
 
 
 def test_a_topology_of_the_files_that_the_cluster_has_otherwise_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:

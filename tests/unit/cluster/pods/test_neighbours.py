@@ -1,4 +1,6 @@
-"""Pods that stand somewhere as newcomers see them: counted once, followed as they come, change and go, found by labels."""
+"""Pods that stand somewhere as newcomers see them: counted once, followed as they come, change
+and go, found by labels.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pod classes: pods that every node must answer alike share one object; pods that may be answered differently do not."""
+"""Pod classes: pods that every node must answer alike share one object; pods that may be
+answered differently do not.
+"""
 
 from __future__ import annotations
 

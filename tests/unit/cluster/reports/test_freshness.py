@@ -1,7 +1,7 @@
 """Nodes whose report cannot be judged by at the moment: told stale, or unsettled until the next report.
 
-One node under policy restricted has two zones of 8 CPUs and 8Gi each (less a reserved core and 1Gi), a kubelet and an agent. The
-state waits for reports, unless a story says otherwise. Nothing is reported before `report` is called.
+One node under policy restricted has two zones of 8 CPUs and 8Gi each (less a reserved core and 1Gi), a kubelet and an
+agent. The state waits for reports, unless a story says otherwise. Nothing is reported before `report` is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a node lists beyond amounts: CPUs, devices and pods in attributes, read whole or ignored with a word about it."""
+"""What a node lists beyond amounts: CPUs, devices and pods in attributes, read whole or ignored
+with a word about it.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,10 @@ ZONE_99 = written(EIGHT_CPUS | {"zone": [0, 0, 99, 99, 0, 0, 99, 99]})
 NO_CPUS = written({name: [] for name in EIGHT_CPUS})
 A_LIST = "a list of CPU ids from 0 to 4095 such as 0-3,8"
 A_LAYOUT = 'JSON such as {"core": [0], "socket": [0], "zone": [0], "cache": [0]} with zones from 0 to 63, -1 if offline'
-SOME_DEVICES = 'JSON such as {"example.com/gpu": [["gpu-0", [0], "free"]]} with zones from 0 to 63 and states free, used, unhealthy'
+SOME_DEVICES = (
+    'JSON such as {"example.com/gpu": [["gpu-0", [0], "free"]]} with zones from 0 to 63 '
+    "and states free, used, unhealthy"
+)
 SOME_PODS = 'JSON such as {"telco/upf-0": {"cpu": {"0": 4000}}} with zones from 0 to 63 and amounts from 0 on'
 
 

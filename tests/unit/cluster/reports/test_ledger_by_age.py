@@ -1,7 +1,8 @@
 """The ledger where reports neither list pods nor publish a fingerprint, but everybody knows what time it is.
 
-The stories have one node of two zones with 8 CPUs each; a report is written as what is left in them, and moments as seconds after
-noon. At the end, reports come late (but not too late), twice and in any order, and no more than the truth is believed.
+The stories have one node of two zones with 8 CPUs each; a report is written as what is left in them, and moments as
+seconds after noon. At the end, reports come late (but not too late), twice and in any order, and no more than the truth
+is believed.
 """
 
 from __future__ import annotations

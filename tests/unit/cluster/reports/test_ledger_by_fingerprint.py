@@ -1,7 +1,9 @@
-"""The ledger where a node's report lists no pods, but publishes a fingerprint over them, as the agents of scheduler-plugins do.
+"""The ledger where a node's report lists no pods, but publishes a fingerprint over them, as the agents of
+scheduler-plugins do.
 
-The stories have one node of two zones with 8 CPUs each. A report is written as what is left in the zones and the names of the pods
-that it shows. At the end, news and reports come late, twice and in any order, and no more than the truth is believed.
+The stories have one node of two zones with 8 CPUs each. A report is written as what is left in the zones and the names
+of the pods that it shows. At the end, news and reports come late, twice and in any order, and no more than the truth is
+believed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The ledger where a node's report lists the pods it shows: nothing is inferred, whatever comes late.
 
-The stories have one node of two zones with 8 CPUs each. A report is written as the pods it lists: `{"web": {0: 4}}` says that web
-holds 4 CPUs of zone 0. At the end, a kubelet and its agent tell what is true, and the state must believe just that.
+The stories have one node of two zones with 8 CPUs each. A report is written as the pods it lists: `{"web": {0: 4}}`
+says that web holds 4 CPUs of zone 0. At the end, a kubelet and its agent tell what is true, and the state must believe
+just that.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def run(state: ClusterState, *waiting: Pod) -> None:
 
 
 class TestZonesInDoubt:
-    """A kubelet frees zones before the scheduler hears of it, perhaps before it admits a pod that was decided meanwhile."""
+    """A kubelet frees zones before the scheduler hears of it, perhaps before it admits a pod that was decided
+    meanwhile.
+    """
 
     def live(self, listed: Listed) -> ClusterState:
         state = one_node(listed)
@@ -120,7 +123,10 @@ class TestAPromise:
         assert left(state) == [4, 8]
 
     def test_is_not_dropped_because_something_else_is_in_use(self) -> None:
-        """A report with other use than the last one settles all promises where pods are not listed. Here it does not."""
+        """A report with other use than the last one settles all promises where pods are not listed.
+
+        Here it does not.
+        """
         state = one_node()
         run(state, cpu_pod(4))
         state.set_topology(report({"stranger": {1: 2}}))
@@ -195,7 +201,10 @@ class TestAPodThatEnded:
             assert (left(state), state.is_ahead_of_report(0)) == ([8, 8], ahead)
 
     def test_is_added_back_with_what_the_latest_report_shows(self) -> None:
-        """Its init container had more. That report was the last one before the end was told, and a smaller one came after."""
+        """Its init container had more.
+
+        That report was the last one before the end was told, and a smaller one came after.
+        """
         state = one_node({"web": {0: 6}})
         state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
@@ -281,7 +290,9 @@ class TestTheSameNameAgain:
             assert left(state) == [2, 8], listed
 
     def test_memory_over_two_zones_is_compared_in_sum(self) -> None:
-        """In which shares a group of zones holds it, the kubelet does not know; a list of even shares is no other pod."""
+        """In which shares a group of zones holds it, the kubelet does not know; a list of even
+        shares is no other pod.
+        """
         zones = [
             zone(number, {"cpu": (8, 8, left), "memory": ("8Gi", "8Gi", f"{left}Gi")})
             for number, left in ((0, 0), (1, 4))

@@ -56,7 +56,8 @@ def burstable(policy: str) -> Pod:
             burstable("restricted"),
             [
                 (
-                    f'{AT}"restricted" has no effect: the pod is Burstable, and kubelets align CPUs of Guaranteed pods only'
+                    f'{AT}"restricted" has no effect: the pod is Burstable, and kubelets align '
+                    "CPUs of Guaranteed pods only"
                     " (limits equal to requests for cpu and memory)"
                 )
             ],

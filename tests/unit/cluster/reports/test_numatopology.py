@@ -1,4 +1,6 @@
-"""Numatopology objects as reports: what they say, what they leave out, and nonsense that is named instead of guessed at."""
+"""Numatopology objects as reports: what they say, what they leave out, and nonsense that is named instead of guessed
+at.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,9 @@ def test_an_agent_may_name_the_reserved_cpus() -> None:
 
 
 def test_where_a_pod_holds_one_of_the_lowest_the_reserved_cpus_may_be_anywhere() -> None:
-    """The kubelet was told which CPUs to reserve, and Volcano's agent does not pass that on: no zone may promise them."""
+    """The kubelet was told which CPUs to reserve, and Volcano's agent does not pass that on: no
+    zone may promise them.
+    """
     report = read_numatopology(numatopology("n1", EIGHT, free="0,2-7", reserved="2", pods={"ml/a": "1"}))
     assert cpus(report) == {0: (4, 2, 1), 1: (4, 2, 2)}
     assert report.inventory is None, "which CPUs the kubelet hands out next nobody knows"

@@ -1,4 +1,6 @@
-"""Reading a node's report: settings by precedence, zones in order, and a list of what could not be taken at its word."""
+"""Reading a node's report: settings by precedence, zones in order, and a list of what could not
+be taken at its word.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ SINGLE = Policy.SINGLE_NUMA_NODE
 
 
 class TestSpelling:
-    """Every known name counts in any spelling, in `topologyPolicies` and in attributes; scheduler-plugins' own reading stays exact."""
+    """Every known name counts in any spelling, in `topologyPolicies` and in attributes; scheduler-plugins' own reading
+    stays exact.
+    """
 
     @pytest.mark.parametrize(
         "text, policy, scope",
@@ -126,7 +130,9 @@ class TestSpelling:
 
 
 class TestUnknownPolicy:
-    """A name that no kubelet has never excludes the node: attributes count, else the assumption, and a note says which."""
+    """A name that no kubelet has never excludes the node: attributes count, else the
+    assumption, and a note says which.
+    """
 
     @pytest.mark.parametrize(
         "policies, given, policy, scope, note",
@@ -162,7 +168,10 @@ class TestUnknownPolicy:
         report = read(topologyPolicies=policies, attributes=attributes(**given))
         assert (report.settings.policy, report.settings.scope) == (policy, scope)
         (problem,) = problems(report)
-        judged = f"is not known: the node is judged as {policy.text}, scope {scope.text}{' ' if note[0] == '(' else ''}{note}"
+        judged = (
+            f"is not known: the node is judged as {policy.text}, scope "
+            f"{scope.text}{' ' if note[0] == '(' else ''}{note}"
+        )
         assert judged in problem
 
     def test_the_configured_assumption_counts_for_unknown_and_for_silent_reports(self) -> None:

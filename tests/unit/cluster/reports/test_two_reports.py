@@ -1,4 +1,6 @@
-"""A node with a NodeResourceTopology and a Numatopology: which of them counts, and what happens when one falls silent or goes away."""
+"""A node with a NodeResourceTopology and a Numatopology: which of them counts, and what happens when one falls silent
+or goes away.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,8 @@ def test_age_alone_means_nothing() -> None:
     assert cpus(state) == [2, 2]
 
 
-# -- moments -------------------------------------------------------------------------------------------------------------
+# -- moments
+# -------------------------------------------------------------------------------------------------------------
 
 NOON = 1_760_000_000
 MINUTE = 60
@@ -146,7 +149,8 @@ def test_it_counts_again_once_it_is_renewed() -> None:
     assert cpus(state) == [2, 2]
 
 
-# -- coming and going ----------------------------------------------------------------------------------------------------
+# -- coming and going
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_when_one_is_deleted_the_other_counts() -> None:

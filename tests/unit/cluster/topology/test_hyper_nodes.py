@@ -1,4 +1,6 @@
-"""HyperNodes as a tree: where nodes stand in it, what its levels are called, and what prevents HyperNodes from being one."""
+"""HyperNodes as a tree: where nodes stand in it, what its levels are called, and what prevents HyperNodes from being
+one.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,8 @@ class TestWhatIsNoTree:
     def test_two_parents(self) -> None:
         told = wrong(*SWITCHES, hyper_node("zoo", 2, named("n7"), inside("s0")))
         assert told == (
-            'HyperNode zoo: spec.members[1].selector.exactMatch.name: "s0" is a member of spine already: a HyperNode has one parent'
+            'HyperNode zoo: spec.members[1].selector.exactMatch.name: "s0" is a member of spine already: a '
+            "HyperNode has one parent"
         )
 
     def test_one_parent_that_names_it_twice_is_one(self) -> None:
@@ -179,7 +182,10 @@ class TestWhatIsNoTree:
             ),
             (
                 {"type": "Node", "selector": {"labelMatch": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}}},
-                '.selector.labelMatch.matchExpressions[0].operator: "Gt" is not allowed: must be In, NotIn, Exists, DoesNotExist',
+                (
+                    '.selector.labelMatch.matchExpressions[0].operator: "Gt" is not allowed: must be '
+                    "In, NotIn, Exists, DoesNotExist"
+                ),
             ),
         ],
     )

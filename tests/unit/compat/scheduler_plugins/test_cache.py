@@ -1,4 +1,7 @@
-"""scheduler-plugins' caches, told as stories of a node with two zones. The recorded ones are under `tests/conformance`."""
+"""scheduler-plugins' caches, told as stories of a node with two zones.
+
+The recorded ones are under `tests/conformance`.
+"""
 
 from __future__ import annotations
 

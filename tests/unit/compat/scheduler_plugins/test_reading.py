@@ -1,4 +1,6 @@
-"""Mode `Upstream` reads reports as scheduler-plugins does, in scores too: unknown words mean the default, and a report without zones is a report."""
+"""Mode `Upstream` reads reports as scheduler-plugins does, in scores too: unknown words mean the default, and a report
+without zones is a report.
+"""
 
 from __future__ import annotations
 

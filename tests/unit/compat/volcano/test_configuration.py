@@ -67,7 +67,10 @@ def test_the_guides_file() -> None:
         "numa-aware": 10,
     }
     assert found.remarks == (
-        "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion of Volcano: they have no effect",
+        (
+            "bayplan has no counterpart for the plugins conformance, drf, overcommit, proportion "
+            "of Volcano: they have no effect"
+        ),
     )
 
 
@@ -98,7 +101,8 @@ def test_the_policy_of_a_pod_is_honoured_unless_the_file_switches_that_off(
     assert read(plugin).profiles["volcano"].compares_policies is honoured
 
 
-# -- compatibility: volcano ----------------------------------------------------------------------------------------------
+# -- compatibility: volcano
+# ----------------------------------------------------------------------------------------------
 
 TOPOLOGY_MATCH = "NodeResourceTopologyMatch"
 REMARK = (
@@ -124,7 +128,10 @@ def volcanos_file(compatibility: str) -> Configuration:
 @pytest.mark.parametrize("compatibility, chosen", [("kubelet", "roomy"), ("volcano", "starved")])
 @pytest.mark.parametrize("configured", [own_profile, volcanos_file])
 def test_a_starved_best_effort_node_is_best_for_volcano(configured: Any, compatibility: str, chosen: str) -> None:
-    """It has 3 CPUs for 4: Volcano admits the pod, counts no zone at all, and finds nothing better. Its kubelet would refuse."""
+    """It has 3 CPUs for 4: Volcano admits the pod, counts no zone at all, and finds nothing better.
+
+    Its kubelet would refuse.
+    """
     state = volcano_cluster(
         numatopology("roomy", machine(2, 4), policy="best-effort"),
         numatopology("starved", machine(2, 4), policy="best-effort", free="0-2"),
@@ -167,7 +174,8 @@ def test_who_wants_both_enables_the_other_by_name() -> None:
     assert found.remarks == ()
 
 
-# -- scores and remarks --------------------------------------------------------------------------------------------------
+# -- scores and remarks
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,10 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "binpack", "arguments": {"binpack.weight": 5, "binpack.cpu": 3, "binpack.resources": "a.b/gpu"}},
             "allocate",
-            "bayplan has no counterpart for these arguments, they have no effect: binpack: binpack.cpu, binpack.resources",
+            (
+                "bayplan has no counterpart for these arguments, they have no effect: binpack: "
+                "binpack.cpu, binpack.resources"
+            ),
         ),
         (
             {"name": "nodeorder", "arguments": {"mostrequested.weight": 0, "balancedresource.weight": 2}},
@@ -213,7 +224,10 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "predicates", "enablePredicates": False},
             "allocate",
-            "tiers[0].plugins[0].enablePredicates: is no field of a plugin and has no effect, as with Volcano (perhaps enablePredicate is meant)",
+            (
+                "tiers[0].plugins[0].enablePredicates: is no field of a plugin and has no effect, as with Volcano "
+                "(perhaps enablePredicate is meant)"
+            ),
         ),
         (
             {"name": "gang"},

@@ -87,7 +87,8 @@ def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
             [gang(0, None, RACK), group("a", 8, RACK), group("b", 6, RACK)],
             "groups packed; no fewer than 2 preferred domains hold all pods",
         ),
-        # By room alone two racks would do (10 + 8); with these groups three are needed, and only the exact search knows.
+        # By room alone two racks would do (10 + 8); with these groups three are needed, and only the exact search
+        # knows.
         (
             [gang(0, None, RACK), group("a", 6, RACK), group("b", 6, RACK), group("c", 5, RACK)],
             "exact search: nothing uses fewer domains",

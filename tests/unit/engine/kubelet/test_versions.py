@@ -41,7 +41,9 @@ def test_zero_devices_draw_to_their_zones_since_1_36(version: KubeletVersion, zo
 
 @pytest.mark.parametrize("version, sockets", [(V1_36, {0, 1}), (V1_37, {0})])
 def test_distributed_cpus_stay_in_one_socket_since_1_37(version: KubeletVersion, sockets: set[int]) -> None:
-    """Zones of two, two and five CPUs, the first two on one socket: a zone of each socket would leave the machine more even."""
+    """Zones of two, two and five CPUs, the first two on one socket: a zone of each socket would leave the machine more
+    even.
+    """
     layout = CpuLayout(core=tuple(range(9)), socket=(0,) * 4 + (1,) * 5, numa=(0, 0, 1, 1, 2, 2, 2, 2, 2), l3=(0,) * 9)
     options = frozenset({"distribute-cpus-across-numa", "align-by-socket"})
     taken = take(layout, options, mask_of(range(9)), 4, version)

@@ -1,7 +1,7 @@
 """The kubelet's verdict for all nodes at once, as tables of machines and pods.
 
-Every row is asked four times: in columns together with other nodes, in columns alone, as the one node that changed, and of the
-exact replay. All four must give the answer in the table.
+Every row is asked four times: in columns together with other nodes, in columns alone, as the one node that changed, and
+of the exact replay. All four must give the answer in the table.
 """
 
 from __future__ import annotations

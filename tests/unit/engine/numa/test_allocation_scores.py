@@ -1,4 +1,6 @@
-"""LeastAllocated, MostAllocated and BalancedAllocation over zones: the arithmetic by hand, for many nodes and for one."""
+"""LeastAllocated, MostAllocated and BalancedAllocation over zones: the arithmetic by hand, for
+many nodes and for one.
+"""
 
 from __future__ import annotations
 

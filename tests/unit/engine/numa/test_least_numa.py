@@ -132,7 +132,9 @@ def test_a_pod_that_is_not_pinned_may_use_all_zones() -> None:
 @pytest.mark.parametrize("count", [9, 20, 64])
 @pytest.mark.parametrize("closest_first", ["false", "true"])
 def test_more_zones_than_tables_hold_are_picked_in_the_kubelets_order(count: int, closest_first: str) -> None:
-    """Neighbours are 12 apart, all others 31; zone 0 is full, so 1 and 2 are the lowest, and 2 and 3 the lowest neighbours."""
+    """Neighbours are 12 apart, all others 31; zone 0 is full, so 1 and 2 are the lowest, and 2 and 3 the lowest
+    neighbours.
+    """
 
     def distance(here: int, there: int) -> int:
         return 10 if here == there else 12 if here // 2 == there // 2 else 31

@@ -42,7 +42,8 @@ def mixes_of(state: ClusterState, *pods: Pod) -> NodeMixes:
         # The small pod in zone 0 would keep the large one out: the large one must come first.
         ((3, 2), (1, 1), (1, 0)),
         ((5, 2), (2, 1), (1, 0, 0)),
-        # Here the large one must come between the small ones: it has to find zone 0 too full, and still leave room there.
+        # Here the large one must come between the small ones: it has to find zone 0 too full, and still leave room
+        # there.
         ((4, 3), (2, 1), (0, 1, 0)),
         ((2, 2), (1, 1), None),
         ((4, 4), (1, 2), None),
@@ -55,7 +56,8 @@ def test_an_order_in_which_all_are_admitted(cpus: Sequence[int], counts: tuple[i
 
 
 def test_where_large_ones_first_is_wrong_another_order_is_found() -> None:
-    # GPUs hang on zone 0 only. The pod with more CPUs takes zone 0 if it comes first, and the one with a GPU has no place.
+    # GPUs hang on zone 0 only. The pod with more CPUs takes zone 0 if it comes first, and the one with a GPU has no
+    # place.
     zones = [zone(0, {"cpu": 8, "memory": "64Gi", "example.com/gpu": 1}), zone(1, {"cpu": 6, "memory": "64Gi"})]
     state = cluster(topology(*zones))
     with_gpu = simple_pod({"cpu": 4, "memory": "1Gi", "example.com/gpu": 1})

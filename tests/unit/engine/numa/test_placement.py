@@ -127,7 +127,8 @@ def test_zero_devices_are_refused_where_none_works() -> None:
     placement = NodeResourceTopologyMatch().place(broken, broken.classes.of(pod(zero(GPU))), 0)
     assert placement.refusal is not None
     assert placement.refusal.message == (
-        f"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {GPU}, which is unexpected"
+        "Allocate failed due to no healthy devices present; cannot allocate unhealthy "
+        f"devices {GPU}, which is unexpected"
     )
     without = cluster(nodes=[node("n1", {"cpu": 8})])
     assert NodeResourceTopologyMatch().place(without, without.classes.of(pod(zero(GPU))), 0).refusal is None

@@ -1,7 +1,7 @@
 """Zones and charges on a node that lists its CPUs and devices: what its kubelet will do, to the last CPU.
 
-A kubelet and its agent speak for the node. Each case is decided twice, by amounts with all settings known, and by the complete
-report; then the kubelet itself is asked. Amounts leave open what the names decide.
+A kubelet and its agent speak for the node. Each case is decided twice, by amounts with all settings known, and by the
+complete report; then the kubelet itself is asked. Amounts leave open what the names decide.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ class TestNamesTellWhatAmountsDoNot:
         assert really_taken(agent, asked) == really
 
     def test_a_broken_device_still_makes_its_zone_look_large_enough(self) -> None:
-        """Two GPUs are in zone 0, one of them broken: so one zone could hold two, and restricted wants no larger set."""
+        """Two GPUs are in zone 0, one of them broken: so one zone could hold two, and
+        restricted wants no larger set.
+        """
         broken = MachineDevice("gpu-0", (0,), healthy=False)
         machine = with_devices(ONE_SOCKET, broken, MachineDevice("gpu-1", (0,)), MachineDevice("gpu-2", (1,)))
         agent, asked = agent_of(machine, Policy.RESTRICTED), simple_pod({"cpu": "500m", "memory": "1Gi", GPU: 2})

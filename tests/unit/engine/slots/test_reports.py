@@ -11,7 +11,9 @@ from tests.builders.objects import node, topology, zone
 
 
 def test_equal_machines_share_a_number_and_no_number_is_used_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node may describe another machine in each of its reports: counts that are kept by number must not mix them up."""
+    """A node may describe another machine in each of its reports: counts that are kept by
+    number must not mix them up.
+    """
     monkeypatch.setattr(reports, "MOST_KINDS", 4)
     state = cluster(*(topology(zone(0, {"cpu": 8}), name=name) for name in "ab"), nodes=[node("a"), node("b")])
     assert reports_of(state).kind(0) == reports_of(state).kind(1)

@@ -1,7 +1,8 @@
 """How many equal pods a node takes one after another, as tables of machines and pods.
 
-Every count is asked for in columns together with other nodes, as one row of them, and on a cluster of that node alone; all must be the
-one in the table. The machine is the same throughout unless a test says otherwise: two zones of 8 CPUs, 16 Gi and 2 GPUs.
+Every count is asked for in columns together with other nodes, as one row of them, and on a cluster of that node alone;
+all must be the one in the table. The machine is the same throughout unless a test says otherwise: two zones of 8 CPUs,
+16 Gi and 2 GPUs.
 """
 
 from __future__ import annotations

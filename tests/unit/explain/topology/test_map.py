@@ -23,7 +23,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def small_cluster() -> ClusterState:
-    """Blocks b1 (racks r1, r2) and b2 (rack r1), two nodes in each rack, 4 GPUs on each node; one node without a rack."""
+    """Blocks b1 (racks r1, r2) and b2 (rack r1), two nodes in each rack, 4 GPUs on each node;
+    one node without a rack.
+    """
     places = [("b1", "r1"), ("b1", "r2"), ("b2", "r1")]
     nodes = [
         node(f"{block}-{rack}-n{number}", {"cpu": 8, GPU: 4}, labels={"block": block, "rack": rack})

@@ -1,4 +1,6 @@
-"""The number of a pod in a gang, whether it starts with it or joins later: the one that its index means, if it is free; else the first that is."""
+"""The number of a pod in a gang, whether it starts with it or joins later: the one that its index means, if it is free;
+else the first that is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Replacements in a gang that is cut into segments: each goes where the rest of its segment runs, and a "no" is true."""
+"""Replacements in a gang that is cut into segments: each goes where the rest of its segment
+runs, and a "no" is true.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,8 @@ def test_of_two_that_are_lost_the_one_that_is_back_follows_its_own_segment() -> 
 @pytest.mark.parametrize(
     "sizes, first, missing, running_segments, expected",
     [
-        # (sizes of optional layers, rank of the group's first member, who is missing, size by which numbers were written, segments)
+        # (sizes of optional layers, rank of the group's first member, who is missing, size by which numbers were
+        # written, segments)
         ([4, 2], 0, [5], 2, {5: "segment 1 segment 2"}),
         # The narrow layer was given up when the gang started: numbers are those of the wide one.
         ([4, 2], 0, [5], 4, {5: "segment 1"}),

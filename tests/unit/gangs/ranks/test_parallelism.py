@@ -1,4 +1,6 @@
-"""Parallel groups of a training job: what may be declared, and that inner groups are kept together before everything else."""
+"""Parallel groups of a training job: what may be declared, and that inner groups are kept together before everything
+else.
+"""
 
 from __future__ import annotations
 

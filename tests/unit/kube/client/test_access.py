@@ -1,4 +1,6 @@
-"""How the API server is found: kubeconfig files merged as kubectl merges them, service accounts, proxies, and what is said when they are wrong."""
+"""How the API server is found: kubeconfig files merged as kubectl merges them, service accounts, proxies, and what is
+said when they are wrong.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is shown to the server: tokens that are rotated, certificates, over real TLS; plug-ins are little shell scripts."""
+"""What is shown to the server: tokens that are rotated, certificates, over real TLS; plug-ins
+are little shell scripts.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ async def test_a_renewed_certificate_is_shown_after_a_refusal(
 def test_the_authorities_beside_a_token_are_read_again_when_they_are_replaced(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """A cluster that changes its CA replaces ca.crt of service accounts; who read it once could reach no server any more."""
+    """A cluster that changes its CA replaces ca.crt of service accounts; who read it once could reach no server any
+    more.
+    """
     now = 0.0
     token, trusted = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("secret")
@@ -207,7 +211,10 @@ async def test_a_plug_in_prints_a_token_once(tmp_path: Path, api_version: str, m
 
 @asynchronous
 async def test_a_plug_in_is_told_what_it_asked_for(tmp_path: Path) -> None:
-    script = f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $PROFILE $KEPT" > {tmp_path}/rest\n{prints(token="a")}'
+    script = (
+        f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; echo "$1 $PROFILE $KEPT" > '
+        f"{tmp_path}/rest\n{prints(token='a')}"
+    )
     file = plugin(
         tmp_path,
         script,
@@ -253,7 +260,10 @@ async def test_a_plug_in_runs_again_shortly_before_its_credentials_expire(tmp_pa
 async def test_a_plug_in_runs_again_once_after_a_refusal_however_many_were_refused(tmp_path: Path) -> None:
     file = plugin(
         tmp_path,
-        f'wc -l < {tmp_path}/runs | xargs printf \'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"%s"}}}}\'',
+        (
+            f"wc -l < {tmp_path}/runs | xargs printf "
+            f'\'{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"%s"}}}}\''
+        ),
     )
     async with ScriptedServer() as server:
         server.answers("GET", "/api/v1/pods", *[refusal(401, "Unauthorized")] * 3, listing([]))

@@ -1,6 +1,7 @@
 """One object that cannot be decoded never costs another: in a list, in a watch, of every kind.
 
-Each text is valid JSON as a real API server may serve it: `managedFields` and preserved fields keep what a tenant wrote.
+Each text is valid JSON as a real API server may serve it: `managedFields` and preserved fields keep what a tenant
+wrote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Leader election in virtual time: a server that keeps one Lease as the API server does, and candidates whose clock is a number."""
+"""Leader election in virtual time: a server that keeps one Lease as the API server does, and candidates whose clock is
+a number.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,10 @@ async def test_an_object_of_a_wrong_shape_is_left_out_until_it_is_right() -> Non
 
 @asynchronous
 async def test_what_an_account_must_not_read_is_left_out_and_told() -> None:
-    """Namespaces only matter to terms with a namespaceSelector. Kinds that are not installed are not worth a word, although RBAC forbids them too."""
+    """Namespaces only matter to terms with a namespaceSelector.
+
+    Kinds that are not installed are not worth a word, although RBAC forbids them too.
+    """
     forbidden = refusal(403, "Forbidden", "not for you")
     async with ScriptedServer() as server:
         server.answers("GET", NODES, listing(["n1"]))

@@ -1,4 +1,7 @@
-"""Following a resource through everything that an API server and a network do to a watch. Waiting times are a few milliseconds."""
+"""Following a resource through everything that an API server and a network do to a watch.
+
+Waiting times are a few milliseconds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mistakes that people make in manifests, each with the field and the sentence that names it. `tests/kubernetes/test_strict_pods.py` holds the rules to an API server."""
+"""Mistakes that people make in manifests, each with the field and the sentence that names it.
+
+`tests/kubernetes/test_strict_pods.py` holds the rules to an API server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Kubernetes' PodGroups in every version: each object knows the version it was read in, and both forms of its words are read."""
+"""Kubernetes' PodGroups in every version: each object knows the version it was read in, and both forms of its words are
+read.
+"""
 
 from __future__ import annotations
 

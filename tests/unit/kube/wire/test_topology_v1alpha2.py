@@ -31,7 +31,8 @@ V1ALPHA2 = {
     ],
 }
 V1ALPHA1 = {**V1ALPHA2, "attributes": None, "topologyPolicies": ["SingleNUMANodeContainerLevel"]}
-# The form of the first design: ZoneMap, ResourceInfoMap and costs keyed by name; amounts as text or number, no `available`.
+# The form of the first design: ZoneMap, ResourceInfoMap and costs keyed by name; amounts as text or number, no
+# `available`.
 MAPS = {
     "metadata": {"name": "n1"},
     "topologyPolicies": ["SingleNUMANode"],

@@ -1,4 +1,6 @@
-"""Fields of group objects that bayplan does not read: misspelt ones are remarked, with what was probably meant; known ones are not called unknown."""
+"""Fields of group objects that bayplan does not read: misspelt ones are remarked, with what was probably meant; known
+ones are not called unknown.
+"""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def test_pods_that_have_ended_hold_nothing_though_notes_name_them() -> None:
     assert available(found, "cpu") == {0: 7, 1: 7}
 
 
-# -- a kubelet that has not started -------------------------------------------------------------------------------------
+# -- a kubelet that has not started
+# -------------------------------------------------------------------------------------
 
 
 def setup_with(
@@ -263,7 +264,8 @@ def test_without_a_memory_manager_there_is_no_memory_by_zone() -> None:
     assert all("memory" not in zone.amounts for zone in found.zones)
 
 
-# -- pods and lists ------------------------------------------------------------------------------------------------------
+# -- pods and lists
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_containers_that_use_the_same_cpus_after_each_other_count_once() -> None:

@@ -79,7 +79,9 @@ class Watched:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[VirtualNode]:
-    """Two zones of 8 CPUs and 16 GiB, CPU 0 and 1 GiB reserved, a GPU in each; a pod holds 4 CPUs, 4 GiB and a GPU in zone 0."""
+    """Two zones of 8 CPUs and 16 GiB, CPU 0 and 1 GiB reserved, a GPU in each; a pod holds 4 CPUs, 4 GiB and a GPU in
+    zone 0.
+    """
     with VirtualNode(tmp_path, kubelet(machine(gpus=[[0], [1]]))) as virtual:
         virtual.admit("ml/train", guaranteed({"cpu": 4, "memory": "4Gi", GPU: 1}))
         yield virtual
@@ -156,7 +158,10 @@ async def test_a_kubelet_that_does_not_answer_is_waited_for(
 async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
     node: VirtualNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It opens its socket first. Until its managers run it lists nothing that they hand out, which would read as if nobody held anything."""
+    """It opens its socket first.
+
+    Until its managers run it lists nothing that they hand out, which would read as if nobody held anything.
+    """
     watched = Watched(settings(node))
     node.server.managers_started = False
     for _ in range(3):
@@ -176,7 +181,9 @@ async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
 
 @asynchronous
 async def test_a_pod_that_vanishes_during_a_look_does_not_spoil_it(node: VirtualNode) -> None:
-    """The kubelet answers, then the pod ends and the files change: it is asked again, and what comes out belongs together."""
+    """The kubelet answers, then the pod ends and the files change: it is asked again, and what comes out belongs
+    together.
+    """
     watched = Watched(settings(node))
     real = node.write_state_files
     answered = len(node.server.asked)
@@ -575,7 +582,8 @@ async def test_other_formats(node: VirtualNode, report_format: ReportFormat, ver
 def test_the_agent_stays_small() -> None:
     """Arrays, pictures and simulations are for schedulers and people: they would cost a third of the agent's memory."""
     script = (
-        "import sys, bayplan.services.agent.run, bayplan.cli.agent; bayplan.cli.agent.duration_of('--interval', '60s'); "
+        "import sys, bayplan.services.agent.run, bayplan.cli.agent; "
+        "bayplan.cli.agent.duration_of('--interval', '60s'); "
         "sys.exit(', '.join({'numpy', 'rich', 'bayplan.simulate'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -1,4 +1,6 @@
-"""Which reports the collector deletes and which it marks; on an API server it is tested in tests/kubernetes/test_agent.py."""
+"""Which reports the collector deletes and which it marks; on an API server it is tested in
+tests/kubernetes/test_agent.py.
+"""
 
 from __future__ import annotations
 

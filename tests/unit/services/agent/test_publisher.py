@@ -394,7 +394,9 @@ def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a
 def test_an_api_server_that_hangs_is_noticed_within_a_heartbeat(
     heartbeat: float, interval: float, within: float, free: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It takes connections and says nothing: found out with the next write, or in the next round if there is nothing to write."""
+    """It takes connections and says nothing: found out with the next write, or in the next round if there is nothing to
+    write.
+    """
     caplog.set_level(logging.INFO)
     silence = "the API server does not answer: no answer within"
 

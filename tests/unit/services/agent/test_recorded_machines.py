@@ -64,7 +64,10 @@ pytestmark = pytest.mark.skipif(not ARCHIVES, reason=f"no recorded machines in {
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """The folder that holds `sys` and `proc` of a machine. The command is five times as fast as Python, and these are 70,000 files."""
+    """The folder that holds `sys` and `proc` of a machine.
+
+    The command is five times as fast as Python, and these are 70,000 files.
+    """
     if shutil.which("tar") is None:
         pytest.skip("there is no tar to unpack recorded machines with")
     with TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
@@ -170,7 +173,9 @@ def cpu_set(text: str | None) -> frozenset[int]:
 
 
 def as_we_see(found: Hardware, seen: dict[str, object]) -> dict[str, object]:
-    """The same for our reading; of zones without CPUs hwloc tells which CPUs are near, and we tell that there are none."""
+    """The same for our reading; of zones without CPUs hwloc tells which CPUs are near, and we
+    tell that there are none.
+    """
 
     def sets(unit: str) -> set[frozenset[int]]:
         members: dict[int, set[int]] = {}

@@ -1,4 +1,6 @@
-"""The agent's account as objects: every attribute is one that the scheduler reads back, and nothing is lost on the way."""
+"""The agent's account as objects: every attribute is one that the scheduler reads back, and
+nothing is lost on the way.
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,10 @@ def test_volcanos_object() -> None:
 def test_what_a_kubelet_reserves_in_volcanos_object(
     offered: Iterable[int], free: str, amount: str, ids: str, for_pods: list[int]
 ) -> None:
-    """Volcano takes the lowest `resReserved` CPUs off the free ones. Whoever reads the object must not promise a reserved CPU to a pod."""
+    """Volcano takes the lowest `resReserved` CPUs off the free ones.
+
+    Whoever reads the object must not promise a reserved CPU to a pod.
+    """
     found = account(Evidence(TWO_ZONES, allocatable=replace(OFFERED, cpus=tuple(offered)), pods=()))
     written = topology_document(
         "w1", found, TWO_ZONES, KubeletSetup(SETTINGS), made_at=1000.25, version=ReportFormat.NUMATOPOLOGY

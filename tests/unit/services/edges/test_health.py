@@ -80,7 +80,9 @@ def test_a_used_port_and_a_missing_certificate_are_named() -> None:
         async with serve_health("127.0.0.1:0", live={}, ready={}, metrics=bytes) as port:
             with pytest.raises(
                 AddressError,
-                match=f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another with --health-address",
+                match=(
+                    f"cannot listen on 127.0.0.1:{port}: Address already in use; choose another with --health-address"
+                ),
             ):
                 async with serve_health(f"127.0.0.1:{port}", live={}, ready={}, metrics=bytes):
                     raise AssertionError

@@ -1,4 +1,6 @@
-"""filter and prioritize over HTTP: names and whole objects, reasons, scores, and recorded requests of kube-scheduler."""
+"""filter and prioritize over HTTP: names and whole objects, reasons, scores, and recorded
+requests of kube-scheduler.
+"""
 
 from __future__ import annotations
 

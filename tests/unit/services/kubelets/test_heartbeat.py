@@ -1,4 +1,6 @@
-"""Heartbeats: every node once in each, whatever the API server does; nodes that others marked, deleted or created again."""
+"""Heartbeats: every node once in each, whatever the API server does; nodes that others marked, deleted or created
+again.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,8 @@ async def alive_for(seconds: float, beats: Heartbeats) -> None:
 
 
 def test_a_slow_answer_delays_only_its_own_node() -> None:
-    # Virtual-0 is answered after 35 s. When every tick waited for all answers, all nodes missed three heartbeats of four.
+    # Virtual-0 is answered after 35 s. When every tick waited for all answers, all nodes missed three heartbeats of
+    # four.
     server = Server(lambda name: 35.0 if name == "virtual-0" else 0.0)
     beats, _ = heartbeats(server, fleet(4))
     in_virtual_time(alive_for(101.0, beats))

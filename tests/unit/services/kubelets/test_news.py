@@ -46,7 +46,10 @@ REFUSAL = RejectedPod(
         ),
         (
             Refused(REFUSAL),
-            "refused telco/upf-0 on virtual-3: TopologyAffinityError: Resources cannot be allocated with Topology locality",
+            (
+                "refused telco/upf-0 on virtual-3: TopologyAffinityError: Resources cannot be "
+                "allocated with Topology locality"
+            ),
             {
                 "event": "refused",
                 "pod": "telco/upf-0",
@@ -57,7 +60,10 @@ REFUSAL = RejectedPod(
         ),
         (
             Summary(90, 120, {"TopologyAffinityError": 3, "OutOfcpu": 1}, 30, 12),
-            "90 pods on nodes; so far 120 admitted, 4 refused (OutOfcpu 1, TopologyAffinityError 3), 30 deleted, 12 reports written",
+            (
+                "90 pods on nodes; so far 120 admitted, 4 refused (OutOfcpu 1, TopologyAffinityError 3), 30 "
+                "deleted, 12 reports written"
+            ),
             {
                 "event": "summary",
                 "holding": 90,

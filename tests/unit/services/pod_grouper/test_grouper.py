@@ -1,4 +1,6 @@
-"""The pod grouper's stories, on a cluster in a dictionary and in virtual time: arrivals, changes, trouble, and clearing away."""
+"""The pod grouper's stories, on a cluster in a dictionary and in virtual time: arrivals, changes, trouble, and clearing
+away.
+"""
 
 from __future__ import annotations
 

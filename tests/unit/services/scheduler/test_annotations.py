@@ -64,7 +64,9 @@ def test_amounts_alone_tell_some_zones(policy: str, amounts: dict[str, Any], zon
 
 @pytest.mark.parametrize("policy", ["best-effort", "restricted"])
 def test_estimated_zones_are_not_written(policy: str) -> None:
-    """More sets of ten of sixteen zones than anything tries: the zones are shown, and as an estimate they are not written down."""
+    """More sets of ten of sixteen zones than anything tries: the zones are shown, and as an estimate they are not
+    written down.
+    """
     wide = topology(*(zone(number, {"cpu": 4, "memory": "8Gi"}) for number in range(16)), policy=policy)
     state = cluster(wide)
     waiting = pod_of(container({"cpu": 40, "memory": "80Gi"}, "c"))

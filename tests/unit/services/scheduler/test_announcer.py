@@ -47,7 +47,9 @@ A_WHILE = 10.0
 
 @dataclass
 class Heard:
-    """Takes the place of events, conditions and the status of gangs, and notes what they were told, in one line each."""
+    """Takes the place of events, conditions and the status of gangs, and notes what they were
+    told, in one line each.
+    """
 
     lines: list[str] = field(default_factory=list)
 

@@ -34,7 +34,10 @@ LOST = Unreachable("no answer")
 
 @dataclass
 class ScriptedClient:
-    """Answers binds one after the other as written down, the last answer for ever; None is 201. `found` is what a look at the pod gives."""
+    """Answers binds one after the other as written down, the last answer for ever; None is 201.
+
+    `found` is what a look at the pod gives.
+    """
 
     answers: list[Exception | None] = field(default_factory=lambda: [None])
     found: list[Pod | Exception] = field(default_factory=list)

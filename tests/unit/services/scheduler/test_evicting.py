@@ -39,7 +39,9 @@ SEVERAL = ApiError("POST", 500, Status(500, "InternalError", "This pod has more 
 
 @dataclass
 class Cluster:
-    """An API server that evicts pods, but first gives the answers that it has for them; `d` is a dry run, `e` an eviction."""
+    """An API server that evicts pods, but first gives the answers that it has for them; `d` is a dry run, `e` an
+    eviction.
+    """
 
     answers: dict[str, list[Exception]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)

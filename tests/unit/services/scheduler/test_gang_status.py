@@ -1,4 +1,6 @@
-"""The status of gangs: written when it says something new, for this very PodGroup; that one was complete stays written."""
+"""The status of gangs: written when it says something new, for this very PodGroup; that one was
+complete stays written.
+"""
 
 from __future__ import annotations
 

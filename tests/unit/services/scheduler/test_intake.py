@@ -1,4 +1,6 @@
-"""News into the dispatcher: what a list means for those who are not in it, broken objects, and versions that come out of order."""
+"""News into the dispatcher: what a list means for those who are not in it, broken objects, and versions that come out
+of order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which CPUs are taken: two zones of four cores with two threads each; CPU n and n + 8 are siblings; zone 1 begins at CPU 4."""
+"""Which CPUs are taken: two zones of four cores with two threads each; CPU n and n + 8 are siblings; zone 1 begins at
+CPU 4.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""distribute-cpus-across-numa: four zones of four cores without siblings unless said otherwise; zone z has CPUs 4z to 4z+3."""
+"""distribute-cpus-across-numa: four zones of four cores without siblings unless said otherwise; zone z has CPUs 4z to
+4z+3.
+"""
 
 from __future__ import annotations
 

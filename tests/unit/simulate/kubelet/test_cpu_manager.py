@@ -1,4 +1,6 @@
-"""Exclusive CPUs as pods see them: two zones of four cores with two threads; CPU n and n + 8 are siblings, CPU 0 is reserved."""
+"""Exclusive CPUs as pods see them: two zones of four cores with two threads; CPU n and n + 8 are siblings, CPU 0 is
+reserved.
+"""
 
 from __future__ import annotations
 

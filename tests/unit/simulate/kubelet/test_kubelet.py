@@ -1,4 +1,6 @@
-"""The way of a pod through the kubelet: the order of the checks, the scopes, and that a refusal leaves nothing behind."""
+"""The way of a pod through the kubelet: the order of the checks, the scopes, and that a refusal
+leaves nothing behind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a kubelet settles at start: which CPUs it reserves, what the node can give, and where it would not start at all."""
+"""What a kubelet settles at start: which CPUs it reserves, what the node can give, and where it
+would not start at all.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The merge of hints: one table per policy. A hint list is written as preferred sets and other sets, a set by its zone ids."""
+"""The merge of hints: one table per policy.
+
+A hint list is written as preferred sets and other sets, a set by its zone ids.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,10 @@ def test_all_keys(tmp_path: Path) -> None:
 
 
 def test_a_scenario_reads_the_same_each_time_and_another_seed_changes_it(tmp_path: Path) -> None:
-    random = "workloads: [{name: a, kind: Job, replicas: 9, arrive: {rate: 1/s}, runs: [1s, 9s], pod: {resources: {cpu: 1}}}]\n"
+    random = (
+        "workloads: [{name: a, kind: Job, replicas: 9, arrive: {rate: 1/s}, runs: [1s, 9s], "
+        "pod: {resources: {cpu: 1}}}]\n"
+    )
     one, again, other = (scenario(tmp_path, f"seed: {seed}\n{NODES}{random}") for seed in (1, 1, 2))
     assert one == again
     assert one.workloads != other.workloads
@@ -73,7 +76,10 @@ workloads:
 """
     assert faults(tmp_path, text) == [
         "x.yaml:3: nodes[0].count: -3 is negative: must be 1 or more",
-        'x.yaml:4: nodes[0].machine: "cores:16" is unknown: did you mean core? (a device says where it is: cores:16@numa)',
+        (
+            'x.yaml:4: nodes[0].machine: "cores:16" is unknown: did you mean core? (a device '
+            "says where it is: cores:16@numa)"
+        ),
         "x.yaml:7: workloads[0].replica: is unknown: did you mean replicas?",
         'x.yaml:8: workloads[0].pod.resources.cpu: "-8" is negative: must be 0 or more',
     ]

@@ -1,7 +1,8 @@
-"""KAI's groups of workloads whose pods are alike: Deployment, Job, CronJob, run.ai's job, JobSet, Azure ML, Notebook, Spark, Knative.
+"""KAI's groups of workloads whose pods are alike: Deployment, Job, CronJob, run.ai's job, JobSet, Azure ML, Notebook,
+Spark, Knative.
 
-Most are the usual group with another name, priority class or number. A batch Job is one group *per pod* here, so a topology constraint on it has
-no effect; `mode: bayplan` makes one gang of it.
+Most are the usual group with another name, priority class or number. A batch Job is one group *per pod* here, so a
+topology constraint on it has no effect; `mode: bayplan` makes one gang of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""KAI's groups of a LeaderWorkerSet: one per replica of it, with the leader and the workers, or segments of them, as sub-groups.
+"""KAI's groups of a LeaderWorkerSet: one per replica of it, with the leader and the workers, or segments of them, as
+sub-groups.
 
-A worker's segment follows from its index. Where the workers without the leader divide evenly, the leader is one more pod in the first segment; else it counts
-as the first pod of it.
+A worker's segment follows from its index. Where the workers without the leader divide evenly, the leader is one more
+pod in the first segment; else it counts as the first pod of it.
 """
 
 from __future__ import annotations
@@ -114,7 +115,9 @@ class _Cut:
         return (worker - 1 if self.leader_is_extra else worker) // self.segment
 
     def sizes(self) -> list[int]:
-        """Pods in each segment, without an extra leader (which KAI counts as one more pod if there is only one segment)."""
+        """Pods in each segment, without an extra leader (which KAI counts as one more pod if there is only one
+        segment).
+        """
         segments = self.number_of(self.size - 1) + 1
         last = sum(self.number_of(worker) == segments - 1 for worker in range(self.size))
         return [self.segment] * (segments - 1) + [last]

@@ -1,7 +1,9 @@
-"""What every PodGroup of KAI's has in common: name, owner, queue, priority class, preemptibility, labels, annotations, constraint.
+"""What every PodGroup of KAI's has in common: name, owner, queue, priority class, preemptibility, labels, annotations,
+constraint.
 
-`usual_group` is KAI's default grouper; the other kinds begin with it and change what is different (`dataclasses.replace`). Objects it looks at besides pod and
-owners (priority classes, the ConfigMap with defaults per kind) are asked for (`grouping.py`).
+`usual_group` is KAI's default grouper; the other kinds begin with it and change what is different
+(`dataclasses.replace`). Objects it looks at besides pod and owners (priority classes, the ConfigMap with defaults per
+kind) are asked for (`grouping.py`).
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class KaiGroup:
 
 @dataclass(frozen=True, slots=True)
 class KaiCase:
-    """Everything that a grouper may look at: the pod, the owner it is about, the owners on the way to it (nearest first)."""
+    """Everything that a grouper may look at: the pod, the owner it is about, the owners on the way to it (nearest
+    first).
+    """
 
     pod: RawObject
     owner: RawObject
@@ -173,7 +177,9 @@ def _is_number(text: str) -> bool:
 def priority_class_of(
     case: KaiCase, owners: Sequence[RawObject], otherwise: str, defaults: _Defaults | None = None
 ) -> str:
-    """The class that owner or pod name, if it exists; else the default of the kind in the ConfigMap, if it exists; else `otherwise`."""
+    """The class that owner or pod name, if it exists; else the default of the kind in the ConfigMap, if it exists; else
+    `otherwise`.
+    """
     for owner in owners:
         named = labels_of(owner).get(PRIORITY_CLASS, labels_of(case.pod).get(PRIORITY_CLASS))
         name = named if named is not None else look_up(case.pod, ("spec", "priorityClassName")) or ""

@@ -1,13 +1,14 @@
-"""Places one job as KAI does: down its tree of sub-groups, and for each the first node set in which everything finds a node.
+"""Places one job as KAI does: down its tree of sub-groups, and for each the first node set in which everything finds a
+node.
 
-`place_job` takes the tasks that a job has to start together and goes through its tree: inner sub-groups by name, then pod sets.
-Each gets its own node sets out of the one that the sub-group above it tries (`subset_nodes.py`). What fits in the first set is
-kept. If a part fails in all its sets, the sub-group above goes on to its own next set; what an earlier part took within one set
-is never reconsidered for the sake of a later one.
+`place_job` takes the tasks that a job has to start together and goes through its tree: inner sub-groups by name, then
+pod sets. Each gets its own node sets out of the one that the sub-group above it tries (`subset_nodes.py`). What fits in
+the first set is kept. If a part fails in all its sets, the sub-group above goes on to its own next set; what an earlier
+part took within one set is never reconsidered for the sake of a later one.
 
-In a real round (`pretend=False`) a task is bound if what is idle suffices and otherwise waits for what is being released; when a
-pod set cannot start with what is idle, the whole job waits. In a rehearsal (`pretend=True`, for `consolidate.py`) every task is
-promised its place, and tasks that were made to leave look for one too.
+In a real round (`pretend=False`) a task is bound if what is idle suffices and otherwise waits for what is being
+released; when a pod set cannot start with what is idle, the whole job waits. In a rehearsal (`pretend=True`, for
+`consolidate.py`) every task is promised its place, and tasks that were made to leave look for one too.
 
 `allocate` goes through all waiting jobs.
 """
@@ -199,7 +200,8 @@ def _no_node(job: Job, pod_set: PodSet, task: Task, placed: int, statement: Stat
     if alone or sum(1 for _ in statement.active(job, pod_set.name)) >= pod_set.min_available:
         return f"Resources were not found for pod {task.name}: no node that it may use has enough left"
     return (
-        f"Resources were found for {placed} pods while {pod_set.min_available} of pod set {pod_set.name} have to start together; "
+        f"Resources were found for {placed} pods while {pod_set.min_available} of pod set "
+        f"{pod_set.name} have to start together; "
         f"no node that pod {task.name} may use has enough left"
     )
 
@@ -208,7 +210,9 @@ GONE = frozenset({Status.RELEASING})
 
 
 def not_ready(job: Job) -> str | None:
-    """Why a job cannot start whatever is free: a pod set without enough pods, or pods of a pod set that does not exist."""
+    """Why a job cannot start whatever is free: a pod set without enough pods, or pods of a pod
+    set that does not exist.
+    """
     names = {pod_set.name for pod_set in job.tree.all_pod_sets()}
     for task in job.tasks:
         if task.pod_set not in names:

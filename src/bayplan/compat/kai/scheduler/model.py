@@ -65,7 +65,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """GPUs that jobs of a queue (and of the queues below it) may hold: any job `max_gpus`, non-preemptible ones `deserved_gpus`.
+    """GPUs that jobs of a queue (and of the queues below it) may hold: any job `max_gpus`, non-preemptible ones
+    `deserved_gpus`.
 
     None sets no limit.
     """

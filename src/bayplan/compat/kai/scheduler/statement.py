@@ -6,9 +6,8 @@ Every step can be taken back.
 everything back with `rollback` if it came to nothing; whatever is left at the end is the answer.
 
 A node has amounts that are idle and amounts that are being released. A task that is *bound* takes from what is idle,
-one that is
-*pipelined* takes in advance from what is being released; so `idle + releasing` is what can still be given out, and `releasing`
-may be negative.
+one that is *pipelined* takes in advance from what is being released; so `idle + releasing` is what can still be given
+out, and `releasing` may be negative.
 """
 
 from __future__ import annotations
@@ -87,7 +86,9 @@ class Statement:
         return (task for task in job.tasks if task.pod_set == pod_set and self.status(task) in ACTIVE)
 
     def waiting(self, job: Job, *, evicted: bool) -> list[Task]:
-        """Tasks that a job still wants placed; with `evicted`, also those that were made to leave and go nowhere yet."""
+        """Tasks that a job still wants placed; with `evicted`, also those that were made to
+        leave and go nowhere yet.
+        """
         return [task for task in job.tasks if self._waits(self.places[task.name], evicted=evicted)]
 
     @staticmethod

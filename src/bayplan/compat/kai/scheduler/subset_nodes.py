@@ -6,8 +6,8 @@ first to be tried first, and scores that pull tasks into few domains of the pref
 1. The narrowest domain that holds all given nodes is counted, with everything below it (`capacity.py`).
 2. If it does not hold the tasks, that is all.
 3. Its children are ordered, the fullest first, down to the preferred level (or the required one, if none is preferred).
-4. Every domain that holds the tasks is a candidate, on the levels from the preferred up to the required one, or up to the root.
-   If pods of the sub-group run already, only domains below a required domain that has one of them.
+4. Every domain that holds the tasks is a candidate, on the levels from the preferred up to the required one, or up to
+   the root. If pods of the sub-group run already, only domains below a required domain that has one of them.
 5. The narrowest level comes first, left to right; of each domain only nodes that were given.
 
 Known defects, which a user of KAI meets here too: a level wider than the domain of step 1 was never counted, so it

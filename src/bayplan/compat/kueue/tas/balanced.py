@@ -24,7 +24,9 @@ from bayplan.engine.numa.rows import Mask
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The children of one domain, pruned: a small tree of its own, with the leaf at which it starts in the large one."""
+    """The children of one domain, pruned: a small tree of its own, with the leaf at which it
+    starts in the large one.
+    """
 
     tree: Tree
     counts: Sequence[LevelCounts]

@@ -81,8 +81,8 @@ def tightest_set(
 def _reach(
     alone: Counts, beside: Counts, usable_alone: Mask, takes_leader: Mask, pods: int, domains: int, *, leader: bool
 ) -> Trace | None:
-    """For [leader still to place, domains used, pods missing + offset]: 1 + twice the domain that led there first, plus 1 if it
-    took the leader; 0 where nothing led. The offset is `offset_of`.
+    """For [leader still to place, domains used, pods missing + offset]: 1 + twice the domain that led there first, plus
+    1 if it took the leader; 0 where nothing led. The offset is `offset_of`.
     """
     offset = offset_of(alone, pods, domains)
     shape = (1 + leader, domains + 1, pods + offset + 1)

@@ -28,7 +28,9 @@ class Slicing:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How domains are compared: the least free first (else the freest), and whether liked hosts come before everything."""
+    """How domains are compared: the least free first (else the freest), and whether liked hosts
+    come before everything.
+    """
 
     least_free_first: bool
     by_affinity: bool

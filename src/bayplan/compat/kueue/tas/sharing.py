@@ -133,7 +133,8 @@ def hand_out(
 
 
 def fill(level: LevelCounts, order: Indices, room: Counts, need: int, policy: Policy) -> tuple[Indices, int] | None:
-    """The domains that hold `need` if filled in order, and what is left for the last, which is the tightest that suffices.
+    """The domains that hold `need` if filled in order, and what is left for the last, which is the tightest that
+    suffices.
 
     None if all of them together are too small.
     """

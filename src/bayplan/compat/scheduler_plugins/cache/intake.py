@@ -1,4 +1,5 @@
-"""Reports through one of scheduler-plugins' caches: the state sees what the cache shows, and keeps no ledger of its own.
+"""Reports through one of scheduler-plugins' caches: the state sees what the cache shows, and keeps no ledger of its
+own.
 
 In come the same calls as for a plain `ReportIntake` (`cluster/reports/intake.py`).
 """

@@ -120,7 +120,9 @@ class OverReserve(TopologyCache):
         return Desynced(sorted(self._rejected | self._with_foreign_pods), sorted(self._configured_otherwise))
 
     def resync(self, pods: Iterable[Pod]) -> list[str]:
-        """Replace the copies of dirty nodes whose latest report shows the pods known there, and those configured otherwise."""
+        """Replace the copies of dirty nodes whose latest report shows the pods known there, and those configured
+        otherwise.
+        """
         desynced = self.desynced
         if not desynced.maybe_overreserved and not desynced.config_changed:
             return []

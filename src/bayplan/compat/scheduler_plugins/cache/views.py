@@ -28,7 +28,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Desynced:
-    """Names of nodes whose copy may be wrong: because of reservations or foreign pods, or because of a changed configuration."""
+    """Names of nodes whose copy may be wrong: because of reservations or foreign pods, or because of a changed
+    configuration.
+    """
 
     maybe_overreserved: list[str]
     config_changed: list[str]
@@ -107,7 +109,9 @@ def pods_by_node(
 
 
 def known_pod(pod: Pod, preemption_mode: str, reported: Collection[str]) -> KnownPod:
-    """A pod with what it holds exclusively: container by container if victims may have to be chosen, else in one word."""
+    """A pod with what it holds exclusively: container by container if victims may have to be
+    chosen, else in one word.
+    """
     pinned = tuple(containers_that_hold_exclusively(effective_request(pod), reported))
     namespace, name = pod.metadata.namespace or "", pod.metadata.name
     if preemption_mode == PREEMPTION_ENABLED:

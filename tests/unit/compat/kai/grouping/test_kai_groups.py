@@ -1,4 +1,6 @@
-"""KAI's groups where thought was needed: segments of a LeaderWorkerSet, wrappers, Ray's templates, revisions, defaults per kind."""
+"""KAI's groups where thought was needed: segments of a LeaderWorkerSet, wrappers, Ray's templates, revisions, defaults
+per kind.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ LWS = "leaderworkerset.sigs.k8s.io"
 
 
 def kai(member: Raw, *owners: Raw, found: dict[str, list[Raw]] | None = None, **settings: Any) -> Grouping:
-    """What KAI makes of a pod; `found` are the objects of its cluster, by name (or by kind where a list is asked for)."""
+    """What KAI makes of a pod; `found` are the objects of its cluster, by name (or by kind
+    where a list is asked for).
+    """
     answers: dict[Question, list[Raw]] = {}
     while True:
         outcome = group_for(member, owners, GroupingSettings(mode="kai", kai=KaiSettings(**settings)), answers)

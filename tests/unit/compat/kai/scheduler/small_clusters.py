@@ -1,4 +1,6 @@
-"""Small clusters in one line each: `nodes("z1/r1: 4 4, z1/r2: 2")` are three nodes n0, n1, n2 with so many free GPUs of 8."""
+"""Small clusters in one line each: `nodes("z1/r1: 4 4, z1/r2: 2")` are three nodes n0, n1, n2 with so many free GPUs of
+8.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ NO_SUCH_LEVEL = (
     "topology constraint error: sub-group workers specified '{}' as the {} topology constraint level, "
     "but the topology tree 'dc' does not contain a level with this name"
 )
-TOO_LITTLE = "topology dc, requirement rack couldn't be satisfied for job <ml/train>{}: not enough resources in {} to allocate the job"
+TOO_LITTLE = (
+    "topology dc, requirement rack couldn't be satisfied for job <ml/train>{}: not enough "
+    "resources in {} to allocate the job"
+)
 
 TREES = {TOPOLOGY.name: build_tree(TOPOLOGY, nodes("z1/r1: 8"))}
 

@@ -1,4 +1,6 @@
-"""Small clusters and pod sets in one line each: `racks({"b1/r1/x1": 4})` is a host with room for four pods of one CPU."""
+"""Small clusters and pod sets in one line each: `racks({"b1/r1/x1": 4})` is a host with room
+for four pods of one CPU.
+"""
 
 from __future__ import annotations
 

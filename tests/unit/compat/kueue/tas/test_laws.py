@@ -1,4 +1,6 @@
-"""Laws of every answer, on random clusters: all pods are placed, no leaf holds more than it has, what was required holds."""
+"""Laws of every answer, on random clusters: all pods are placed, no leaf holds more than it has, what was required
+holds.
+"""
 
 from __future__ import annotations
 

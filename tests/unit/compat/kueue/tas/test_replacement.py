@@ -83,7 +83,8 @@ def test_slices(layers: list[tuple[str, int]], before: dict[str, int], expected:
 
 def test_another_node_is_gone_too() -> None:
     assert replaced(CLUSTER, pods(3, required=RACK), running("x9", {"x1": 1, "x8": 1, "x9": 1})) == (
-        "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain x8"
+        "Cannot replace the node, because the existing topologyAssignment is invalid, as it "
+        "contains the stale domain x8"
     )
 
 

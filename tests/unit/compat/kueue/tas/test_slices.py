@@ -60,7 +60,10 @@ def test_slices_alone_may_be_anywhere() -> None:
         ([(HOST, 6)], "doesn't allow to fit any of 1 slice(s)"),
         (
             [(RACK, 6), (HOST, 3)],
-            "doesn't allow to fit; 0/1 slice(s) fit on level example.com/rack; 1/2 slice(s) fit on level kubernetes.io/hostname",
+            (
+                "doesn't allow to fit; 0/1 slice(s) fit on level example.com/rack; 1/2 slice(s) fit "
+                "on level kubernetes.io/hostname"
+            ),
         ),
     ],
 )

@@ -20,7 +20,8 @@ from bayplan.engine.kubelet.merge import Hint
 
 # Two sockets of two cores with two threads each, numbered side by side.
 EIGHT = Machine({cpu: CpuPlace(cpu // 4, cpu // 4, cpu // 2) for cpu in range(8)})
-# Two sockets of ten cores; numbers of cores begin anew in the second, and second threads come last: what Linux shows on most servers.
+# Two sockets of ten cores; numbers of cores begin anew in the second, and second threads come last: what Linux shows on
+# most servers.
 FORTY = Machine({cpu: CpuPlace(cpu // 10 % 2, cpu // 10 % 2, cpu % 10) for cpu in range(40)})
 
 

@@ -1,4 +1,6 @@
-"""Equal pods under one constraint: the tightest domain, the fewest domains, the least room left over, spread, slices."""
+"""Equal pods under one constraint: the tightest domain, the fewest domains, the least room left
+over, spread, slices.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ TWO_BLOCKS = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2", "b2/r2: 1 1")
 @pytest.mark.parametrize(
     "lines, wish, expected",
     [
-        # Required: of the domains that hold all pods, the one where they are closest; of equals the one with the least room.
+        # Required: of the domains that hold all pods, the one where they are closest; of equals the one with the least
+        # room.
         (TWO_BLOCKS, EqualPods(2, required=RACK), {"b1/r2": 2}),
         (TWO_BLOCKS, EqualPods(6, required=RACK), {"b2/r1": 6}),
         (TWO_BLOCKS, EqualPods(7, required=RACK), {"b2/r1": 7}),
@@ -142,7 +145,8 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
     assert found.counts.tolist() == expected
 
 
-# -- slices ------------------------------------------------------------------------------------------------------------------
+# -- slices
+# ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,8 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
         (("b1/r1: 3", "b1/r2: 4 4"), EqualPods(8, layers=(Layer(RACK, 4),)), {"b1/r2": 8}),
         # Apart: one slice a rack, even where two would fit.
         (("b1/r1: 8", "b1/r2: 4"), EqualPods(8, layers=(Layer(RACK, 4, apart=True),)), {"b1/r1": 4, "b1/r2": 4}),
-        # Two layers: slices of four in a rack, each of two halves on one node. 3+3+1 has room for seven, but for one slice.
+        # Two layers: slices of four in a rack, each of two halves on one node. 3+3+1 has room for seven, but for one
+        # slice.
         (
             ("b1/r1: 3 3 1", "b1/r2: 2 2"),
             EqualPods(8, layers=(Layer(RACK, 4), Layer(NODE, 2))),

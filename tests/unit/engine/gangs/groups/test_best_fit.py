@@ -1,4 +1,6 @@
-"""Groups of different pods by best fit: the tightest domain, few preferred ones, large pods first, and mixes that kubelets refuse."""
+"""Groups of different pods by best fit: the tightest domain, few preferred ones, large pods first, and mixes that
+kubelets refuse.
+"""
 
 from __future__ import annotations
 

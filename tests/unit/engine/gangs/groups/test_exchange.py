@@ -1,4 +1,6 @@
-"""Equal groups stand in the tree in the order of their ranks, and gangs that prefer nothing stand close together all the same."""
+"""Equal groups stand in the tree in the order of their ranks, and gangs that prefer nothing stand close together all
+the same.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Placement vectors: what is written can be read again, and what means nothing is refused in scheduler-plugins' words."""
+"""Placement vectors: what is written can be read again, and what means nothing is refused in
+scheduler-plugins' words.
+"""
 
 from __future__ import annotations
 

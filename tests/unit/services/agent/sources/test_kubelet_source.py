@@ -1,4 +1,6 @@
-"""Where the kubelet's configuration comes from: files, flags on top of them, configz; and what is said when it does not come."""
+"""Where the kubelet's configuration comes from: files, flags on top of them, configz; and what is said when it does not
+come.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ async def test_a_file(config: Path, form: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.7 --topology-manager-policy=single-numa-node --topology-manager-scope pod"\n',
+        (
+            'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.7 --topology-manager-policy=single-numa-node '
+            '--topology-manager-scope pod"\n'
+        ),
         "kubelet --topology-manager-policy=single-numa-node --topology-manager-scope=pod",
     ],
 )

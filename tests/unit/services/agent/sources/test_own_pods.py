@@ -1,4 +1,6 @@
-"""The pods of this node as the API server has them: who lives, who has ended, and what is said when they may not be read."""
+"""The pods of this node as the API server has them: who lives, who has ended, and what is said when they may not be
+read.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,245 @@
+"""`ClusterSession`: a cluster, from files or as it runs, with the profiles to judge by. Each command asks it for what it needs.
+
+Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayplan.cli.shared.configuration_file import read_configuration
+from bayplan.cli.shared.options import STANDARD_INPUT, STDIN, kept
+from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.reading import asked_live, profiles_in, read_cluster_files, read_live
+
+if TYPE_CHECKING:
+    from bayplan.cluster.reports.kubelet_settings import Assumptions
+    from bayplan.cluster.reports.topology_report import ObjectRemark
+    from bayplan.gangs.trees import Trees
+    from bayplan.grouping.group import GroupingSettings
+    from bayplan.kube.object_set import ObjectSet, OtherObject
+    from bayplan.kube.wire.core_v1 import Pod
+    from bayplan.scheduling.profile import Profile
+
+# What the API server writes into pods that name no scheduler.
+DEFAULT_SCHEDULER = "default-scheduler"
+# Where objects come from that are not read from files.
+LIVE = "cluster"
+
+
+class ClusterSession:
+    """A cluster, from files or as it runs, and the profiles to judge pods by.
+
+    `configuration` is the document they were read from.
+
+    `source` is where an object is said to be missing: in the dump, or in the cluster. With `owners`, pods are in the
+    gangs that their owners mean.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectSet,
+        configuration: Any,
+        profiles: dict[str, Profile],
+        source: str = "dump",
+        *,
+        owners: bool = False,
+    ) -> None:
+        from bayplan.cli.shared.workloads import group_by_owners, unused_kinds
+        from bayplan.cluster.loading import load_state
+        from bayplan.workloads.grouped import Grouped
+
+        self.objects = objects
+        self.source = source
+        self.configuration = configuration
+        self._profiles = profiles
+        if owners and self.runs:
+            self._read_owners()
+        self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
+        self.state = load_state(self.objects, live_at=time() if self.runs else None, assumptions=self.assumptions)
+        ignored = unused_kinds(self.objects, self.grouping)
+        problems = [f"{error}: the object is left out" for error in objects.left_out]
+        problems += [*objects.remarks, *map(str, self.state.remarks)]
+        if self.state.rows and not any(self.state.reports):
+            problems.insert(0, f"the {source} has no NodeResourceTopology: NUMA zones are unknown on every node")
+        warn(problems + ([f"not used: {ignored}"] if ignored else []))
+
+    @classmethod
+    def open(
+        cls,
+        cluster: Sequence[Path],
+        config: Path | None = None,
+        scheduler_name: str | None = None,
+        objects: ObjectSet | None = None,
+        *,
+        owners: bool = False,
+    ) -> ClusterSession:
+        """Read what the options of a command name; `objects` are those of the cluster if they are known already.
+
+        Commands that decide about pods of the cluster need their `owners`.
+        """
+        if objects is None:
+            objects = read_cluster_files(cluster) if cluster else read_live()
+        if config is None and scheduler_name is not None:
+            raise click.UsageError("--scheduler-name chooses a profile of --config, which is not given")
+        written = None if config is None else read_configuration(STDIN if config == STANDARD_INPUT else config)
+        configuration = None if written is None else written.document
+        profiles = profiles_in(written)
+        source = "dump" if cluster else LIVE
+        if scheduler_name is None:
+            return cls(objects, configuration, profiles, source, owners=owners)
+        if scheduler_name not in profiles:
+            raise click.UsageError(
+                f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
+            )
+        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source, owners=owners)
+
+    @cached_property
+    def grouping(self) -> GroupingSettings:
+        """How workloads become gangs: bayplan's kinds, and those of `--grouping-rules` and of rule files in the dump."""
+        from bayplan.cli.shared.grouping_options import grouping_settings
+        from bayplan.grouping.group import with_rules
+        from bayplan.grouping.rules import rules_of
+
+        settings = grouping_settings("bayplan", kept("grouping_rules"))
+        for source, document in self.objects.rule_documents:
+            settings = with_rules(settings, rules_of(document, str(source)))
+        return settings
+
+    def read_named(
+        self, text: str, kinds: Sequence[tuple[str, str]], name: str, namespace: str | None
+    ) -> list[OtherObject]:
+        """In a cluster that runs: the objects of a kind with a name, and those above them, now among the objects."""
+        if not self.runs:
+            return []
+        from bayplan.kube.client.named_objects import read_named
+
+        pods = self.objects.pods
+        found = asked_live(lambda access: read_named(access, text, kinds, name, namespace, pods))
+        self.objects.others += found
+        return found
+
+    def _read_owners(self) -> None:
+        """Read the owners of ungrouped pods, and of the pods beside them, from a running cluster, and add them to the objects."""
+        from bayplan.grouping.group import awaits_look
+        from bayplan.kube.client.named_objects import MOST_OWNERS, read_owners
+
+        waiting = [pod for pod in self.objects.pods if not pod.spec.node_name and awaits_look(pod)]
+        ours = [pod for pod in waiting if not self.is_stranger(pod)]
+        if not ours:
+            return
+        found, left_out = asked_live(lambda access: read_owners(access, ours, self.objects.pods))
+        self.objects.others += found
+        if left_out:
+            warn([f"pods wait for more than {MOST_OWNERS} owners: {left_out} of them are not read"])
+
+    @property
+    def runs(self) -> bool:
+        """Whether this is a cluster that runs."""
+        return self.source == LIVE
+
+    @cached_property
+    def trees(self) -> Trees:
+        """The trees of the Topology objects, and that of the HyperNodes.
+
+        A Topology that appears twice, as Kueue's and as KAI's, counts as it was read last. Where the two differ, that
+        is a warning.
+        """
+        from bayplan.gangs.trees import Trees
+        from bayplan.kube.errors import InvalidObject
+        from bayplan.kube.topology_levels import aliases_of, levels_of
+
+        trees = Trees(self.state)
+        known: dict[str, tuple[str, ...]] = {}
+        for topology in self.objects.levels:
+            name = topology.metadata.name
+            try:
+                levels, aliases = levels_of(topology), aliases_of(topology)
+            except InvalidObject as error:
+                warn([f"{self.objects.naming_the_file(error, topology)}: the object is left out"])
+                continue
+            if known.setdefault(name, levels) != levels:
+                warn(
+                    [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]
+                )
+            trees.set(name, levels, aliases)
+        for hyper_node in self.objects.hyper_nodes:
+            trees.set_hyper_node(hyper_node)
+        return trees
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """What the (first) profile believes about kubelets that do not say how they are configured."""
+        from bayplan.cluster.reports.kubelet_settings import Assumptions
+
+        topology = next(iter(self._profiles.values())).topology
+        return topology.arguments.assumptions if topology else Assumptions()
+
+    def row_of(self, node: str) -> int:
+        """The row of a node named on the command line, NAME or node/NAME, as kubectl takes it."""
+        from difflib import get_close_matches
+
+        from bayplan.explain.amounts import count
+
+        kind, _, name = node.rpartition("/")
+        name = name if kind in ("node", "nodes", "no") else node
+        row = self.state.rows.get(name)
+        if row is None:
+            close = get_close_matches(name, self.state.rows, n=3, cutoff=0.5)
+            hint = (
+                f"; did you mean {' or '.join(close)}?"
+                if close
+                else f"; the {self.source} has {count(len(self.state.rows), 'node')}"
+            )
+            raise click.ClickException(f"there is no node '{name}' in the {self.source}{hint}")
+        return row
+
+    def refuse_if_there(self, pod: Pod) -> None:
+        """A pod that is on a node already cannot be placed once more."""
+        from bayplan.cluster.state import pod_key
+        from bayplan.kube.errors import InvalidObject, ObjectPath
+
+        placed = self.state.pods.get(pod_key(pod))
+        if placed is not None:
+            node = self.state.names[placed.row]
+            raise InvalidObject(
+                ObjectPath.of(pod), f"is already on node {node}; to place another one like it, give it another name"
+            )
+
+    @property
+    def schedulers(self) -> list[str]:
+        """The names of the profiles, by which pods choose them."""
+        return list(self._profiles)
+
+    def is_stranger(self, pod: Pod) -> bool:
+        """Whether a pod of a running cluster waits for another scheduler.
+
+        In a dump every pod is judged, regardless of its scheduler.
+        """
+        return self.runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
+
+    def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
+        """What is said about annotations of a pod whose plugins its profile disables."""
+        from bayplan.cluster.reports.numa_policy import ignored_annotations
+
+        profile = self.profile_for(pod)
+        return ignored_annotations(pod, profile.name, profile.filter_names)
+
+    def profile_for(self, pod: Pod) -> Profile:
+        """The profile named by the pod; the first one for pods that leave the choice to the cluster."""
+        first = next(iter(self._profiles.values()))
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        if len(self._profiles) == 1 or (name == DEFAULT_SCHEDULER and name not in self._profiles):
+            return first
+        if name not in self._profiles:
+            known = ", ".join(self._profiles)
+            raise click.UsageError(
+                f"pod {pod.metadata.name} names scheduler '{name}', but --config has {known}: choose with --scheduler-name"
+            )
+        return self._profiles[name]
