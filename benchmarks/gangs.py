@@ -143,7 +143,7 @@ def _scheduler(state: ClusterState) -> GangScheduler:
 
 
 def _cold(known: GangScheduler, gang: Gang) -> float:
-    """A class of pods that nobody has asked about; the tree is there."""
+    """A class of pods that was not asked about; the tree is there."""
     scheduler = GangScheduler(known.state, known.trees, known.profile, ClassAnswers(known.state))
     before = time.thread_time()
     decision = schedule_gang(scheduler, gang)

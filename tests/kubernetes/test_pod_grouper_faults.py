@@ -1,7 +1,7 @@
 """The pod grouper when things go wrong: stopped halfway, meddled with, two at once, owners that are wrong, unreadable
 or gone.
 
-Whatever happens, there is one PodGroup for each gang, every pod names it, and what nobody needs goes away. Controllers
+Whatever happens, there is one PodGroup for each gang, every pod names it, and what is not needed goes away. Controllers
 are played as in `test_pod_grouper.py`.
 """
 
@@ -163,7 +163,7 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(plane: ControlPlane, na
 
 
 def test_a_group_goes_when_its_owner_and_pods_are_gone(plane: ControlPlane, namespace: str) -> None:
-    """Nobody collects garbage here, so the Job stays on its way out, and it is the grouper who notices."""
+    """No controller collects garbage here, so the Job stays on its way out, and it is the grouper who notices."""
     with running_pod_grouper(plane, "--no-leader-elect"):
         play_controller(plane, create_workload(plane, JOB, namespace))
         wait_until_grouped(plane, namespace)

@@ -1,4 +1,4 @@
-"""A gang that was complete and lost members: those that ended are not waited for, whoever takes the place of another
+"""A gang that was complete and lost members: those that ended are not waited for, a pod that takes the place of another
 starts at once.
 """
 

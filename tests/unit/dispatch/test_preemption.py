@@ -1,4 +1,4 @@
-"""Preemption in the dispatcher, told as stories: who is evicted, for whom the room is kept, and until when."""
+"""Preemption in the dispatcher, told as stories: who is evicted, for which unit the room is kept, and until when."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def racks_of(decision: GangDecision) -> list[str]:
         # Everybody is there: nothing is said, and the tightest is the best.
         (("b1/r1: 2", "b1/r2: 4"), {"size": 2, "minimum": 1}, 2, ["r1", "r1"], "equal pods: counted exactly"),
     ],
-    ids=["one of four", "three of four", "not for all", "for nobody else", "now before later", "all are there"],
+    ids=["one of four", "three of four", "not for all", "for no other pod", "now before later", "all are there"],
 )
 def test_where_the_whole_size_has_room(
     cluster: Sequence[str], spec: dict[str, Any], here: int, expected: list[str], bound: str

@@ -39,7 +39,7 @@ def told(scheduler: Dispatcher) -> str:
         (["n1", "n3"], RACK, f"members run in r1 and in r2, but must share one {RACK}"),
         (["n1"], RACK, "waits for pods: 1 of 2 have arrived"),
     ],
-    ids=["one rack", "two racks that nobody minds", "two racks", "too few"],
+    ids=["one rack", "two racks, which is allowed", "two racks", "too few"],
 )
 def test_pods_that_had_nodes_before_their_gang(nodes: list[str], required: str | None, expected: str) -> None:
     scheduler = running(pod_group(2, required=required), *nodes)

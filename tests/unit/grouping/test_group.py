@@ -96,7 +96,7 @@ def test_a_job_waits_for_no_more_pods_than_are_left_to_complete(
         (thing("example.com/v1", "Unheard", {"replicas": "a lot"}),),
         (job(IN_ONE_BLOCK | {"bayplan.io/gang": "false"}),),
     ],
-    ids=["nobody's", "plain job", "plain deployment", "daemon", "unknown kind", "gang: false"],
+    ids=["no owner", "plain job", "plain deployment", "daemon", "unknown kind", "gang: false"],
 )
 def test_stands_alone(owners: tuple[Raw, ...]) -> None:
     outcome = grouped(pod(), *owners)

@@ -205,7 +205,7 @@ def test_the_pods_of_a_spark_application_follow_the_driver() -> None:
     assert grouped(executor, driver).rank == 2
 
 
-# -- who comes after whom
+# -- the order of groups
 # --------------------------------------------------------------------------------------------------
 
 

@@ -92,7 +92,7 @@ class TestTaints:
         assert tolerant["soft"] == tolerant["clean"] == 100
 
     def test_a_nodes_score_does_not_depend_on_other_nodes(self) -> None:
-        """Answers are repaired for changed rows only, so nobody else's score may move with them."""
+        """Answers are repaired for changed rows only, so no other node's score moves with them."""
         state = cluster(nodes=[node("soft", taints=[{"key": "old", "effect": "PreferNoSchedule"}])])
         before = self.scores(state)["soft"]
         worse = [{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(4)]
@@ -115,7 +115,7 @@ class TestCordons:
 class TestNodeName:
     STATE = cluster(nodes=[node("a"), node("b")])
 
-    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("nobody", set())])
+    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("missing", set())])
     def test_a_pod_that_names_its_node_goes_nowhere_else(self, name: str | None, nodes: set[str]) -> None:
         assert passing(NodeName(), self.STATE, pod(nodeName=name)) == nodes
 

@@ -61,7 +61,7 @@ class OneNode:
         self.admit_elsewhere(waiting)
 
     def admit_elsewhere(self, waiting: Pod) -> None:
-        """Bound by somebody else and admitted."""
+        """Bound by another scheduler and admitted."""
         bound = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name="n1"))
         assert self.kubelet.admit(pod_key(waiting), self.state.classes.request_of(waiting)).admitted
         self.state.set_pod(bound)
@@ -158,7 +158,7 @@ class TestAPodThatEnded:
         node.admit(WIDE)
         late = node.agent.topology(complete=True)
         node.end(WIDE)
-        assert node.topology == TOPOLOGY_STALE, "what it gave back, and where, nobody has said"
+        assert node.topology == TOPOLOGY_STALE, "what it gave back, and where, is unknown"
         node.state.set_topology(late)
         assert node.topology == TOPOLOGY_STALE
         node.report()

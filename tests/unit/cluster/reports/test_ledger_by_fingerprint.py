@@ -128,7 +128,7 @@ class TestAPodBoundBySomebodyElse:
         state = one_node(report((8, 8)))
         run(state, cpu_pod(4, "ours"))
         state.set_topology(report((4, 2), "ours", "theirs"), at=NOON)
-        assert left(state) == (4, 8), "whose pods these are, nobody can say yet"
+        assert left(state) == (4, 8), "whose pods these are is not known yet"
         state.set_pod(bound(cpu_pod(6, "theirs")), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 2), False)
 
@@ -162,7 +162,7 @@ class TestAReportThatMakesNoSense:
         assert left(state) == (4, 5)
 
     def test_is_believed_at_once_where_none_ever_made_sense(self) -> None:
-        """An agent may count pods that nobody here counts."""
+        """An agent may count pods that are not counted here."""
         state = one_node(report((8, 8), "never-heard-of"))
         state.set_topology(report((4, 8), "never-heard-of"), at=NOON)
         assert left(state) == (4, 8)

@@ -215,7 +215,7 @@ class TestAPodThatEnded:
         state = one_node({"web": {0: 4}})
         state.set_pod(bound(cpu_pod(4)))
         state.set_topology(report({}))
-        assert left(state) == [4, 8], "nobody has told its end: perhaps the list is not complete"
+        assert left(state) == [4, 8], "its end was not reported: perhaps the list is not complete"
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
         state.set_topology(report({}))
@@ -432,7 +432,7 @@ class TestNodesAndReportsThatComeAndGo:
         run(state, cpu_pod(2))
         state.set_topology(report(None, available=(8, 4)))
         assert left(state) == [6, 4], (
-            "nobody adds back what is not listed, and a report like the last one settles nothing"
+            "what is not listed is not added back, and a report like the last one settles nothing"
         )
         state.set_topology(report(None, available=(6, 8)))
         assert left(state) == [6, 8]

@@ -1,5 +1,5 @@
 """Reading a node's report: settings by precedence, zones in order, and a list of what could not
-be taken at its word.
+be used as written.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class TestMembers:
             ),  # one way after another is 2^60
             (with_labels(rack="r1"), "n1", True),
             (with_labels(rack="r2"), "n1", False),
-            (with_labels(), "n1", False),  # an empty selector means nobody, as in Volcano
+            (with_labels(), "n1", False),  # an empty selector matches nothing, as in Volcano
         ],
     )
     def test_nodes_by_name_pattern_or_labels(self, member: dict[str, Any], name: str, expected: bool) -> None:

@@ -133,7 +133,7 @@ class TestMemoryGroups:
 
 
 class TestContainersInTurn:
-    """At container scope each container sees what the earlier ones took; nobody goes back."""
+    """At container scope each container sees what the earlier ones took; there is no way back."""
 
     def test_greed_can_fail_where_another_order_would_fit(self) -> None:
         # The small container takes zone 0, the lowest that fits, and with it the room that the large one needs.

@@ -228,7 +228,7 @@ def test_managers_that_are_off_align_nothing(
     [
         pytest.param("16Gi", "Ignore", OK, id="idle"),
         pytest.param("16Gi", "Strict", OK, id="idle, strict"),
-        pytest.param("15Gi", "Ignore", OK, id="in use, and unknown by whom: believed to be open"),
+        pytest.param("15Gi", "Ignore", OK, id="in use, by an unknown pod: believed to be open"),
         pytest.param("15Gi", "Strict", COMMON_SET, id="in use, strict: closed to memory that spans zones"),
     ],
 )

@@ -72,7 +72,7 @@ def slots_in(state: ClusterState, waiting: Pod, rows: Rows | None = None, most: 
         ({"cpu": 10, "memory": "4Gi"}, 0, 0, 1, 1),
         # memory of zones that are in use by themselves is not put together
         ({"cpu": 1, "memory": "10Gi"}, 2, 2, 2, 2),
-        # CPUs that nobody owns are counted in sum only
+        # CPUs without an owner are counted in sum only
         ({"cpu": "1500m", "memory": "1Gi"}, 10, 10, 10, 10),
         ({"cpu": 17, "memory": "1Gi"}, 0, 0, 0, 0),
     ],

@@ -103,9 +103,9 @@ RELEASED = LeaseSpec(lease_duration_seconds=1, lease_transitions=3)
 @pytest.mark.parametrize(
     "seen, seen_for, acquired, transitions",
     [
-        pytest.param(None, 0, NOW, 0, id="nobody ever held it"),
+        pytest.param(None, 0, NOW, 0, id="never held"),
         pytest.param(OURS, 0, "then", 3, id="ours is renewed"),
-        pytest.param(OURS, 99, "then", 3, id="ours ran out and nobody took it"),
+        pytest.param(OURS, 99, "then", 3, id="ours ran out and no other replica took it"),
         pytest.param(OTHERS, 15, NOW, 4, id="another's ran out"),
         pytest.param(RELEASED, 0, NOW, 4, id="another released it"),
     ],

@@ -160,7 +160,7 @@ async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
 ) -> None:
     """It opens its socket first.
 
-    Until its managers run it lists nothing that they hand out, which would read as if nobody held anything.
+    Until its managers run it lists nothing that they hand out, which would read as if no pod held anything.
     """
     watched = Watched(settings(node))
     node.server.managers_started = False

@@ -64,7 +64,7 @@ class Server:
         return Head(HeadMetadata(name="n1", generation=self.generation, managed_fields=self.writers))
 
     def change(self, by: str) -> None:
-        """Somebody else writes to the report."""
+        """Another client writes to the report."""
         self.generation += 1
         self.writers.append(Managed(by, f"2026-01-01T00:00:{len(self.writers):02}Z"))
 
@@ -331,7 +331,7 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
         (api_error(403, "Forbidden"), ["first"]),
         (Unreachable("connection refused"), ["first"]),
     ],
-    ids=["it is there", "deleted", "may not be read", "nobody answers"],
+    ids=["it is there", "deleted", "forbidden to read", "no answer"],
 )
 def test_a_deleted_report_is_written_again(trouble: Exception | None, reasons: list[str]) -> None:
     async def story(publisher: Publisher, server: Server) -> None:

@@ -52,7 +52,7 @@ def test_its_own_echo_changes_nothing() -> None:
     kubelets.pod_changed(bound("a"), now=0.0)
     kubelets.pod_changed(bound("b", cpus=5), now=0.0)
     assert kubelets.pod_changed(bound("a", phase="Running"), now=1.0) == []
-    assert kubelets.pod_changed(bound("b", cpus=5), now=1.0) == []  # somebody set a label before it saw Failed
+    assert kubelets.pod_changed(bound("b", cpus=5), now=1.0) == []  # another client set a label before it saw Failed
     assert kubelets.pod_changed(bound("b", cpus=5, phase="Failed"), now=1.0) == []
     assert kubelets.tally.admitted == 1
 

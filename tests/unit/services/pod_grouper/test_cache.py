@@ -1,4 +1,4 @@
-"""What the grouper knows: who has to be looked at, who must not be placed yet, and which groups nobody needs."""
+"""What the grouper knows: who has to be looked at, who must not be placed yet, and which groups are unused."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses
         ({"ownerReferences": []}, False),
         ({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}]}, False),
     ],
-    ids=["made by a Job", "in a gang", "in a gang of Volcano's", "made by nobody", "made by a DaemonSet"],
+    ids=["made by a Job", "in a gang", "in a gang of Volcano's", "without an owner", "made by a DaemonSet"],
 )
 def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expected: bool) -> None:
     pod = pod_of(job(), 0, **metadata)

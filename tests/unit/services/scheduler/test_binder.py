@@ -34,7 +34,7 @@ LOST = Unreachable("no answer")
 
 @dataclass
 class ScriptedClient:
-    """Answers binds one after the other as written down, the last answer for ever; None is 201.
+    """Answers binds one after the other as written down, the last answer endlessly; None is 201.
 
     `found` is what a look at the pod gives.
     """
@@ -86,7 +86,7 @@ def bind(client: ScriptedClient, *, patient: bool = False) -> BindResult:
     "answers, found, ending",
     [
         ([None], [], Ending.BOUND),
-        # Nobody knows: the same bind is sent again.
+        # Unknown: the same bind is sent again.
         ([LOST, None], [], Ending.BOUND),
         ([LOST] * 20 + [None], [], Ending.BOUND),
         ([api_error(500), api_error(503), api_error(429), None], [], Ending.BOUND),

@@ -116,7 +116,7 @@ class TestChanges:
         assert "ml/a" not in dispatcher.waiting
 
     def test_a_list_counts_even_if_its_versions_are_older(self) -> None:
-        """Somebody brought an older state of the cluster back."""
+        """An administrator brought an older state of the cluster back."""
         intake, dispatcher = new_intake()
         intake.take(NODES, listed(watched_node("n1", version="900", cpus="8")), 1)
         intake.take(NODES, listed(watched_node("n1", version="500", cpus="4")), 2)

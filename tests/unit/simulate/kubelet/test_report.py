@@ -233,7 +233,7 @@ class TestPodsInTheCompleteReport:
         [
             pytest.param([container({}, "a"), container({}, "b")], id="two containers share all of it"),
             pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a"), container({}, "b")], id="one has a part of it"),
-            pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a")], id="a part belongs to nobody"),
+            pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a")], id="a part without an owner"),
         ],
     )
     def test_with_resources_of_their_own_hold_each_byte_once(self, containers: list[Json]) -> None:

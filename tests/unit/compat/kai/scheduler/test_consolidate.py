@@ -1,4 +1,4 @@
-"""Pods that run are moved so that a gang fits; whoever is moved has a place, or nobody is moved."""
+"""Pods that run are moved so that a gang fits; each moved pod has a place, or none is moved."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_those_moved_for_the_first_pod_stay_moved_for_the_second() -> None:
     "running, why",
     [
         (job("young", None, 5, on="n1"), "who is moved must fit elsewhere"),
-        (job("young", None, 4, on="n1", priority=100), "from priority 100 on nobody is moved"),
+        (job("young", None, 4, on="n1", priority=100), "from priority 100 on no pod is moved"),
     ],
 )
 def test_nobody_is_moved(running: Job, why: str) -> None:

@@ -84,7 +84,7 @@ class TestPolicies:
             ("best-effort", Hint(0b01, preferred=True), True),
             ("restricted", Hint(0b01, preferred=True), True),
             ("single-numa-node", Hint(0b11, preferred=False), False),
-            ("a policy nobody knows", Hint(None, preferred=False), True),
+            ("an unknown policy", Hint(None, preferred=False), True),
         ],
     )
     def test_a_set_inside_a_wider_one_is_preferred(self, policy: str, merged: Hint, *, admitted: bool) -> None:
