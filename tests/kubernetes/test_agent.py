@@ -213,16 +213,14 @@ def test_no_report_is_written_for_a_node_that_does_not_exist(plane: ControlPlane
         wait_until(lambda: shows(plane, virtual), "it has written its report", timeout=120)
 
 
-def test_a_report_that_somebody_deletes_is_written_again(plane: ControlPlane, virtual: VirtualNode) -> None:
+def test_a_deleted_report_is_written_again(plane: ControlPlane, virtual: VirtualNode) -> None:
     with agent_program(virtual, plane.kubeconfig, "--interval=2s") as agent:
         agent.wait_until_ready()
         plane.delete(f"{REPORTS}/n1")
         wait_until(lambda: shows(plane, virtual), "it is there again")
 
 
-def test_a_report_that_somebody_changes_is_put_right_but_not_for_an_annotation(
-    plane: ControlPlane, virtual: VirtualNode
-) -> None:
+def test_a_changed_report_is_put_right_but_not_for_an_annotation(plane: ControlPlane, virtual: VirtualNode) -> None:
     with agent_program(virtual, plane.kubeconfig, "--interval=500ms") as agent:
         agent.wait_until_ready()
         plane.api.patch(f"{REPORTS}/n1", {"metadata": {"annotations": {STALE_SINCE: "2026-01-01T00:00:00Z"}}})

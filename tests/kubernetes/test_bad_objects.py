@@ -129,7 +129,7 @@ def create_deep_pod(plane: ControlPlane, namespace: str, name: str, depth: int =
     asyncio.run(create())
 
 
-def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: str) -> None:
+def test_an_object_that_is_fixed_is_taken_up(plane: ControlPlane, namespace: str) -> None:
     create_all(
         plane.kubeconfig, [node_body("n0", {"cpu": "8", "memory": "32Gi"}, **{RACK: "r0", "example.com/block": "b0"})]
     )

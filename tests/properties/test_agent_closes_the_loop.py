@@ -52,9 +52,7 @@ async def story(random: Random, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", range(4))
-def test_without_the_right_to_read_pods_only_devices_of_init_containers_may_count_as_free(
-    draw: int, tmp_path: Path
-) -> None:
+def test_without_the_right_to_read_pods_only_init_devices_can_count_as_free(draw: int, tmp_path: Path) -> None:
     asyncio.run(story_without_pods(Random(draw), tmp_path))
 
 

@@ -81,7 +81,7 @@ def test_an_answer_that_never_comes_is_not_taken_for_a_no(
     check_cluster(plane, namespace, witness)
 
 
-def test_a_pod_that_somebody_else_binds_first_stays_there(
+def test_a_pod_that_another_client_binds_first_stays_there(
     plane: ControlPlane, namespace: str, witness: Witness, meddled: tuple[Meddler, Path]
 ) -> None:
     meddler, kubeconfig = meddled

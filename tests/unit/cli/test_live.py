@@ -116,7 +116,7 @@ class TestOneBadObject:
 
 
 class TestTheAnswerIsTheSchedulers:
-    def test_a_pod_that_the_report_does_not_show_yet_makes_the_node_wait_for_the_next_one(
+    def test_a_pod_missing_in_the_report_makes_the_node_wait_for_the_next_one(
         self, bayplan: Bayplan, live: Live
     ) -> None:
         listing = (REPORT % ("good", 8)).replace(
@@ -128,7 +128,7 @@ class TestTheAnswerIsTheSchedulers:
         assert result.code == 1
         assert "not fresh" in result.out
 
-    def test_a_pod_of_another_scheduler_is_told_that_nobody_looks_at_it(self, bayplan: Bayplan, live: Live) -> None:
+    def test_a_pod_of_an_unknown_scheduler_is_told_so(self, bayplan: Bayplan, live: Live) -> None:
         live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: another"))
         result = bayplan("why", "telco/waits", cluster=None)
         assert result.code == 0

@@ -238,7 +238,7 @@ class TestLedger:
         state.forget("default/pod")
         assert (free_in_zones(state, "n1", "cpu"), free_on(state, "n1", "cpu")) == ([8000, 8000], 16_000)
 
-    def test_nobody_is_promised_twice(self) -> None:
+    def test_nothing_is_promised_twice(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
         with pytest.raises(ValueError, match="pod default/pod already occupies node n1"):
@@ -269,7 +269,7 @@ class TestLedger:
         state.set_topology(two_zones(4))
         assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
 
-    def test_a_report_that_shows_the_pod_before_its_confirmation_does_not_count_it_twice_for_good(self) -> None:
+    def test_a_report_that_shows_a_pod_before_its_confirmation_does_not_count_it_twice(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
         state.set_topology(two_zones(4))

@@ -66,7 +66,7 @@ def test_those_that_succeeded_have_arrived(
 
 
 @of_four
-def test_a_gang_of_which_nobody_is_left_starts_anew_together(
+def test_a_gang_without_members_left_starts_anew_together(
     struct: type[AnyPodGroup], spec: dict[str, Any], complete: dict[str, Any]
 ) -> None:
     group = written(struct, spec, complete)

@@ -72,7 +72,7 @@ def test_seats_are_seen_by_those_who_come_after() -> None:
     assert nodes(other) == ["n2"]
 
 
-def test_members_that_ask_for_affinity_to_each_other_start_together_in_any_place_that_holds_them() -> None:
+def test_members_with_affinity_to_each_other_start_together_in_any_place() -> None:
     """Eight CPUs a node: rack a holds 8 of them, racks b and c 16 each."""
     scheduler = scheduler_of("abbcc", on("n2", app_pod("other", cpu=2)))
     assert set(nodes(decide(scheduler, *members(12, **together("train", RACK))))) == {"n2", "n3"}

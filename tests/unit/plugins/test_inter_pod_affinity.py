@@ -152,7 +152,7 @@ class TestPreferred:
         assert scores(state, app_pod("new", **drawn("db", 7))) == [50, 100, 0]
         assert scores(state, app_pod("new", **drawn("db", -7))) == [50, 0, 100]
 
-    def test_nobody_to_be_drawn_to(self) -> None:
+    def test_no_pod_to_be_drawn_to(self) -> None:
         assert scores(racks("ab"), app_pod("new", **drawn("db", 7))) is None
 
     def test_preferences_of_those_that_stand_there(self) -> None:

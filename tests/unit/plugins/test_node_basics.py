@@ -104,7 +104,7 @@ class TestTaints:
 class TestCordons:
     STATE = cluster(nodes=[node("open"), node("cordoned", unschedulable=True)])
 
-    def test_a_cordoned_node_takes_nobody(self) -> None:
+    def test_a_cordoned_node_takes_no_pod(self) -> None:
         assert passing(NodeUnschedulable(), self.STATE, pod()) == {"open"}
 
     def test_unless_the_pod_tolerates_it(self) -> None:

@@ -88,7 +88,7 @@ class TestMust:
         state = racks("ab", *webs("n1", leaving=True), elsewhere)
         assert closed(state, app_pod("new", "web", **spread("web"))) == [0, 0]
 
-    def test_an_empty_selector_counts_nobody_and_an_absent_one_means_nobody(self) -> None:
+    def test_an_empty_or_absent_selector_matches_no_pod(self) -> None:
         state = racks("ab", *webs("n1", "n1"))
         assert closed(state, app_pod("new", "web", **spread("web", labelSelector={}))) == [0, 0]
         assert closed(state, app_pod("new", "web", **spread("web", labelSelector=None))) == [0, 0]
@@ -133,7 +133,7 @@ class TestShould:
         state = racks("abc", *webs("n1", "n1", "n2"))
         assert scores(state, app_pod("new", "web", **spread("web", required=False, skew=5))) == [57, 71, 100]
 
-    def test_nobody_counted(self) -> None:
+    def test_no_pod_is_counted(self) -> None:
         assert scores(racks("ab"), app_pod("new", "web", **spread("web", required=False))) == [100, 100]
 
     def test_a_node_without_the_label_gets_nothing(self) -> None:

@@ -48,9 +48,7 @@ def is_answer_of_class(state: ClusterState, pod: Pod) -> bool:
         ({}, spread("web", required=False), False),
     ],
 )
-def test_the_classs_own_answer_is_used_as_long_as_nobody_says_anything(
-    standing: Json, spec: Json, *, same: bool
-) -> None:
+def test_the_classs_own_answer_is_used_while_no_pod_has_terms(standing: Json, spec: Json, *, same: bool) -> None:
     state = racks("ab", on("n1", app_pod("db", **standing)))
     assert is_answer_of_class(state, app_pod("new", "web", **spec)) is same
 
@@ -66,7 +64,7 @@ def test_replicas_that_want_a_node_of_their_own_get_one_until_there_is_none() ->
     assert decide(state, replicas[3]).placed
 
 
-def test_a_decision_that_is_forgotten_is_nobodys_neighbour() -> None:
+def test_a_forgotten_decision_is_no_neighbour() -> None:
     state = racks("a")
     first, second = (app_pod(name, "web", **apart("web")) for name in ("one", "two"))
     decision = place(state, first)

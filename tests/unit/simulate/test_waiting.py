@@ -68,7 +68,7 @@ class Story:
         return [each.key for each in self.waiting]
 
 
-def test_nobody_waits_at_first() -> None:
+def test_no_pod_waits_at_first() -> None:
     assert (Story().decide(), Story().left) == ([], [])
 
 

@@ -67,7 +67,7 @@ def test_a_set_of_before_the_last_report_is_early_or_old() -> None:
     assert node.read("a") == a_set("a"), "it was early"
 
 
-def test_names_that_nobody_knows_are_unknown() -> None:
+def test_unknown_names_are_reported() -> None:
     node = Node()
     node.came("a")
     assert node.read("a", "static-pod") == Reading(Meaning.UNKNOWN)

@@ -258,7 +258,7 @@ class TestSettings:
         assert report.settings.scope is Scope.CONTAINER
         assert problems(report) == ["attributes.topologyManagerScope: is empty: the kubelet's default counts"]
 
-    def test_other_attributes_are_nobodys_business_here(self) -> None:
+    def test_other_attributes_do_not_matter_here(self) -> None:
         report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))
         assert (report.settings, report.problems) == (KubeletSettings(), [])
 

@@ -112,7 +112,7 @@ class TestMemoryGroups:
 
     GROUP = 0b11
 
-    def test_a_grouped_zone_serves_nobody_alone(self) -> None:
+    def test_a_grouped_zone_serves_no_pod_alone(self) -> None:
         grouped = node(settings(Policy.RESTRICTED), groups={0: self.GROUP, 1: self.GROUP})
         verdict = admit(grouped, pod(container(cpu=2)))
         assert not verdict.admitted

@@ -147,7 +147,7 @@ def test_the_node_and_the_question_set_limits(waiting: Pod, most: int, allocatab
     assert slots_on(machine(), waiting, most, allocatable) == expected
 
 
-def test_nodes_without_a_report_are_counted_by_their_sums_and_those_with_a_wrong_one_not_at_all() -> None:
+def test_nodes_without_a_report_count_by_sums_and_those_with_a_wrong_one_not_at_all() -> None:
     twice = topology(zone(0, ZONE), zone(0, ZONE), name="twice")
     nodes = [node(name, ALL) for name in ("silent", "twice", "stale")]
     state = cluster(twice, topology(zone(0, ZONE), zone(1, ZONE), name="stale"), nodes=nodes)

@@ -371,7 +371,7 @@ def test_a_report_changed_by_another_client_is_written_again(caplog: pytest.LogC
     assert caplog.text.count("recovered") == 1
 
 
-def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a_strangers() -> None:
+def test_a_report_written_during_its_lookup_is_not_taken_for_a_strangers() -> None:
     class Slow(Server):
         async def get(self, resource: Resource[Head], name: str) -> Head:
             found = await super().get(resource, name)

@@ -175,7 +175,7 @@ def test_an_invalid_pod_is_refused_with_the_reason() -> None:
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 
-def test_after_a_restart_pods_that_run_come_first_in_the_order_of_their_start_then_new_ones_as_created() -> None:
+def test_after_a_restart_running_pods_come_first_by_start_then_new_ones_by_creation() -> None:
     kubelets = fleet()
     writes = kubelets.pods_listed(
         [

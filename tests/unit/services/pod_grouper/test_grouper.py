@@ -228,7 +228,7 @@ async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
 
 
 @story
-async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_was_looked_at() -> None:
+async def test_a_gang_with_an_older_group_waits_until_its_owner_was_examined() -> None:
     cluster, heard = cluster_with_job(), Heard()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)

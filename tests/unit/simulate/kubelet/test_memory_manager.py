@@ -49,7 +49,7 @@ def test_more_than_a_zone_makes_a_group_until_it_is_given_back() -> None:
     assert free(node) == {0: (15, (0,), 0), 1: (16, (1,), 0), 2: (12, (2,), 1)}
 
 
-def test_in_a_group_the_lowest_zone_is_charged_first_and_given_back_first_whoever_had_it() -> None:
+def test_in_a_group_the_lowest_zone_is_charged_and_given_back_first() -> None:
     node = kubelet(policy=Policy.BEST_EFFORT)
     node.admit("p", guaranteed(small(17)))
     assert free(node) == {0: (0, (0, 1), 1), 1: (14, (0, 1), 1)}

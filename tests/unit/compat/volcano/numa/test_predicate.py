@@ -91,7 +91,7 @@ class TestPolicies:
         """Today's kubelet would say: not preferred, because the two do not name the same zones."""
         assert judge(policy, (0, 1), [NARROW, WIDE]) == (merged, admitted)
 
-    def test_a_resource_that_nobody_can_give(self) -> None:
+    def test_a_resource_that_no_node_can_give(self) -> None:
         assert judge("best-effort", (0, 1), [{"cpu": []}]) == (Hint(0b11, preferred=False), True)
         assert judge("restricted", (0, 1), [{"cpu": []}]) == (Hint(0b11, preferred=False), False)
 
