@@ -1,4 +1,7 @@
-"""`make lint`: phrases that do not belong in bayplan's prose, with better ones, and overlong names of tests. docs/style.md says how we write."""
+"""`make lint`: phrases that do not belong in bayplan's prose, and overlong names of tests.
+
+docs/style.md says how we write.
+"""
 
 from __future__ import annotations
 

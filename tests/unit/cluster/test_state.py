@@ -137,7 +137,7 @@ class TestReports:
         first, second, third = state.columns.hardware_class[:3].tolist()
         assert first == second != third
 
-    def test_a_report_without_its_node_is_noted_and_left_aside(self) -> None:
+    def test_a_report_without_its_node_is_noted_and_ignored(self) -> None:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
         assert [str(problem) for problem in state.remarks] == [
@@ -192,7 +192,7 @@ class TestPods:
         state.set_pod(ended)
         assert (free_on(state, "n1", "cpu"), state.pods, state.bound) == (16_000, {}, {})
 
-    def test_on_an_unknown_node_it_is_noted_and_left_aside(self) -> None:
+    def test_on_an_unknown_node_it_is_noted_and_ignored(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
         assert [str(problem) for problem in state.remarks] == [
             'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored until it is'
