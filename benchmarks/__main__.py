@@ -17,6 +17,7 @@ from benchmarks import (
     engine,
     extender,
     gangs,
+    peers,
     placement,
     planted_gangs,
     preemption,
@@ -52,7 +53,7 @@ GROUPS = {
 }
 
 # These take long and run only when they are named.
-BY_NAME = {"attacks": attacks.run, "soak": soak.run}
+BY_NAME = {"attacks": attacks.run, "peers": peers.run, "soak": soak.run}
 
 
 def main(chosen: list[str]) -> int:

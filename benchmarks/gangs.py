@@ -37,6 +37,7 @@ SIZES = (640, 5_000, 20_000, 50_000)
 BLOCK, RACK = "example.com/block", "example.com/rack"
 GPU = "vendor.com/gpu"
 RUNS = 25
+Clock = Callable[[], float]
 # Pods that are all different: nothing is counted for many at once. The whole decision is one uninterrupted piece of
 # work, which `WORK_OF_A_DECISION` bounds.
 UNLIKE_NODES = (500, 5_000)
@@ -47,23 +48,24 @@ UNLIKE_GROUPS = (0, 10, 100, 1_000)
 def run() -> None:
     """Print all figures of this group."""
     for size in SIZES:
-        state = _cluster(size)
+        state = gang_cluster(size)
         before = time.thread_time()
-        scheduler = _scheduler(state)
+        scheduler = gang_scheduler(state)
         report(f"gang/tree/{size}", time.thread_time() - before, "s")
-        for name, gang in _gangs(size).items():
-            report(f"gang/{name}/cold/{size}", _median(partial(_cold, scheduler, gang)) * 1e3, "ms")
-            report(f"gang/{name}/changed/{size}", _median(_changed(scheduler, gang)) * 1e3, "ms")
+        for name, gang in gangs_for(size).items():
+            report(f"gang/{name}/cold/{size}", _median(partial(cold, scheduler, gang)) * 1e3, "ms")
+            report(f"gang/{name}/changed/{size}", _median(changed(scheduler, gang)) * 1e3, "ms")
             report(f"gang/{name}/warm/{size}", _median(_warm(scheduler, gang)) * 1e3, "ms")
     for size in UNLIKE_NODES:
-        scheduler = _scheduler(_cluster(size))
+        scheduler = gang_scheduler(gang_cluster(size))
         for shapes, groups in product(UNLIKE_SHAPES, UNLIKE_GROUPS):
             if groups <= shapes:
-                seconds = _cold(scheduler, _unlike(shapes, groups))
+                seconds = cold(scheduler, _unlike(shapes, groups))
                 report(f"gang/unlike/{shapes}-shapes/{groups}-groups/{size}", seconds, "s")
 
 
-def _gangs(size: int) -> dict[str, Gang]:
+def gangs_for(size: int) -> dict[str, Gang]:
+    """The gangs that are measured on a cluster of so many nodes, by name."""
     template = pod("p", gpu=1)
     # As a PodGroup or a controller makes them: many pods of one spec.
     equal = [_named(template, f"p{number}") for number in range(10_000)]
@@ -123,7 +125,7 @@ def _named(template: Pod, name: str) -> Pod:
     return msgspec.structs.replace(template, metadata=Metadata(name=name, namespace="bench"))
 
 
-def _cluster(size: int) -> ClusterState:
+def gang_cluster(size: int) -> ClusterState:
     """Nodes in blocks of 256 and racks of 16, with 0 to 8 GPUs each."""
     state = ClusterState()
     gpus = np.random.default_rng(1).integers(0, 9, size=size)
@@ -135,19 +137,20 @@ def _cluster(size: int) -> ClusterState:
     return state
 
 
-def _scheduler(state: ClusterState) -> GangScheduler:
+def gang_scheduler(state: ClusterState) -> GangScheduler:
+    """One whose tree of blocks and racks is built."""
     trees = Trees(state)
     trees.set("network", (BLOCK, RACK))
     trees.get("network")
     return GangScheduler(state, trees, default_profile(), ClassAnswers(state))
 
 
-def _cold(known: GangScheduler, gang: Gang) -> float:
-    """A class of pods that was not asked about; the tree is there."""
+def cold(known: GangScheduler, gang: Gang, clock: Clock = time.thread_time) -> float:
+    """Seconds of a decision about a new class of pods; the tree is there."""
     scheduler = GangScheduler(known.state, known.trees, known.profile, ClassAnswers(known.state))
-    before = time.thread_time()
+    before = clock()
     decision = schedule_gang(scheduler, gang)
-    seconds = time.thread_time() - before
+    seconds = clock() - before
     assert decision.placed, decision
     return seconds
 
@@ -170,7 +173,7 @@ def _warm(scheduler: GangScheduler, gang: Gang) -> Callable[[], float]:
     return once
 
 
-def _changed(scheduler: GangScheduler, gang: Gang) -> Callable[[], float]:
+def changed(scheduler: GangScheduler, gang: Gang, clock: Clock = time.thread_time) -> Callable[[], float]:
     """The same again after a node has lost a GPU or got it back."""
     schedule_gang(scheduler, gang)
     state = scheduler.state
@@ -182,9 +185,9 @@ def _changed(scheduler: GangScheduler, gang: Gang) -> Callable[[], float]:
             state.forget("bench/changed")
         else:
             state.assume("bench/changed", row, state.classes.of(other), ())
-        before = time.thread_time()
+        before = clock()
         decision = schedule_gang(scheduler, gang)
-        seconds = time.thread_time() - before
+        seconds = clock() - before
         assert decision.placed
         return seconds
 

@@ -105,7 +105,8 @@ def _decided_about(session: ClusterSession, recorded: Recorded, snapshot: Path) 
     from bayplan.kube.errors import InvalidObject, ObjectPath
 
     pods = {pod_key(pod): pod for pod in session.objects.pods}
-    known = work_of(session.objects.pods, [key_of(written) for written in pod_groups(session.objects)]).gangs
+    planned = [key_of(written) for written in pod_groups(session.objects)]
+    known = work_of(session, session.objects.pods, planned).gangs
     gangs = {key.rpartition(" ")[2]: key for key in known}
     for kind, there in (("gang", gangs), ("pod", pods)):
         missing = [each[kind] for each in recorded.decisions if kind in each and each[kind] not in there]

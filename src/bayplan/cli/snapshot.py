@@ -62,7 +62,7 @@ def snapshot(
         session = ClusterSession.open(cluster, config, scheduler_name, owners=True)
     waiting = list(session.state.waiting.values())
     further, planned = _with_files(session, files, namespace) if files else ([], [])
-    work = work_of([*waiting, *further], planned)
+    work = work_of(session, [*waiting, *further], planned)
     # A time that no decision depends on would make two snapshots of the same cluster differ.
     decided_at = moment.isoformat() if has_patience(session, work) else None
     warn_of_owners(session.grouped, waiting, session.source)

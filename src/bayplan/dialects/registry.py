@@ -119,7 +119,10 @@ def gang_of_members(
     """
     dialect = dialect_of_gang(key)
     gang = dialect.gang_of(written, pods, topologies)
-    if dialect is own.DIALECT or isinstance(gang, Incomplete):
+    if isinstance(gang, Incomplete):
+        return gang
+    gang = topologies.with_labels(gang)
+    if dialect is own.DIALECT:
         return gang
     holder = pods[0] if written is None else written
     at = ObjectPath.of(holder).child("metadata").child("annotations")

@@ -7,13 +7,14 @@ trees have reserved names and are not Topologies: gangs must ask for them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, hierarchy_of
 from bayplan.cluster.topology.tree import Tree, build_hyper_tree, build_tree
 from bayplan.engine.gangs.problem import Counts
-from bayplan.gangs.model import Gang, LevelRoom
+from bayplan.gangs.model import Gang, Group, LevelRoom
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
@@ -38,6 +39,29 @@ class Topologies:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hierarchy: Hierarchy | None = None
     hyper_nodes_problem: str = ""
+    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By Topology, the labels of its levels by their alias."""
+
+    def with_labels(self, gang: Gang) -> Gang:
+        """Return the gang with the label of each level that it names by an alias of its Topology."""
+        name = gang.topology or (next(iter(self.levels)) if len(self.levels) == 1 else "")
+        known = self.aliases.get(name)
+        return (
+            gang
+            if not known or known.keys().isdisjoint(gang.levels)
+            else replace(gang, whole=_named(gang.whole, known))
+        )
+
+
+def _named(group: Group, aliases: Mapping[str, str]) -> Group:
+    return replace(
+        group,
+        groups=tuple(_named(each, aliases) for each in group.groups),
+        absent=tuple(_named(each, aliases) for each in group.absent),
+        required=aliases.get(group.required or "", group.required),
+        preferred=aliases.get(group.preferred or "", group.preferred),
+        slices=tuple(replace(each, level=aliases.get(each.level, each.level)) for each in group.slices),
+    )
 
 
 def names_domains(gang: Gang, levels: Sequence[str]) -> bool:
@@ -51,19 +75,22 @@ class Trees:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._levels: dict[str, tuple[str, ...]] = {NO_LEVELS: ()}
+        self._aliases: dict[str, Mapping[str, str]] = {}
         self._built: dict[str, tuple[int, Tree, dict[int, tuple[str | None, ...]]]] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         # Computed on first use; an error if the HyperNodes form no tree.
         self._hierarchy: Hierarchy | InvalidObject | None = None
 
-    def set(self, name: str, levels: tuple[str, ...]) -> None:
-        """Add or change a Topology."""
+    def set(self, name: str, levels: tuple[str, ...], aliases: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Add or change a Topology; `aliases` are further names of its levels."""
         self._levels[name] = levels
+        self._aliases[name] = aliases
         self._built.pop(name, None)
 
     def remove(self, name: str) -> None:
         """Remove a Topology."""
         self._levels.pop(name, None)
+        self._aliases.pop(name, None)
         self._built.pop(name, None)
 
     def set_hyper_node(self, written: HyperNode) -> bool:
@@ -94,13 +121,14 @@ class Trees:
             except InvalidObject as error:
                 self._hierarchy = error
         if isinstance(self._hierarchy, InvalidObject):
-            return Topologies(self.levels, hyper_nodes_problem=str(self._hierarchy))
-        return Topologies(self.levels, self._hierarchy)
+            return Topologies(self.levels, hyper_nodes_problem=str(self._hierarchy), aliases=self._aliases)
+        return Topologies(self.levels, self._hierarchy, aliases=self._aliases)
 
     def over(self, state: ClusterState) -> Trees:
         """Return the same Topologies and HyperNodes over another state."""
         trees = Trees(state)
         trees._levels.update(self._levels)
+        trees._aliases.update(self._aliases)
         trees._hyper_nodes.update(self._hyper_nodes)
         return trees
 

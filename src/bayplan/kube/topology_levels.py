@@ -1,8 +1,8 @@
 """Topology objects: the names of the levels of a cluster's tree, as Kueue and KAI write them.
 
 Kueue (`kueue.x-k8s.io`, v1alpha1 to v1beta2) and KAI (`kai.scheduler/v1alpha1`) share one form:
-`spec.levels[].nodeLabel`, the widest level first. Nothing but names: which nodes belong together is in the nodes'
-labels. The rules here are those of their CRDs.
+`spec.levels[].nodeLabel`, the widest level first. Newer versions of KAI give a level an `alias`. Nothing but names:
+which nodes belong together is in the nodes' labels. The rules here are those of their CRDs and of KAI's webhook.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class TopologyLevel(WireStruct, frozen=True):
     """One level: nodes with the same value of this label, and the same values above it, are one domain."""
 
     node_label: str = ""
+    alias: str = ""
 
 
 class TopologySpec(WireStruct, frozen=True):
@@ -137,3 +138,20 @@ def levels_of(topology: Topology) -> tuple[str, ...]:
         if label == HOSTNAME and index < len(labels) - 1:
             raise InvalidObject(where, f'"{HOSTNAME}" can only be the lowest level')
     return tuple(labels)
+
+
+def aliases_of(topology: Topology) -> dict[str, str]:
+    """The labels of levels by their alias; raises `InvalidObject` where KAI's webhook would refuse the object."""
+    at = ObjectPath.of(topology).child("spec").child("levels")
+    levels = topology.spec.levels or []
+    labels = {level.node_label for level in levels}
+    found: dict[str, str] = {}
+    for index, level in enumerate(levels):
+        where = at.item(index).child("alias")
+        if level.alias in labels:
+            raise InvalidObject(where, f'"{level.alias}" is the nodeLabel of a level: an alias must be another name')
+        if level.alias in found:
+            raise InvalidObject(where, f'"{level.alias}" appears twice: aliases must be unique')
+        if level.alias:
+            found[level.alias] = level.node_label
+    return found

@@ -176,8 +176,12 @@ class ControlPlane:
         percentage: int | None = None,
         qps: int = 5000,
         extenders: Sequence[Json] = (),
+        verbosity: str = "",
     ) -> StockScheduler:
-        """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`."""
+        """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`.
+
+        `verbosity` is its flag `--vmodule`: which of its source files log how much.
+        """
         configuration = stock_scheduler.configure(
             self.kubeconfig_for(stock_scheduler.USER),
             scheduler_name=scheduler_name,
@@ -192,6 +196,7 @@ class ControlPlane:
             configuration,
             self.authority,
             self.serving,
+            verbosity,
         )
         self._cleaning_up.enter_context(scheduler)
         scheduler.start()

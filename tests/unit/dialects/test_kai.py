@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from bayplan.dialects.kai.pod_group import DIALECT
+from bayplan.dialects.registry import gang_of_members, key_of
+from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire import podgroup_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
@@ -151,3 +153,13 @@ def test_nodes_and_numa_zones_need_no_topology() -> None:
     written = kai_group(topologyConstraint={"requiredTopologyLevel": "numa"})
     found = gang(DIALECT, written, [member("w-0")], Topologies())
     assert (found.topology, found.whole.required) == ("nodes by kubernetes.io/hostname", "numa")
+
+
+def test_levels_can_be_named_by_the_aliases_of_the_topology() -> None:
+    labels = ("example.com/fabric", "example.com/leaf")
+    topologies = Topologies({"network": labels}, aliases={"network": {"island": labels[0], "switch": labels[1]}})
+    sub_group = {"name": "workers", "topologyConstraint": {"requiredTopologyLevel": "switch"}}
+    written = kai_group(topologyConstraint={"preferredTopologyLevel": "island"}, subGroups=[sub_group])
+    found = gang_of_members(key_of(written), written, [in_sub_group("w-0", "workers")], topologies)
+    assert isinstance(found, Gang)
+    assert (found.whole.preferred, found.whole.groups[0].required) == labels

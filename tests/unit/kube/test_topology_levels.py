@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_levels import Topology, levels_of
+from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
 
 
 def topology(*labels: str) -> Topology:
@@ -64,3 +64,29 @@ def test_what_is_wrong_is_said_with_its_place(labels: tuple[str, ...], message: 
 def test_a_topology_without_a_spec_has_no_levels() -> None:
     with pytest.raises(InvalidObject, match="has 0 entries"):
         levels_of(msgspec.convert({"metadata": {"name": "network"}}, Topology))
+
+
+def with_aliases(*levels: tuple[str, str]) -> Topology:
+    written = [{"nodeLabel": label, "alias": alias} for label, alias in levels]
+    return msgspec.convert({"metadata": {"name": "network"}, "spec": {"levels": written}}, Topology)
+
+
+def test_an_alias_is_another_name_of_a_level() -> None:
+    made = with_aliases(
+        ("example.com/fabric", "block"), ("example.com/leaf", ""), ("kubernetes.io/hostname", "machine")
+    )
+    assert aliases_of(made) == {"block": "example.com/fabric", "machine": "kubernetes.io/hostname"}
+    assert aliases_of(topology("rack")) == {}
+
+
+@pytest.mark.parametrize(
+    "levels, message",
+    [
+        ((("a", "rack"), ("b", "rack")), '[1].alias: "rack" appears twice: aliases must be unique'),
+        ((("a", "b"), ("b", "")), '[0].alias: "b" is the nodeLabel of a level: an alias must be another name'),
+    ],
+)
+def test_an_ambiguous_alias_is_refused(levels: tuple[tuple[str, str], ...], message: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        aliases_of(with_aliases(*levels))
+    assert str(caught.value) == f"Topology network: spec.levels{message}"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, UNEVEN, PodTopologySpread
-from bayplan.scheduling.relations import incoming_pod
+from bayplan.kube.wire.core_v1 import Pod, Service
+from bayplan.plugins.pod_topology_spread import CAUSES, NO_LABEL, SYSTEM_DEFAULTS, UNEVEN, ZONE, PodTopologySpread
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.relations import PodAnswer, answer_for, incoming_pod
 from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
 from tests.builders.neighbourhoods import HOSTNAME, RACK, app_pod, on, racks, spread
 from tests.builders.objects import node
 
@@ -150,3 +154,34 @@ class TestShould:
 
     def test_what_must_be_does_not_score(self) -> None:
         assert scores(racks("ab"), app_pod("new", "web", **spread("web"))) is None
+
+
+class TestSystemDefaults:
+    """Nodes n1 and n2 in zone a, n3 in zone b, n4 in none. Pods of a Service stand on n1, n1 and n3."""
+
+    PROFILE = Profile("default-scheduler", (), ((PodTopologySpread(SYSTEM_DEFAULTS), 1),))
+
+    def scores(self, pod: Pod) -> list[int] | None:
+        state = cluster(nodes=[node(name, labels=self.labels(name)) for name in ("n1", "n2", "n3", "n4")])
+        for standing in webs("n1", "n1", "n3"):
+            state.set_pod(standing)
+        selects = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
+        state.owner_selectors.set(msgspec.convert(selects, Service))
+        answer = answer_for(state, pod, state.classes.of(pod), self.PROFILE, ClassAnswers(state))
+        return answer.rank.tolist() if isinstance(answer, PodAnswer) else None
+
+    def labels(self, name: str) -> dict[str, str]:
+        zones = {"n1": "a", "n2": "a", "n3": "b"}
+        return {HOSTNAME: name, **({ZONE: zones[name]} if name in zones else {})}
+
+    def test_pods_of_a_service_spread_over_nodes_and_zones(self) -> None:
+        """Of 4 nodes and 3 zones (none is one): pods * ln(n + 2), plus a skew of 2 on nodes and 4 in a zone."""
+        by_node, by_zone = math.log(6), math.log(5)
+        full = [2 * by_node + 2 + 2 * by_zone + 4, 2 + 2 * by_zone + 4, by_node + 2 + by_zone + 4, 2]
+        whole = [math.floor(each + 0.5) for each in full]
+        expected = [100 * (max(whole) + min(whole) - each) // max(whole) for each in whole]
+        assert self.scores(app_pod("new", "web")) == expected
+
+    def test_pods_without_a_service_and_pods_with_constraints_have_no_defaults(self) -> None:
+        assert self.scores(app_pod("new", "other")) is None
+        assert self.scores(app_pod("new", "web", **spread("web", required=True))) is None

@@ -183,3 +183,17 @@ def test_a_pod_that_fits_is_placed_even_where_something_else_is_overdrawn() -> N
         "fit", PROFILE.filters, tuple(each for each in PROFILE.scores if each[0].name == "NodeResourcesFit")
     )
     assert decide(state, pod(container(requests={"memory": "1Gi"})), fit_only).node == "n1"
+
+
+@pytest.mark.parametrize(
+    "nominated, taken", [("n2", "n2"), ("full", "n1"), ("gone", "n1"), ("", "n1")], ids=["fits", "full", "gone", "none"]
+)
+def test_a_pod_goes_to_its_nominated_node_if_that_takes_it(nominated: str, taken: str) -> None:
+    nodes = [
+        node("n1", {"cpu": 16, "memory": "16Gi"}),
+        node("n2", {"cpu": 4, "memory": "4Gi"}),
+        node("full", {"cpu": 1}),
+    ]
+    asks = container({"cpu": 2, "memory": "1Gi"})
+    waiting = pod(asks, status={"nominatedNodeName": nominated})
+    assert decide(cluster(nodes=nodes), waiting).node == taken

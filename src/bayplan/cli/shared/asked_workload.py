@@ -14,6 +14,7 @@ from difflib import get_close_matches
 import click
 
 from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running, pod_groups, with_volcano_jobs
+from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome
 from bayplan.cli.shared.session import ClusterSession
@@ -63,8 +64,9 @@ def outcome_of_workload(
     """What becomes of a workload's gangs, and of its pods where they stand alone."""
     _take(session, plan)
     gangs: dict[str, Pod] = {}
+    groups = GroupTrees(pod_groups(session.objects))
     for member in plan.members:
-        if key := gang_named(member.pod):
+        if key := groups.gang_of(member.pod):
             gangs.setdefault(key, member.pod)
     outcomes = [outcome_of_gang_with(session, pod, now) for pod in gangs.values()]
     alone = [each.pod for each in plan.members if not gang_named(each.pod) and not each.pod.spec.node_name]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
+from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn
 from bayplan.cli.shared.session import ClusterSession
@@ -37,10 +38,12 @@ class Work:
     pods: Sequence[Pod]
 
 
-def work_of(pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
+def work_of(session: ClusterSession, pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
     """The units of pending pods; `planned` adds gangs whose pods need not exist yet."""
-    named = {key: None for pod in pods if (key := gang_named(pod))}
-    return Work(list(named | dict.fromkeys(planned)), [pod for pod in pods if not gang_named(pod)])
+    groups = GroupTrees(pod_groups(session.objects))
+    named = {key: None for pod in pods if (key := groups.gang_of(pod))}
+    gangs = named | dict.fromkeys(groups.outermost(key) for key in planned)
+    return Work(list(gangs), [pod for pod in pods if not gang_named(pod)])
 
 
 def decide_all(session: ClusterSession, work: Work, now: datetime) -> list[Document]:
@@ -65,8 +68,9 @@ def has_patience(session: ClusterSession, work: Work) -> bool:
 def members_of(session: ClusterSession, gangs: Sequence[str]) -> dict[str, list[Pod]]:
     """By the key of each gang its members among the cluster's pods."""
     members: dict[str, list[Pod]] = {key: [] for key in gangs}
+    groups = GroupTrees(pod_groups(session.objects))
     for pod in session.objects.pods:
-        if (key := gang_named(pod)) in members:
+        if (key := groups.gang_of(pod)) in members:
             members[key].append(pod)
     return members
 

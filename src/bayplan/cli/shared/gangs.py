@@ -16,6 +16,7 @@ from functools import partial
 import click
 import msgspec
 
+from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
@@ -31,7 +32,6 @@ from bayplan.dialects.registry import (
     gang_of_members,
     key_of,
     lost_words,
-    parent_of,
     shown,
 )
 from bayplan.dialects.volcano.job import in_group as in_volcano_group
@@ -85,11 +85,7 @@ def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
 
 def warn_of_demands(objects: ObjectSet, written: PodGroup) -> None:
     """Name what a PodGroup asks for and bayplan does not do."""
-    remarks = dialect_of(written).remarks(written)
-    if parent_of(written):
-        field = "parentCompositePodGroupName"
-        remarks = (*remarks, f"{field}: this looks at the group alone; the scheduler places it with its parent")
-    _warn_of(objects, written, [f"spec.{remark}" for remark in remarks])
+    _warn_of(objects, written, [f"spec.{remark}" for remark in dialect_of(written).remarks(written)])
 
 
 def _warn_of(objects: ObjectSet, written: PodGroup | Job, remarks: Sequence[str]) -> None:
@@ -315,6 +311,9 @@ def outcome_of(session: ClusterSession, written: PodGroup, now: datetime) -> Gan
 def _without_strangers(session: ClusterSession, written: PodGroup) -> Gang | Incomplete:
     """The gang as the scheduler knows it: without members that wait for another one, unless all of them do."""
     pods, key = session.objects.pods, key_of(written)
+    groups = GroupTrees(pod_groups(session.objects))
+    if groups.is_nested(root := groups.outermost(key)):
+        return groups.gang(root, pods, session.trees.topologies, session.is_stranger)
     members = [pod for pod in pods if gang_named(pod) == key]
     strangers = [pod for pod in members if session.is_stranger(pod)]
     if len(strangers) == len(members):
@@ -344,7 +343,13 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
 
 
 def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:
-    """The gang of a key with its members among `pods`, and its PodGroup if there is one."""
+    """The gang of a key with its members among `pods`, and its PodGroup if there is one.
+
+    A group inside others is decided with the outermost of them.
+    """
+    groups = GroupTrees(pod_groups(session.objects))
+    if groups.is_nested(root := groups.outermost(key)):
+        return groups.gang(root, pods, session.trees.topologies), groups.written(root)
     written = _written(session, key)
     if written is not None:
         return gang_in(written, pods, session.trees.topologies), written

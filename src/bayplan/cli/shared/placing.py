@@ -19,7 +19,6 @@ from bayplan.cli.shared.gangs import (
     GangPlacer,
     gang_in,
     gang_of_key,
-    gang_of_pod,
     gangs_without_an_object,
     naming_the_file,
     pod_groups,
@@ -27,6 +26,7 @@ from bayplan.cli.shared.gangs import (
     warn_of_fields,
     with_volcano_jobs,
 )
+from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
 from bayplan.cli.shared.reading import read_all
@@ -46,7 +46,7 @@ from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.pod_words import word_problems
-from bayplan.dialects.registry import AnyPodGroup, gang_named
+from bayplan.dialects.registry import AnyPodGroup
 from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.documents import Document
 from bayplan.explain.gangs.document import placement_list_with_gangs
@@ -173,23 +173,35 @@ def place_gangs(
     placer = GangPlacer(session, answers)
     outcomes: list[GangOutcome] = []
     _refuse_two_of_one_name(work, namespace)
+    groups = GroupTrees([*pod_groups(session.objects), *pod_groups(work)], namespace)
+    nested: set[str] = set()
     with working("placing gangs"):
         for written in pod_groups(work):
             warn_of_fields(work, written)
+            root = groups.outermost(groups.key_of(written))
             with naming_the_file(work, written):
-                gang = gang_in(written, pods, topologies, namespace)
-                outcomes.append(placed(gang, written))
+                if not groups.is_nested(root):
+                    outcomes.append(placed(gang_in(written, pods, topologies, namespace), written))
+                elif root not in nested:
+                    nested.add(root)
+                    outcomes.append(placed(groups.gang(root, pods, topologies), groups.written(root)))
             warn_of_demands(work, written)
         outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
         decided = {outcome.name for outcome in outcomes}
-        outcomes += [placed(*gang_of_key(session, key, pods)) for key in _gangs_named(work.pods, decided)]
+        outcomes += [placed(*gang_of_key(session, key, pods)) for key in _gangs_named(work.pods, groups, decided)]
     decided = {outcome.name for outcome in outcomes}
-    return outcomes, [pod for pod in work.pods if gang_of_pod(pod) not in decided]
+    return outcomes, [pod for pod in work.pods if _name(groups.gang_of(pod)) not in decided]
 
 
-def _gangs_named(pods: Sequence[Pod], decided: AbstractSet[str]) -> list[str]:
+def _gangs_named(pods: Sequence[Pod], groups: GroupTrees, decided: AbstractSet[str]) -> list[str]:
     """The keys of gangs that pods name and `-f` does not hold: their PodGroups are in the cluster, or missing."""
-    return list(dict.fromkeys(gang_named(pod) for pod in pods if gang_named(pod) and gang_of_pod(pod) not in decided))
+    keys = (groups.gang_of(pod) for pod in pods)
+    return list(dict.fromkeys(key for key in keys if key and _name(key) not in decided))
+
+
+def _name(key: str) -> str:
+    """`namespace/name` of a gang."""
+    return key.rpartition(" ")[2]
 
 
 def _refuse_two_of_one_name(work: ObjectSet, namespace: str | None) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from bayplan.cli.shared.gangs import gang_of_key, pod_groups
+from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live
 from bayplan.cli.shared.session import ClusterSession
@@ -47,6 +48,7 @@ def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> Pree
 
 def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> PreemptionView:
     """The plan for the gang of a key that has no place."""
+    key = GroupTrees(pod_groups(session.objects)).outermost(key)
     gang, _ = gang_of_key(session, key, session.objects.pods)
     if isinstance(gang, Incomplete) or not gang.pods:
         reason = gang.reason if isinstance(gang, Incomplete) else "no member waits"

@@ -153,14 +153,14 @@ class ClusterSession:
         """
         from bayplan.gangs.trees import Trees
         from bayplan.kube.errors import InvalidObject
-        from bayplan.kube.topology_levels import levels_of
+        from bayplan.kube.topology_levels import aliases_of, levels_of
 
         trees = Trees(self.state)
         known: dict[str, tuple[str, ...]] = {}
         for topology in self.objects.levels:
             name = topology.metadata.name
             try:
-                levels = levels_of(topology)
+                levels, aliases = levels_of(topology), aliases_of(topology)
             except InvalidObject as error:
                 warn([f"{self.objects.naming_the_file(error, topology)}: the object is left out"])
                 continue
@@ -168,7 +168,7 @@ class ClusterSession:
                 warn(
                     [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]
                 )
-            trees.set(name, levels)
+            trees.set(name, levels, aliases)
         for hyper_node in self.objects.hyper_nodes:
             trees.set_hyper_node(hyper_node)
         return trees

@@ -45,7 +45,7 @@ def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: date
     meant = {pod_key(pod) for pod in session.objects.pods if is_meant(pod)}
     found = [_elsewhere(pod) for pod in waiting if session.is_stranger(pod)]
     warn_of_owners(session.grouped, (pod for pod in ours if pod_key(pod) in meant), session.source)
-    found += _decided(session, work_of(ours), now)
+    found += _decided(session, work_of(session, ours), now)
     found += [
         Finding(pod_key(pod), Kind.REFUSED, f"refused by the kubelet: {reason}", node=pod.spec.node_name or "")
         for pod in session.objects.pods

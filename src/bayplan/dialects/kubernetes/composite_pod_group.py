@@ -25,8 +25,7 @@ from bayplan.kube.wire.scheduling_v1alpha3 import INITIALLY_SCHEDULED, Composite
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
 
 NAME = pod_group.COMPOSITE
-# Commands read one group object at a time.
-BY_SCHEDULER = "is a group of groups, which the scheduler places as one gang; commands look at each PodGroup alone"
+ALONE = "is a group of groups, and is read with them"
 AnyGroup = CompositePodGroup | PodGroup
 
 
@@ -151,7 +150,7 @@ def status_of(progress: Progress) -> Document:
 
 def gang_of(written: CompositePodGroup, _pods: Sequence[Pod], _topologies: Topologies) -> Incomplete:
     """Without its groups, nothing can be said about it."""
-    return Incomplete(full_name(written.metadata), BY_SCHEDULER)
+    return Incomplete(full_name(written.metadata), ALONE)
 
 
 DIALECT = Dialect(

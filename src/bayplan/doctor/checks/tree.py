@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bayplan.doctor.findings import Finding, error, warning
 from bayplan.doctor.installation import Installation
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_levels import HOSTNAME, Topology, levels_of
+from bayplan.kube.topology_levels import HOSTNAME, Topology, aliases_of, levels_of
 from bayplan.kube.wire.core_v1 import Node
 
 NO_SCHEDULE = ("NoSchedule", "NoExecute")
@@ -23,6 +23,7 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
     shown = f"topology/{topology.metadata.name}"
     try:
         levels = [label for label in levels_of(topology) if label != HOSTNAME]
+        aliases_of(topology)
     except InvalidObject as problem:
         yield error(f"the Topology cannot be used: {problem}", "Correct its spec.levels.", shown)
         return

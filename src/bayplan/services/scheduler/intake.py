@@ -36,13 +36,14 @@ from bayplan.kube.resources import (
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    SELECTING,
     STORAGE,
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
     Resource,
     pod_groups,
 )
-from bayplan.kube.topology_levels import Topology, levels_of
+from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
@@ -243,6 +244,7 @@ def entries_of(
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
         *_level_entries(dispatcher),
         _budget_entry(dispatcher),
+        *_selecting_entries(dispatcher),
         Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
     )
 
@@ -317,18 +319,29 @@ def _budget_entry(dispatcher: Dispatcher) -> Entry:
     )
 
 
+def _selecting_entries(dispatcher: Dispatcher) -> Iterator[Entry]:
+    """Services and controllers, if a profile has default spread constraints. Where RBAC forbids them, none apply."""
+    if all(profile.spread is None for profile in dispatcher.profiles.values()):
+        return
+    selectors = dispatcher.state.owner_selectors
+    for resource in SELECTING:
+        yield Entry(
+            resource, _timeless(selectors.set), _timeless(partial(selectors.remove, resource.type)), foreign=True
+        )
+
+
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:
     """Topologies of Kueue and KAI, which may each have one of the same name."""
-    known: dict[tuple[Resource[Any], str], tuple[str, ...]] = {}
+    known: dict[tuple[Resource[Any], str], tuple[tuple[str, ...], dict[str, str]]] = {}
 
     def put(resource: Resource[Any], topology: Topology, _: float) -> None:
         name = topology.metadata.name
-        known[resource, name] = levels_of(topology)
-        dispatcher.set_levels(name, known[resource, name])
+        known[resource, name] = levels_of(topology), aliases_of(topology)
+        dispatcher.set_levels(name, *known[resource, name])
 
     def drop(resource: Resource[Any], name: str, _: float) -> None:
         known.pop((resource, name), None)
-        dispatcher.set_levels(name, next((levels for (_, other), levels in known.items() if other == name), None))
+        dispatcher.set_levels(name, *next((found for (_, other), found in known.items() if other == name), (None,)))
 
     return tuple(
         Entry(resource, partial(put, resource), partial(drop, resource))

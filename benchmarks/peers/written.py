@@ -1,0 +1,128 @@
+"""A cluster and a gang in the words of Kueue and KAI: what their programs are asked (`tests/peers/README.md`).
+
+All pods of a group are equal. Equal groups that each need a domain, inside a domain that all of them need, are slices
+of one pod set in Kueue; other groups are pod sets of their own. KAI knows GPUs by one name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology.tree import Path
+from bayplan.gangs.model import Gang, Group
+from bayplan.kube.quantity import parse
+from bayplan.kube.wire.core_v1 import Quantities
+from tests.peers.asking import Json
+
+HOSTNAME = "kubernetes.io/hostname"
+KAI_GPU = "nvidia.com/gpu"
+TOPOLOGY = "topology"
+WHOLE = "main"
+
+
+def kueue_question(state: ClusterState, gang: Gang, levels: Sequence[str]) -> Json:
+    """What Kueue's `assign` and `time` take."""
+    nodes = [
+        {
+            "name": name,
+            "labels": {**labels, HOSTNAME: name},
+            "allocatable": {resource: str(amount) for resource, amount in allocatable.items()},
+        }
+        for name, labels, allocatable in nodes_of(state)
+    ]
+    return {
+        "gates": {"explicit": {}},
+        "topology": {"name": TOPOLOGY, "levels": [*levels, HOSTNAME]},
+        "flavor": {},
+        "nodes": nodes,
+        "podSets": _pod_sets(gang.whole),
+    }
+
+
+def _pod_sets(whole: Group) -> list[Json]:
+    if not whole.groups:
+        return [_pod_set(whole, WHOLE, len(whole.pods), _asked(whole))]
+    first = whole.groups[0]
+    if whole.required and len({(len(each.pods), each.required) for each in whole.groups}) == 1:
+        slices = {"podSetSliceRequiredTopology": first.required, "podSetSliceSize": len(first.pods)}
+        count = len(first.pods) * len(whole.groups)
+        return [_pod_set(first, WHOLE, count, {"required": whole.required, **slices})]
+    return [_pod_set(each, each.name, len(each.pods), _asked(each)) for each in whole.groups]
+
+
+def _pod_set(group: Group, name: str, count: int, request: Json) -> Json:
+    requests = {each: int(amount * 1000 if each == "cpu" else amount) for each, amount in _amounts(group).items()}
+    return {"name": name, "count": count, "requests": requests, "topologyRequest": request}
+
+
+def _asked(group: Group) -> Json:
+    return {"required": group.required} if group.required else {"preferred": group.preferred}
+
+
+def kai_question(state: ClusterState, gang: Gang, levels: Sequence[str]) -> Json:
+    """What KAI's `allocate` and `time` take."""
+    whole = gang.whole
+    groups = [(each.name, each) for each in whole.groups] or [("default", whole)]
+    tree: Json = {"name": "", **_constraint(whole)}
+    tree["podSets"] = [
+        {"name": name, "minAvailable": len(each.pods), **(_constraint(each) if whole.groups else {})}
+        for name, each in groups
+    ]
+    tasks = [
+        {
+            "name": pod.metadata.name,
+            "subGroup": name,
+            "state": "Pending",
+            "requests": {"cpu": 0, "memory": 0, **_as_kai_names(_amounts(each)), "pods": 1},
+        }
+        for name, each in groups
+        for pod in each.pods
+    ]
+    nodes = [
+        {
+            "name": name,
+            "labels": {**labels, HOSTNAME: name},
+            "allocatable": {"memory": 2**40, **_as_kai_names(_parsed(allocatable))},
+        }
+        for name, labels, allocatable in nodes_of(state)
+    ]
+    return {
+        "topologies": [{"name": TOPOLOGY, "levels": list(levels)}],
+        "nodes": nodes,
+        "queues": [{"Name": "queue", "ParentQueue": "department", "DeservedGPUs": 1_000_000, "GPUOverQuotaWeight": 1}],
+        "departments": [{"Name": "department", "DeservedGPUs": 1_000_000}],
+        "jobs": [{"name": "job", "queue": "queue", "priority": 50, "rootSubGroupSet": tree, "tasks": tasks}],
+    }
+
+
+def _constraint(group: Group) -> Json:
+    asked = {kind: level for kind in ("required", "preferred") if (level := getattr(group, kind))}
+    return {"topologyConstraint": {"topology": TOPOLOGY, **asked}} if asked else {}
+
+
+def nodes_of(state: ClusterState) -> Iterator[tuple[str, dict[str, str], Quantities]]:
+    """Name, labels and allocatable amounts of every node."""
+    for node in state.nodes:
+        if node is not None:
+            yield node.metadata.name, node.metadata.labels or {}, node.status.allocatable or {}
+
+
+def paths_of(state: ClusterState, levels: Sequence[str]) -> dict[str, Path]:
+    """The domains of every node, widest first, and the node itself."""
+    return {name: (*(labels[level] for level in levels), name) for name, labels, _ in nodes_of(state)}
+
+
+def _amounts(group: Group) -> dict[str, float]:
+    """What each pod of a group asks for."""
+    (container,) = group.pods[0].spec.containers or []
+    assert container.resources is not None
+    return _parsed(container.resources.requests or container.resources.limits or {})
+
+
+def _parsed(written: Quantities) -> dict[str, float]:
+    return {name: parse(amount).milli() / 1000 for name, amount in written.items()}
+
+
+def _as_kai_names(amounts: dict[str, float]) -> dict[str, float]:
+    return {KAI_GPU if name.endswith("/gpu") else name: amount for name, amount in amounts.items()}
