@@ -157,7 +157,7 @@ def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
     assert {(group, f"{kind.lower()}s") for group, kind in KNOWN} <= readable
 
 
-def test_what_the_jobs_of_a_job_set_have_done_may_be_asked_for_and_nothing_else_is_listed() -> None:
+def test_only_the_progress_of_a_job_sets_jobs_is_listed() -> None:
     listing = {right for right in rights("bayplan-pod-grouper") if right[2] not in ("get", "create", "patch", "delete")}
     followed = [*GrouperCache(GroupingSettings(), ("bayplan",)).followed, KAI_POD_GROUPS]
     assert listing == {

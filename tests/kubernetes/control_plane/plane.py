@@ -31,7 +31,7 @@ from tests.kubernetes.control_plane.scratch import scratch_folder
 from tests.kubernetes.control_plane.stock_scheduler import StockScheduler
 
 STARTS = 4
-"""How often to try, should somebody else take a port between its choice and its use."""
+"""How often to try, should another program take a port between its choice and its use."""
 
 
 class ControlPlane:
@@ -132,7 +132,7 @@ class ControlPlane:
         return token
 
     def kubeconfig_with_token(self, token: str) -> Path:
-        """A kubeconfig of whoever this token belongs to."""
+        """A kubeconfig of the token's owner."""
         return self._write_kubeconfig(token)
 
     def api_as(self, user: str, groups: Sequence[str] = ()) -> RawApi:

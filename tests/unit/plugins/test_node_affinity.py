@@ -90,7 +90,7 @@ def test_operator(expression: Json, nodes: set[str]) -> None:
             id="selector and affinity must both hold",
         ),
         pytest.param(
-            {"affinity": required({"matchFields": [rule("metadata.name", "In", "bare", "nobody")]})},
+            {"affinity": required({"matchFields": [rule("metadata.name", "In", "bare", "missing")]})},
             {"bare"},
             id="a node by name",
         ),

@@ -117,7 +117,7 @@ class TestTaints:
 class TestCordons:
     STATE = cluster(nodes=[node("open"), node("cordoned", unschedulable=True)])
 
-    def test_a_cordoned_node_takes_nobody(self) -> None:
+    def test_a_cordoned_node_takes_no_pod(self) -> None:
         assert passing(NodeUnschedulable(), self.STATE, pod()) == {"open"}
 
     def test_unless_the_pod_tolerates_it(self) -> None:
@@ -128,7 +128,7 @@ class TestCordons:
 class TestNodeName:
     STATE = cluster(nodes=[node("a"), node("b")])
 
-    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("nobody", set())])
+    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("missing", set())])
     def test_a_pod_that_names_its_node_goes_nowhere_else(self, name: str | None, nodes: set[str]) -> None:
         assert passing(NodeName(), self.STATE, pod(nodeName=name)) == nodes
 

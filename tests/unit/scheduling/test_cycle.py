@@ -120,7 +120,7 @@ class TestHeldBack:
                 "asks for spec.resourceClaims, spec.os.name, which this version of bayplan cannot judge yet",
             ),
         ],
-        ids=["a gate", "two gates", "demands that nobody judges"],
+        ids=["a gate", "two gates", "demands without a judge"],
     )
     def test_a_pod_that_must_not_be_placed_now(self, spec: Json, words: str) -> None:
         decision = decide(cluster(machine("n1", 8)), simple_pod(GUARANTEED, **spec))
@@ -130,7 +130,7 @@ class TestHeldBack:
 class TestTheReplayHasTheLastWord:
     """Counts can be wrong where containers depend on each other; then the next best node is tried.
 
-    A zone with a memory group serves nobody alone, and the columns do not know about groups.
+    A zone with a memory group serves no single zone, and the columns do not know about groups.
     """
 
     WAITING = simple_pod({"cpu": 2, "memory": "4Gi"})
