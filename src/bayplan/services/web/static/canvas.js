@@ -39,18 +39,23 @@ function outline(pen, { cell, cells }, at, colour) {
   pen.lineWidth = 1;
 }
 
-function drawBox(pen, plan, { domain, x, y, width, height }, look, colours, marks) {
+function drawBox(pen, plan, { domain, x, y, width, height, head }, look, colours, marks) {
   pen.globalAlpha = marks.dimmed(domain.first) ? 0.35 : 1;
   pen.fillStyle = domain.depth % 2 ? colours("paper") : colours("panel");
   pen.strokeStyle = domain.depth ? colours("line") : colours("frame");
-  rounded(pen, x + 0.5, y + 0.5, width - 1, height - 1, 5);
+  rounded(pen, x + 0.5, y + 0.5, width - 1, height - 1, head < 10 ? 2 : 5);
   pen.fill();
   pen.stroke();
-  const size = plan.head < 20 ? 9 : 12;
-  const middle = y + plan.head / 2 + 1;
+  pen.globalAlpha = 1;
+  if (head >= 10) label(pen, plan, { domain, x, y, width, head }, look, colours);
+}
+
+function label(pen, plan, { domain, x, y, width, head }, look, colours) {
+  const size = head < 20 ? 9 : 12;
+  const middle = y + head / 2 + 1;
   pen.textBaseline = "middle";
   pen.font = `${domain.depth ? 500 : 600} ${size}px system-ui, sans-serif`;
-  const sum = plan.head < 20 && domain.depth ? "" : look.brief(domain.first, domain.end);
+  const sum = head < 20 && domain.depth ? "" : look.brief(domain.first, domain.end);
   const name = clipped(pen, domain.name, width - 2 * plan.pad);
   pen.fillStyle = colours("ink");
   pen.textAlign = "left";
@@ -62,7 +67,6 @@ function drawBox(pen, plan, { domain, x, y, width, height }, look, colours, mark
     pen.textAlign = "right";
     pen.fillText(sum, x + width - plan.pad, middle);
   }
-  pen.globalAlpha = 1;
 }
 
 function drawNodes(pen, map, plan, look, colours, marks) {

@@ -12,13 +12,15 @@ export function layout(map, scope, width, height) {
 
 function arrange(map, scope, width, cell) {
   const tight = cell < 13;
-  const look = { cell, gap: cell < 8 ? 1 : 3, pad: tight ? 4 : 8, head: tight ? 15 : 20 };
+  // Labels of inner domains would take more room than their nodes, where cells are tiny.
+  const head = tight ? 15 : 20;
+  const look = { cell, gap: cell < 8 ? 1 : 3, pad: cell < 8 ? 2 : tight ? 4 : 8, head, innerHead: cell < 8 ? 2 : head, top: scope.depth + 1 };
   const tops = scope.children.length ? scope.children.map((each) => box(map, each, look, width)) : [grid(scope, look, width)];
   const [placed, size] = flow(tops, look.pad + 2, width);
   const boxes = [];
   const cells = new Float32Array(map.nodes.length * 2).fill(-1);
   const place = (item, x, y) => {
-    if (item.domain) boxes.push({ domain: item.domain, x, y, width: item.width, height: item.height });
+    if (item.domain) boxes.push({ domain: item.domain, x, y, width: item.width, height: item.height, head: item.head });
     item.nodes?.forEach(([node, dx, dy]) => cells.set([x + dx, y + dy], node * 2));
     item.inside?.forEach(([inner, dx, dy]) => place(inner, x + dx, y + dy));
   };
@@ -30,18 +32,23 @@ function box(map, domain, look, most) {
   const inner = most - 2 * look.pad;
   if (!domain.children.length) {
     const leaf = grid(domain, look, inner);
-    return framed(domain, look, [[leaf, look.pad, look.head]], leaf);
+    return framed(domain, look, [[leaf, look.pad, headOf(domain, look)]], leaf);
   }
   const items = domain.children.map((each) => box(map, each, look, inner));
   const area = items.reduce((sum, each) => sum + (each.width + look.pad) * (each.height + look.pad), 0);
   const widest = Math.max(...items.map((each) => each.width));
   const [placed, size] = flow(items, look.pad, Math.min(inner, Math.max(widest, Math.sqrt(area) * 1.35)));
-  return framed(domain, look, placed.map(([item, x, y]) => [item, x + look.pad, y + look.head]), size);
+  return framed(domain, look, placed.map(([item, x, y]) => [item, x + look.pad, y + headOf(domain, look)]), size);
 }
 
 function framed(domain, look, inside, size) {
-  const label = look.head < 20 ? 24 : 44;
-  return { domain, inside, width: Math.max(size.width, label) + 2 * look.pad, height: size.height + look.head + look.pad };
+  const head = headOf(domain, look);
+  const label = head < 10 ? 0 : head < 20 ? 24 : 44;
+  return { domain, inside, head, width: Math.max(size.width, label) + 2 * look.pad, height: size.height + head + look.pad };
+}
+
+function headOf(domain, look) {
+  return domain.depth > look.top ? look.innerHead : look.head;
 }
 
 function grid(domain, look, most) {
