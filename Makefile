@@ -19,7 +19,7 @@ export OPENBLAS_NUM_THREADS := 1
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint contracts types unit web-tests web-pictures conformance properties kubernetes \
+.PHONY: help setup demo test lint contracts types unit web-tests web-pictures axe conformance properties kubernetes \
 	controller-tests controllers peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
 
 help: ## list these commands
@@ -67,6 +67,9 @@ unit: setup ## one behaviour at a time; tests/unit mirrors src/bayplan
 web-tests: setup ## bayplan web as a process, and its screens in a real Chromium
 	$(call banner,web tests)
 	@$(PYTEST) tests/web
+
+axe: setup ## axe-core from the npm registry, into the user's cache, for the accessibility tests of the page
+	@$(BIN)/python -m tests.web.axe
 
 web-pictures: setup ## write the pictures of docs/web.md, with chromium
 	@$(BIN)/python -m tests.web.pictures

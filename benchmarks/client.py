@@ -102,7 +102,7 @@ async def _all(requests: list[Coroutine[Any, Any, Any]]) -> None:
 
 
 class _FromVersion(KubeClient):
-    """A client whose list is empty and old: whoever follows is told everything since as changes."""
+    """A client whose list is empty and old: a follower is told everything since as changes."""
 
     def __init__(self, access: Access, version: str) -> None:
         super().__init__(access)

@@ -93,7 +93,7 @@ def _wake_of_a_large_lot() -> None:
 
 
 def _seconds_of_news(units: int, waiting: Callable[[ClusterState, int], Waits]) -> float:
-    """So many units are parked whom no node can hold, none like another; then a node changes, which helps nobody."""
+    """So many units are parked that no node can hold, none like another; then a node changes, which helps none."""
     state = cluster(NODES)
     scheduler = GangScheduler(state, Trees(state), PROFILE, ClassAnswers(state))
     waking, queue = Waking(state, {PROFILE.name: scheduler}), SchedulingQueue()

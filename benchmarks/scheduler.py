@@ -115,7 +115,7 @@ class _Arena:
         bare = self._bare_binds()
         self._report("bare-binds", bare, "binds/s")
         rates: dict[str, float] = {}
-        # Whoever does not read reports is measured before there are any.
+        # A scheduler that does not read reports is measured before there are any.
         for reads_reports in (False, True):
             contestants = [each for each in CONTESTANTS if each.reads_reports == reads_reports]
             if reads_reports:

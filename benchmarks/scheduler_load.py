@@ -32,7 +32,7 @@ from tests.builders.bodies import pod_body
 Json = dict[str, Any]
 
 SCHEDULER = "measured"
-"""The name by which pods ask for whoever is measured."""
+"""The name by which pods ask for the measured scheduler."""
 AT_ONCE = 16
 # Three kinds of pods, in turn: a workload of replicas has few classes.
 SIZES: tuple[dict[str, str | int], ...] = (

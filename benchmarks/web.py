@@ -73,7 +73,7 @@ def _server(nodes: int, objects: ObjectSet) -> None:
 
 
 def _browser(nodes: int, file: Path, program: str) -> None:
-    """Wall time from the address to the drawn map, and of drawing it again after a key."""
+    """Wall time from the address to the drawn map, and of choosing another node."""
     with running_web("--cluster", str(file)) as web, opened_page(program) as page:
         began = time.perf_counter()
         page.open(f"{web.url}/")
@@ -81,4 +81,4 @@ def _browser(nodes: int, file: Path, program: str) -> None:
         key = "new KeyboardEvent('keydown', {key: 'ArrowRight'})"
         script = f"(() => {{ const began = performance.now(); document.querySelector('canvas').dispatchEvent({key}); return performance.now() - began; }})()"
         page.run(script)
-        report(f"web/{nodes} nodes/draw again", page.run(script), "ms")
+        report(f"web/{nodes} nodes/choose a node", page.run(script), "ms")

@@ -1,5 +1,5 @@
 """Nodes of 16 KB and pods of 5 KB as clusters have them: most of the bytes are images, managed fields and probes that
-nobody schedules by.
+no scheduler reads.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def wire_pod(name: str, namespace: str = "default") -> Json:
             "annotations": {"example.com/checksum": "x" * 64},
         },
         "spec": {
-            "schedulerName": "nobody",
+            "schedulerName": "another",
             "containers": containers,
             "volumes": [{"name": f"volume-{index}", "emptyDir": {}} for index in range(3)],
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}],

@@ -60,7 +60,7 @@ class Cluster:
 
 
 def fitting_together(free: Amounts, shapes: Sequence[Amounts], most: Mix) -> frozenset[Mix]:
-    """The mixes whose amounts fit into what is free. A resource that nobody of them asks for does not matter."""
+    """The mixes whose amounts fit into what is free. A resource that none of them asks for does not matter."""
     return frozenset(
         mix
         for mix in product(*(range(number + 1) for number in most))

@@ -1,4 +1,7 @@
-"""`make lint`: phrases that do not belong in bayplan's prose, with better ones. docs/style.md says how we write."""
+"""`make lint`: phrases that do not belong in bayplan's prose, and overlong names of tests.
+
+docs/style.md says how we write.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ BANNED = {
 }
 CHECKED = (
     "src/*.py",
+    "tests/*.py",
+    "benchmarks/*.py",
     "docs/*.md",
     "deploy/*.md",
     "examples/*.md",
@@ -33,17 +38,26 @@ CHECKED = (
     "SECURITY.md",
     "CHANGELOG.md",
 )
-STYLE_GUIDE = "docs/style.md"  # names the banned words
+EXEMPT = {
+    "docs/style.md",  # names the banned words
+    "tests/prose_check.py",
+    "tests/unit/cluster/reports/test_fingerprint.py",  # hashes a sentence that others hash, too
+}
+LONGEST_TEST_NAME = 80
+_TEST_NAME = re.compile(r"def (test_\w+)")
 _PATTERN = re.compile("|".join(rf"\b{phrase}\b" for phrase in BANNED), re.IGNORECASE)
 
 
 def findings() -> list[str]:
-    """One line for each banned phrase: file, line, phrase and what to write instead."""
+    """One line for each banned phrase or overlong test name: file, line, and what to write instead."""
     listed = subprocess.run(["git", "ls-files", *CHECKED], cwd=ROOT, capture_output=True, text=True, check=True)
     found = []
-    for name in set(listed.stdout.split()) - {STYLE_GUIDE}:
+    for name in set(listed.stdout.split()) - EXEMPT:
         for number, line in enumerate((ROOT / name).read_text().splitlines(), start=1):
-            for match in _PATTERN.finditer(line):
+            test = _TEST_NAME.search(line)
+            if test and len(test[1]) > LONGEST_TEST_NAME:
+                found.append(f"{name}:{number}: {test[1]}: {len(test[1])} characters, at most {LONGEST_TEST_NAME}")
+            for match in _PATTERN.finditer(line.replace("_", " ") if test else line):
                 better = next(text for phrase, text in BANNED.items() if re.fullmatch(phrase, match[0], re.IGNORECASE))
                 found.append(f'{name}:{number}: "{match[0]}": {better}')
     return sorted(found)

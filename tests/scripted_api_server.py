@@ -5,7 +5,7 @@
         listed = await client.list(PODS)
 
 The last answer of a path repeats. Answers may drop the connection, fall silent or be no JSON; `server.asked` tells
-afterwards what was asked. Tests of the client, of watches and of whoever uses them start here.
+afterwards what was asked. Tests of the client, of watches and of their users start here.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ def uid_of(key: str) -> str:
 
 
 def state_files(kubelet: VirtualKubelet) -> dict[str, Json]:
-    """The managers' checkpoints by file name. Checksums are looked at by nobody but the kubelet."""
+    """The managers' checkpoints by file name. Only the kubelet checks the checksums."""
     free = kubelet.free()
     settings = kubelet.configuration.settings
     held = {uid_of(key): {each.name: each for each in pod.containers} for key, pod in kubelet.pods.items()}

@@ -1,4 +1,4 @@
-"""Pods beside pods in one line each: who somebody is, what it says about others, and small clusters of racks.
+"""Pods beside pods in one line each: who a pod is, what it says about others, and small clusters of racks.
 
 `apart("web")` and its like are fields of a pod's spec; put several together with `|`.
 """
@@ -20,7 +20,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def somebody(name: str, app: str = "", *, labels: Mapping[str, str] | None = None, cpu: int = 1, **more: Any) -> Pod:
+def app_pod(name: str, app: str = "", *, labels: Mapping[str, str] | None = None, cpu: int = 1, **more: Any) -> Pod:
     """A pod of an application (its own name if none is given)."""
     return simple_pod({"cpu": cpu}, name, labels={"app": app or name, **(labels or {})}, **more)
 

@@ -505,7 +505,7 @@ def use_in_state(given: dict[str, Any]) -> volcano_exporter.CpuUse:
 def use_in_list(given: dict[str, Any], numa_of: dict[int, int]) -> volcano_exporter.CpuUse:
     listed = given.get("pod_resources")
     if listed is None or given.get("pod_resources_error"):
-        raise volcano.CannotExport("nobody answers")
+        raise volcano.CannotExport("no answer")
     return volcano_exporter.cpus_in_list(numa_of, pods(listed))
 
 

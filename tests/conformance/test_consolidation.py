@@ -59,7 +59,7 @@ def test_the_fewest_pods_move() -> None:
     assert [move.gang for move in found.moves] == ["ml/small"]
 
 
-def test_nobody_is_left_without_a_place() -> None:
+def test_no_pod_is_left_without_a_place() -> None:
     full = [gpu_pod("one", "n1", 2), gpu_pod("other", "n2", 2)]
     assert consolidate(scheduler(*full), gang(2), [movable(each) for each in full]) is None
 

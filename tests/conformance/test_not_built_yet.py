@@ -1,6 +1,6 @@
 """Families whose recordings wait for their part of bayplan: listed in the summary, all cases set aside, none judged.
 
-Whoever builds a family deletes its line here and writes a test that answers for it.
+To build a family, delete its line here and writes a test that answers for it.
 """
 
 from __future__ import annotations

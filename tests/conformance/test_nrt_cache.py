@@ -137,7 +137,7 @@ class Story:
             case "nrt_modified_event":
                 return {"marked_config_changed": self.cache.modified(topology_of(step["nrt"]))}
             case "nrt_added_event":
-                return {"marked_config_changed": False}  # nobody listens to it
+                return {"marked_config_changed": False}  # without a listener
             case "reserve" | "unreserve" | "post_bind":
                 getattr(self.cache, step["op"])(step["node"], msgspec.convert(step["pod"], Pod))
             case "filter_rejected" | "foreign_pod":

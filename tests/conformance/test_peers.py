@@ -40,16 +40,16 @@ def test_fresh_cases(peer: Peer, family: Family) -> None:
     if not all(each.is_built for each in _needed(peer, family)):
         pytest.skip("peers are not built: run `make peers`")
     tally, seed = Tally(), SystemRandom().randrange(2**32)
-    mended = next((Asked(each) for each in _needed(peer, family)[1:]), None)
+    fixed = next((Asked(each) for each in _needed(peer, family)[1:]), None)
     with Asked(peer) as asked:
         for _, case in islice(cases_of(family, peer.version, seed), FRESH.get(family.name, USUAL_FRESH)):
-            judge(family, asked, case, tally, mended)
-    if mended is not None:
-        mended.close()
+            judge(family, asked, case, tally, fixed)
+    if fixed is not None:
+        fixed.close()
     assert [(case["id"], problem) for case, problem in tally.differing] == []
 
 
 def _needed(peer: Peer, family: Family) -> list[Peer]:
-    """The peer, and the version that has mended what it does otherwise."""
-    mended = [] if family.mended_in in (None, peer.version) else [Peer(peer.name, str(family.mended_in))]
-    return [peer, *mended]
+    """The peer, and the version that has fixed what it does otherwise."""
+    fixed = [] if family.fixed_in in (None, peer.version) else [Peer(peer.name, str(family.fixed_in))]
+    return [peer, *fixed]

@@ -204,7 +204,7 @@ def books_problem(case: Case) -> str | None:
             return differs([PodId.of_text(pod.text()) for pod in pods], pods)
         case copying if "clone" in copying or "copy" in copying:
             return None if _copy_is_kept_apart(books_of(asked)) else "a copy changes with its original"
-    return f"nobody answers for op {asked['op']}"
+    return f"no test answers for op {asked['op']}"
 
 
 def _copy_is_kept_apart(books: NodeBooks) -> bool:

@@ -39,7 +39,7 @@ class PodId(NamedTuple):
 
 @dataclass
 class NodeBooks:
-    """What one node's object says, and the pods that it may not list yet. `free` is None without an object."""
+    """What one node's object says, and the pods that it might not list yet. `free` is None without an object."""
 
     free: Sets | None = None
     listed: Collection[PodId] = ()

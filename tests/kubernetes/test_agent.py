@@ -165,12 +165,12 @@ def test_a_missing_kind_is_waited_for(plane: ControlPlane, virtual: VirtualNode)
 
 
 def test_missing_rights_are_said_and_waited_for(plane: ControlPlane, virtual: VirtualNode) -> None:
-    nobody = plane.kubeconfig_for("system:serviceaccount:somewhere:nobody", [])
-    with agent_program(virtual, nobody) as agent:
+    powerless = plane.kubeconfig_for("system:serviceaccount:somewhere:powerless", [])
+    with agent_program(virtual, powerless) as agent:
         wait_until(lambda: trouble(agent, "api") == 1, "it notices")
         assert agent.log.count("the agent is not allowed to write reports") == 1
         assert "cannot patch resource" in agent.log
-        with allowed(plane, "system:serviceaccount:somewhere:nobody", "bayplan-agent"):
+        with allowed(plane, "system:serviceaccount:somewhere:powerless", "bayplan-agent"):
             wait_until(lambda: agent.get("/readyz") == "ok", "it has written its report", timeout=120)
 
 
@@ -213,16 +213,14 @@ def test_no_report_is_written_for_a_node_that_does_not_exist(plane: ControlPlane
         wait_until(lambda: shows(plane, virtual), "it has written its report", timeout=120)
 
 
-def test_a_report_that_somebody_deletes_is_written_again(plane: ControlPlane, virtual: VirtualNode) -> None:
+def test_a_deleted_report_is_written_again(plane: ControlPlane, virtual: VirtualNode) -> None:
     with agent_program(virtual, plane.kubeconfig, "--interval=2s") as agent:
         agent.wait_until_ready()
         plane.delete(f"{REPORTS}/n1")
         wait_until(lambda: shows(plane, virtual), "it is there again")
 
 
-def test_a_report_that_somebody_changes_is_put_right_but_not_for_an_annotation(
-    plane: ControlPlane, virtual: VirtualNode
-) -> None:
+def test_a_changed_report_is_put_right_but_not_for_an_annotation(plane: ControlPlane, virtual: VirtualNode) -> None:
     with agent_program(virtual, plane.kubeconfig, "--interval=500ms") as agent:
         agent.wait_until_ready()
         plane.api.patch(f"{REPORTS}/n1", {"metadata": {"annotations": {STALE_SINCE: "2026-01-01T00:00:00Z"}}})
@@ -231,7 +229,7 @@ def test_a_report_that_somebody_changes_is_put_right_but_not_for_an_annotation(
         assert agent.metric("bayplan_agent_writes_total") == 1
         plane.api.patch(f"{REPORTS}/n1", {"zones": []})
         wait_until(lambda: shows(plane, virtual), "the zones are there again")
-        wait_until(lambda: trouble(agent, "report") == 0, "nobody changes it any more")
+        wait_until(lambda: trouble(agent, "report") == 0, "no other client changes it any more")
         assert agent.metric('bayplan_agent_writes_total{reason="again"}') == 1
         assert agent.log.count("another client changed the report (") == 1
 

@@ -2,8 +2,8 @@
 
     virtual kubelet -> socket, state files, sysfs -> agent -> API server -> watch -> the scheduler's columns  =  what the kubelet has free
 
-Several nodes live side by side, each at its own pace: pods come, are refused and go. Nobody waits for a clock: what was
-written is awaited on the watch.
+Several nodes live side by side, each at its own pace: pods come, are refused and go. Nothing waits for a clock: what
+was written is awaited on the watch.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 taken away.
 
 An old kubelet lists pods that have ended. Only the API server knows, so `ended` stands in the kubelet's cache in these
-tests, and the API server says `Succeeded`: an agent that may read pods reports what it holds as free, one that may not
+tests, and the API server says `Succeeded`: an agent that may read pods reports what it holds as free, another
 reports what the kubelet lists.
 """
 
@@ -80,8 +80,8 @@ def test_one_look_leaves_out_pods_that_have_ended(plane: ControlPlane, virtual: 
 def test_one_look_without_the_right_reports_what_the_kubelet_lists_and_says_so(
     plane: ControlPlane, virtual: VirtualNode
 ) -> None:
-    nobody = plane.kubeconfig_for(AGENT, [])
-    with agent_program(virtual, nobody, "--oneshot", "--kubelet-state-dir=") as agent:
+    powerless = plane.kubeconfig_for(AGENT, [])
+    with agent_program(virtual, powerless, "--oneshot", "--kubelet-state-dir=") as agent:
         assert agent.process.wait(60) == 0, agent.log
         assert agent.log.count("reading pods is forbidden") == 1
     assert shows(plane, virtual)
@@ -108,7 +108,7 @@ def test_the_first_report_of_many_is_as_good_as_that_of_one_look(plane: ControlP
 
 @asynccontextmanager
 async def at_work(plane: ControlPlane, virtual: VirtualNode, troubles: Troubles) -> AsyncIterator[None]:
-    """An agent that may not read pods for ever, and finds out soon."""
+    """An agent that is forbidden to read pods throughout, and finds out soon."""
     settings = replace(settings_for(virtual), state_folder=None)
     async with (
         KubeClient(find_access(str(plane.kubeconfig_for(AGENT, [])))) as client,
@@ -139,7 +139,7 @@ def test_a_right_that_is_taken_away_is_said_once_and_what_was_known_is_not_belie
                 await until(lambda: columns_at(plane) == EVERYTHING, "the pod is known to have ended")
                 await asyncio.to_thread(right.close)
                 await until(lambda: troubles.numbers().get("pods") == 1, "it notices")
-                await until(lambda: shows(plane, virtual), "nobody knows whether the pod has ended")
+                await until(lambda: shows(plane, virtual), "whether the pod has ended is unknown")
                 right.enter_context(allowed(plane, AGENT, "bayplan-agent-watch-pods"))
                 await until(lambda: columns_at(plane) == EVERYTHING, "the pod is known to have ended again")
                 assert not troubles.current

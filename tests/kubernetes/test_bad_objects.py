@@ -71,7 +71,7 @@ def test_everybody_else_is_scheduled(plane: ControlPlane, namespace: str, tmp_pa
         "right": (pod_body("right", namespace, SMALL, **beside("left")), "didn't match pod affinity rules"),
         "claims": (pod_body("claims", namespace, SMALL, volumes=[claim]), 'persistentvolumeclaim "data" not found'),
         "lost-0": (pod_body("lost-0", namespace, SMALL, gang="lost"), "example.com/nowhere"),
-        "orphan": (pod_body("orphan", namespace, SMALL, gang="nobody"), "which does not exist"),
+        "orphan": (pod_body("orphan", namespace, SMALL, gang="missing"), "which does not exist"),
     }
     with running_scheduler(plane, no_grace_period(tmp_path)) as scheduler:
         for name, (body, _) in expected.items():
@@ -129,7 +129,7 @@ def create_deep_pod(plane: ControlPlane, namespace: str, name: str, depth: int =
     asyncio.run(create())
 
 
-def test_an_object_that_is_mended_is_taken_up(plane: ControlPlane, namespace: str) -> None:
+def test_an_object_that_is_fixed_is_taken_up(plane: ControlPlane, namespace: str) -> None:
     create_all(
         plane.kubeconfig, [node_body("n0", {"cpu": "8", "memory": "32Gi"}, **{RACK: "r0", "example.com/block": "b0"})]
     )

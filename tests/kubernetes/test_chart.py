@@ -79,10 +79,11 @@ def test_the_chart_gives_the_objects_of_the_kustomize_bases() -> None:
     assert rendered("agent.enabled=true") == wanted
 
 
-def test_the_extender_alone_is_that_of_its_overlay() -> None:
-    wanted = built("extender")
+@pytest.mark.parametrize("part", ["extender", "web"])
+def test_a_part_alone_is_that_of_its_overlay(part: str) -> None:
+    wanted = built(part)
     del wanted["Namespace", "", "bayplan-system"]
-    assert rendered("scheduler.enabled=false", "extender.enabled=true") == wanted
+    assert rendered("scheduler.enabled=false", f"{part}.enabled=true") == wanted
 
 
 def test_preemption_is_that_of_its_overlay() -> None:

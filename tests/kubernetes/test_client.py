@@ -209,7 +209,9 @@ async def test_a_kind_that_is_installed_and_removed_while_it_is_followed(control
 
 
 @asynchronous
-async def test_who_may_not_is_told_so_and_may_later(control_plane: ControlPlane, namespace: str) -> None:
+async def test_missing_rights_are_reported_and_can_be_granted_later(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     troubles: list[str] = []
     async with KubeClient(find_access(str(control_plane.kubeconfig_for("jane")))) as client:
         with pytest.raises(ApiError) as caught:

@@ -64,7 +64,7 @@ def test_it_is_the_version_that_go_mod_asks_for(control_plane: ControlPlane) -> 
 
 
 class TestWhoMayDoWhat:
-    def test_nobody_is_anonymous(self, control_plane: ControlPlane) -> None:
+    def test_anonymous_requests_are_refused(self, control_plane: ControlPlane) -> None:
         with pytest.raises(ApiRefused) as refusal:
             control_plane.api_with(None).get(NODES)
         assert refusal.value.status == 401
@@ -77,7 +77,7 @@ class TestWhoMayDoWhat:
     def test_a_group_gives_rights(self, control_plane: ControlPlane) -> None:
         assert control_plane.api_as("berta", ["system:masters"]).get(NODES)["kind"] == "NodeList"
 
-    def test_a_node_may_not_touch_another_node(self, control_plane: ControlPlane, namespace: str) -> None:
+    def test_a_node_cannot_touch_another_node(self, control_plane: ControlPlane, namespace: str) -> None:
         control_plane.post(NODES, node_body("a", AMOUNTS))
         control_plane.post(NODES, node_body("b", AMOUNTS))
         kubelet = control_plane.api_as("system:node:a", ["system:nodes"])
@@ -116,7 +116,7 @@ class TestApplying:
         assert control_plane.get(WIDGETS)["items"] == [], "cluster-wide custom objects go with the nodes"
         control_plane.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com")
 
-    def test_a_kind_that_nobody_defined_is_named(self, control_plane: ControlPlane) -> None:
+    def test_an_undefined_kind_is_named(self, control_plane: ControlPlane) -> None:
         with pytest.raises(AssertionError, match="offers no Gadget of example"):
             control_plane.apply({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "x"}})
 
@@ -195,7 +195,7 @@ def test_a_stock_scheduler_binds_pods_that_ask_for_it(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     with control_plane.start_stock_scheduler(scheduler_name=scheduler_name, percentage=percentage) as scheduler:
         control_plane.post(pods, pod("mine", schedulerName=scheduler_name))
-        control_plane.post(pods, pod("not-mine", schedulerName="nobody"))
+        control_plane.post(pods, pod("not-mine", schedulerName="another"))
         wait_until(lambda: "nodeName" in control_plane.get(f"{pods}/mine")["spec"], "the pod is bound")
         assert control_plane.get(f"{pods}/mine")["spec"]["nodeName"] == "n1"
         assert "nodeName" not in control_plane.get(f"{pods}/not-mine")["spec"]

@@ -211,7 +211,7 @@ def test_rights_on_leases(account: Account, verb: str, name: str, where: str, al
 
 
 def test_users_who_may_edit_pods_may_edit_gangs(control_plane: ControlPlane, account: Account) -> None:
-    """Nobody here aggregates roles, as the controller manager would; the rules it would take in are there."""
+    """No controller here aggregates roles, as the controller manager would; the rules it would take in are there."""
     role = control_plane.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/bayplan-podgroups-edit")
     assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"] == "true"
 

@@ -145,7 +145,7 @@ def test_it_does_all_its_work_and_nothing_is_forbidden(
     assert not control_plane.get(LEASE)["spec"].get("holderIdentity")
 
 
-def test_a_pod_whose_owner_may_not_be_read_stands_alone_and_an_event_says_so(
+def test_a_pod_whose_owner_cannot_be_read_stands_alone_and_an_event_says_so(
     control_plane: ControlPlane, namespace: str, scheduler: RunningScheduler
 ) -> None:
     (owner,) = control_plane.apply(

@@ -71,7 +71,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 
 def any_kind(group: str, version: str, kind: str = "PodGroup", status: Json | None = None) -> Json:
-    """A definition that takes whatever somebody's objects ask for, and in their status what there is in that system."""
+    """A definition that takes whatever the objects ask for, and in their status what there is in that system."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": anything, "status": status or anything}}
     plural = f"{kind.lower()}s"

@@ -137,7 +137,7 @@ def test_preemption_evicts_victims_that_make_room_in_one_zone(plane: ControlPlan
         )
 
 
-def test_the_stock_scheduler_authenticates_with_its_certificate_or_a_token_in_the_url(
+def test_the_stock_scheduler_authenticates_by_certificate_or_a_token_in_the_url(
     plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     serving, client = plane.authority.issue_server(), plane.authority.issue_client("kube-scheduler", ())

@@ -1,4 +1,4 @@
-"""Volcano's HyperNodes on a real API server: a gang asks for tiers, HyperNodes come, are wrong, and are mended while
+"""Volcano's HyperNodes on a real API server: a gang asks for tiers, HyperNodes come, are wrong, and are fixed while
 the scheduler runs.
 """
 
@@ -80,7 +80,7 @@ def test_tiers_are_those_of_the_hyper_nodes_as_they_come_and_change(
         assert nodes_of(control_plane, namespace, "train-0", "train-1") == {""}
         control_plane.delete(f"{HYPER_NODES}/zoo")
         wait_for({"n0", "n1"}, "train-0", "train-1")
-        # Two nodes are free, but they are no tier 1 before somebody says so.
+        # Two nodes are free, but they are no tier 1 before a HyperNode says so.
         for body in gang("late", namespace, 1):
             control_plane.apply(body)
         wait_until_told(control_plane, namespace, "late-0", "tier-1")

@@ -71,10 +71,10 @@ def test_the_deployment_asks_for_it(control_plane: ControlPlane, account: Deploy
     assert container["args"][-1] == "--grouping=kai"
 
 
-def test_a_group_of_kais_that_somebody_edited_is_put_back_but_for_its_queue(
+def test_an_edited_group_of_kais_is_put_back_but_for_its_queue(
     control_plane: ControlPlane, account: Deployed, namespace: str
 ) -> None:
-    """As the two service accounts, whom the API server refuses nothing."""
+    """As the two service accounts, and the API server refuses nothing."""
     amounts: dict[str, str | int] = {"cpu": 96, "memory": "960Gi", GPU: 8}
     labels = {BLOCK: "b0", RACK: "r0"}
     with (

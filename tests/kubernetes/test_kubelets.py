@@ -33,7 +33,7 @@ def plane(control_plane: ControlPlane, namespace: str) -> ControlPlane:
 def bind(
     plane: ControlPlane, namespace: str, name: str, cpus: int, node: str = "virtual-0", **annotations: str
 ) -> None:
-    """Create a Guaranteed pod on a node; nobody schedules it."""
+    """Create a Guaranteed pod on a node; no scheduler is involved."""
     amounts = {"cpu": str(cpus), "memory": "1Gi"}
     container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
     plane.post(

@@ -101,7 +101,7 @@ def test_a_workload_becomes_gangs_in_the_domain_it_asks_for(
         found = groups_in(control_plane, namespace)
         wait_until(
             lambda: all(is_told(each) for each in groups_in(control_plane, namespace)),
-            "every gang is told for whom it is and that it is scheduled",
+            "every gang is told which pods it is for and that it is scheduled",
         )
     assert len(found) == groups
     for group in found:

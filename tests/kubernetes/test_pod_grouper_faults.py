@@ -1,7 +1,7 @@
 """The pod grouper when things go wrong: stopped halfway, meddled with, two at once, owners that are wrong, unreadable
 or gone.
 
-Whatever happens, there is one PodGroup for each gang, every pod names it, and what nobody needs goes away. Controllers
+Whatever happens, there is one PodGroup for each gang, every pod names it, and what is not needed goes away. Controllers
 are played as in `test_pod_grouper.py`.
 """
 
@@ -121,9 +121,7 @@ def test_a_grouper_beside_the_schedulers_own_one_does_no_harm(plane: ControlPlan
         wait_until_grouped(plane, namespace)
 
 
-def test_what_somebody_changed_in_a_group_is_put_back_and_what_somebody_added_stays(
-    plane: ControlPlane, namespace: str
-) -> None:
+def test_foreign_changes_in_a_group_are_put_back_and_additions_stay(plane: ControlPlane, namespace: str) -> None:
     with running_pod_grouper(plane, "--no-leader-elect"):
         play_controller(plane, create_workload(plane, JOB, namespace))
         made = wait_until_grouped(plane, namespace)
@@ -136,7 +134,7 @@ def test_what_somebody_changed_in_a_group_is_put_back_and_what_somebody_added_st
         assert wait_until_grouped(plane, namespace)["spec"] == made["spec"]
 
 
-def test_nobody_is_placed_by_what_somebody_changed_in_a_group(plane: ControlPlane, namespace: str) -> None:
+def test_no_pod_is_placed_by_foreign_changes_in_a_group(plane: ControlPlane, namespace: str) -> None:
     """No rack holds all four pods; the block would, and so would a rack if two were enough."""
     for rack in ("r0", "r1"):
         a_rack(plane, nodes=3, rack=rack)
@@ -152,7 +150,7 @@ def test_nobody_is_placed_by_what_somebody_changed_in_a_group(plane: ControlPlan
             assert placed(plane, namespace) == 0
 
 
-def test_pods_leave_a_gang_that_nobody_asks_for_any_more(plane: ControlPlane, namespace: str) -> None:
+def test_pods_leave_a_gang_that_is_no_longer_asked_for(plane: ControlPlane, namespace: str) -> None:
     a_rack(plane, nodes=3)
     with running_scheduler(plane):
         play_controller(plane, create_workload(plane, JOB, namespace))
@@ -163,7 +161,7 @@ def test_pods_leave_a_gang_that_nobody_asks_for_any_more(plane: ControlPlane, na
 
 
 def test_a_group_goes_when_its_owner_and_pods_are_gone(plane: ControlPlane, namespace: str) -> None:
-    """Nobody collects garbage here, so the Job stays on its way out, and it is the grouper who notices."""
+    """No controller collects garbage here, so the Job stays on its way out, and it is the grouper who notices."""
     with running_pod_grouper(plane, "--no-leader-elect"):
         play_controller(plane, create_workload(plane, JOB, namespace))
         wait_until_grouped(plane, namespace)
@@ -185,7 +183,7 @@ def test_a_group_of_a_users_own_is_left_alone(plane: ControlPlane, namespace: st
     assert labels["own-0"] == labels["own-1"] == {"bayplan.io/pod-group": "own"}
 
 
-def test_a_wrong_annotation_is_one_event_on_the_owner_and_its_pods_wait_until_it_is_mended(
+def test_a_wrong_annotation_is_one_event_and_its_pods_wait_until_it_is_fixed(
     plane: ControlPlane, namespace: str
 ) -> None:
     a_rack(plane)
@@ -301,7 +299,7 @@ def test_pods_that_come_before_their_owner_are_one_gang_as_soon_as_it_is_there(
     assert len({pod["spec"]["nodeName"].partition("-")[0] for pod in pods_in(plane, namespace)}) == 1
 
 
-def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_so(
+def test_a_scheduler_that_cannot_read_owners_places_their_pods_alone_and_says_so(
     plane: ControlPlane, namespace: str
 ) -> None:
     a_rack(plane)
@@ -324,7 +322,7 @@ def test_a_scheduler_that_may_not_read_owners_places_their_pods_alone_and_says_s
     assert groups_in(plane, namespace) == []
 
 
-def test_a_scheduler_places_no_pod_of_a_workload_before_the_grouper_elsewhere_has_looked_at_it(
+def test_a_scheduler_places_no_pod_of_a_workload_before_the_grouper_examined_it(
     plane: ControlPlane, namespace: str
 ) -> None:
     """Three nodes of one rack are the first that come to mind; only the other rack has room for all four."""
@@ -347,9 +345,7 @@ def test_a_scheduler_places_no_pod_of_a_workload_before_the_grouper_elsewhere_ha
     assert [name for name, each in said.items() if each.get("bayplan.io/grouped") == "alone"] == ["plain-0"]
 
 
-def test_where_nobody_groups_pods_only_those_that_ask_for_a_gang_themselves_wait(
-    plane: ControlPlane, namespace: str
-) -> None:
+def test_without_a_grouper_only_pods_that_ask_for_a_gang_themselves_wait(plane: ControlPlane, namespace: str) -> None:
     a_rack(plane)
     with running_scheduler(plane, "--no-pod-grouper", "--place-ungrouped"):
         job = create_workload(plane, JOB, namespace)

@@ -138,7 +138,7 @@ def test_versions_that_come_after_the_start_are_read(control_plane: ControlPlane
         wait_until(lambda: on_node(control_plane, namespace, "p") == "n1", "the pod has its node", timeout=150)
 
 
-def test_a_version_that_cannot_be_read_is_an_error_in_health_log_metrics_and_commands(
+def test_an_unreadable_version_is_an_error_in_health_log_metrics_and_commands(
     control_plane: ControlPlane, namespace: str, serves: Any
 ) -> None:
     serves("v1beta9")

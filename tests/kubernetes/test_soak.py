@@ -11,7 +11,7 @@ SECONDS = float(os.environ.get("SOAK_SECONDS", "60"))
 SEED = int(os.environ.get("SOAK_SEED", "3"))
 
 
-def test_in_bad_weather_no_gang_stays_half_bound_no_pod_is_bound_twice_and_everybody_is_placed() -> None:
+def test_under_faults_every_gang_is_completely_bound_and_every_pod_bound_once() -> None:
     with ControlPlane() as plane:
         story = soak(plane, SECONDS, SEED)
     assert story.violations == []

@@ -151,7 +151,7 @@ def test_the_three_nodes(control_plane: ControlPlane, namespace: str) -> None:
 def test_a_job_goes_by_numatopologies_alone(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     """Kubelets of the example's machines; bayplan knows of them only what Volcano's agent wrote before the Job came."""
     scenario = tmp_path / "scenario.yaml"
-    scenario.write_text(f"cluster: {CLUSTER}\nworkloads: [{{name: nobody, pod: {{resources: {{cpu: 1}}}}}}]\n")
+    scenario.write_text(f"cluster: {CLUSTER}\nworkloads: [{{name: another, pod: {{resources: {{cpu: 1}}}}}}]\n")
     with virtual_nodes(control_plane, "--scenario", str(scenario)) as nodes, running_scheduler(control_plane, *CONFIG):
         play_controller(control_plane, create_workload(control_plane, EXAMPLES / "job.yaml", namespace))
         pods = wait_until_settled(control_plane, namespace, 4)

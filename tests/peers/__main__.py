@@ -93,19 +93,19 @@ def run(family: Family, asked: Asked, seed: int, first: int, cases: int) -> Tall
     """Judge so many cases."""
     tally = Tally()
     told = time.monotonic()
-    mended = _mended(family, asked.peer)
+    fixed = _fixed(family, asked.peer)
     for _, case in islice(cases_of(family, asked.peer.version, seed, first), cases):
-        judge(family, asked, case, tally, mended)
+        judge(family, asked, case, tally, fixed)
         if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
             told = time.monotonic()
             sys.stderr.write(f"{line_of(asked.peer, family, tally)} so far\n")
     return tally
 
 
-def _mended(family: Family, peer: Peer) -> Asked | None:
-    if family.mended_in in (None, peer.version):
+def _fixed(family: Family, peer: Peer) -> Asked | None:
+    if family.fixed_in in (None, peer.version):
         return None
-    return Asked(find_peer(peer.name, family.mended_in))
+    return Asked(find_peer(peer.name, family.fixed_in))
 
 
 def line_of(peer: Peer, family: Family, tally: Tally) -> str:

@@ -21,7 +21,7 @@ OVERLAY = "overlay"
 
 
 class NoPeer(Exception):
-    """The peer is not built here, or cannot be. The message is one line for whoever runs the tests."""
+    """The peer is not built here, or cannot be. The message is one line for the person who runs the tests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class Family:
     """Fill in what follows from the rest of a case, which has become smaller."""
     documented: Callable[[Json], str | None] = _no_note
     """Why bayplan answers differently on purpose, for a case on which it does; None is a defect of bayplan."""
-    mended_in: str | None = None
+    fixed_in: str | None = None
     """The version that bayplan follows: what an older one does otherwise is documented if this one answers as bayplan
     does.
     """
@@ -80,8 +80,8 @@ def cases_of(family: Family, version: str, seed: int, first: int = 0) -> Iterato
         number += 1
 
 
-def judge(family: Family, peer: Asked, case: Json, tally: Tally, mended: Asked | None = None) -> None:
-    """Ask the peer about one case, and bayplan; where they differ, the version that has mended it."""
+def judge(family: Family, peer: Asked, case: Json, tally: Tally, fixed: Asked | None = None) -> None:
+    """Ask the peer about one case, and bayplan; where they differ, the version that has fixed it."""
     tally.cases += 1
     answer = peer.ask(family.op, case)
     crash = crash_of(answer)
@@ -92,17 +92,17 @@ def judge(family: Family, peer: Asked, case: Json, tally: Tally, mended: Asked |
     problem = difference(family, peer, case, answer)
     if problem is None:
         return
-    note = family.documented({**case, **answer}) or _mended(family, case, mended)
+    note = family.documented({**case, **answer}) or _fixed(family, case, fixed)
     if note is not None:
         tally.documented[note] += 1
     else:
         tally.differing.append((case, problem))
 
 
-def _mended(family: Family, case: Json, mended: Asked | None) -> str | None:
-    if mended is None or difference(family, mended, case, mended.ask(family.op, case)) is not None:
+def _fixed(family: Family, case: Json, fixed: Asked | None) -> str | None:
+    if fixed is None or difference(family, fixed, case, fixed.ask(family.op, case)) is not None:
         return None
-    return f"mended in {mended.peer.version}, which answers as bayplan does"
+    return f"fixed in {fixed.peer.version}, which answers as bayplan does"
 
 
 def difference(family: Family, peer: Asked, case: Json, answer: Json) -> str | None:

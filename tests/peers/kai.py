@@ -163,7 +163,7 @@ def documented(case: Json) -> str | None:
     trees = [job["rootSubGroupSet"] for job in case["jobs"] if job["name"] in case["refused"]]
     wide = any("requirement  couldn't be satisfied" in text for text in refusals)
     if wide or any(_prefers_wider_than_around(tree, levels, _common_level(case, levels)) for tree in trees):
-        return "0.12 finds no place where the preferred level is wider than the domain at hand; mended later"
+        return "0.12 finds no place where the preferred level is wider than the domain at hand; fixed later"
     return None
 
 

@@ -66,6 +66,6 @@ def _recorded(family: Family, asked: Asked, case: Json) -> Json | None:
     if problem is None:
         return complete
     note = family.documented(complete)
-    if note is None and family.mended_in in (None, asked.peer.version):
+    if note is None and family.fixed_in in (None, asked.peer.version):
         raise AssertionError(f"{asked.peer} {case['id']}: {problem}")
-    return {**complete, "quirk": note or f"mended in {family.mended_in}"}
+    return {**complete, "quirk": note or f"fixed in {family.fixed_in}"}

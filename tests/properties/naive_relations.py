@@ -253,3 +253,17 @@ def _counts_there(pod: Json, rule: Json, there: Json, here: Json) -> bool:
 
 def causes(refused: Mapping[str, str]) -> Counter[str]:
     return Counter(refused.values())
+
+
+def soft_taint_penalties(world: Everything, pod: Json, nodes: list[str]) -> dict[str, int]:
+    """What TaintToleration takes from 100 on each of these nodes."""
+    tolerated = {toleration["key"] for toleration in pod["spec"].get("tolerations") or []}
+    soft = {
+        name: sum(
+            taint["effect"] == "PreferNoSchedule" and taint["key"] not in tolerated
+            for taint in world.nodes[name]["spec"].get("taints") or []
+        )
+        for name in nodes
+    }
+    most = max(soft.values(), default=0)
+    return {name: 100 * count // most if most else 0 for name, count in soft.items()}

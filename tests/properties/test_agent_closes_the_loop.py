@@ -3,7 +3,7 @@ kubelet's own free state.
 
 On random machines and kubelets pods come and go; after every step the agent looks and a scheduler reads its report.
 Zones, CPUs, memory and devices must be what the kubelet could hand out at this moment, init containers included. An
-agent that may not read pods can be wrong about one thing alone: devices that no running container holds.
+agent that is forbidden to read pods can be wrong about one thing alone: devices that no running container holds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def story(random: Random, folder: Path) -> None:
             free = node.kubelet.free().cpus
             if free is not None:
                 assert inventory.free_cpus == cpu_set(",".join(map(str, sorted(free)))), what
-            # What pods hold is what the kubelet lists: of init containers that ended nobody says whose they were.
+            # What pods hold is what the kubelet lists: whose they were is unknown for init containers that ended.
             assert pods is not None
             assert set(pods) == set(node.kubelet.pods), what
             for key, held in pods.items():
@@ -52,9 +52,7 @@ async def story(random: Random, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", range(4))
-def test_without_the_right_to_read_pods_only_devices_of_init_containers_may_count_as_free(
-    draw: int, tmp_path: Path
-) -> None:
+def test_without_the_right_to_read_pods_only_init_devices_can_count_as_free(draw: int, tmp_path: Path) -> None:
     asyncio.run(story_without_pods(Random(draw), tmp_path))
 
 

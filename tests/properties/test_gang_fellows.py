@@ -22,7 +22,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
 from tests.builders.bodies import Json
-from tests.builders.neighbourhoods import HOSTNAME, RACK, apart, on, somebody, spread, together
+from tests.builders.neighbourhoods import HOSTNAME, RACK, apart, app_pod, on, spread, together
 from tests.builders.objects import node
 
 CASES, CHUNKS = 1200, 4
@@ -58,8 +58,8 @@ def case(seed: int) -> Case:
         state.set_node(node(name, {"cpu": cpus + 8}, labels=labels[name]))
         running_at[name] = draw.choice([0, 0, 0, 1, 2])
         for number in range(running_at[name]):
-            state.set_pod(on(name, somebody(f"old-{name}-{number}", "train")))
-        state.set_pod(on(name, somebody(f"filler-{name}", "filler", cpu=8 - running_at[name])))
+            state.set_pod(on(name, app_pod(f"old-{name}-{number}", "train")))
+        state.set_pod(on(name, app_pod(f"filler-{name}", "filler", cpu=8 - running_at[name])))
         free[name] = cpus
     kind = draw.choice(["together", "apart", "evenly"])
     key = draw.choice([HOSTNAME, RACK, POWER])
@@ -69,7 +69,7 @@ def case(seed: int) -> Case:
         "apart": apart("train", key),
         "evenly": spread("train", key, skew=skew),
     }
-    pods = tuple(somebody(f"train-{number}", "train", **rules[kind]) for number in range(draw.randint(2, 5)))
+    pods = tuple(app_pod(f"train-{number}", "train", **rules[kind]) for number in range(draw.randint(2, 5)))
     return Case(state, labels, free, running_at, pods, kind, key, skew, draw.choice([None, None, RACK, HOSTNAME]))
 
 

@@ -1,5 +1,5 @@
-"""Room for members that are still to come, on random clusters: it is had wherever it can be had, and costs nobody
-anything.
+"""Room for members that are still to come, on random clusters: it is had wherever it can be had, and costs no other
+pod anything.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def test_as_many_segments_are_made_whole_again_as_can_be(chunk: int) -> None:
 
 
 def wished_segments(group: Group) -> list[tuple[Slices, int]]:
-    """Segments that are only optional for and of which somebody waits, by layer and number."""
+    """Segments that are only optional for and of which a pod waits, by layer and number."""
     return [
         (each, number)
         for each in group.slices
@@ -156,7 +156,7 @@ def check(case: Case, name: str) -> None:
         assert decision.problem.startswith("topology: no node carries all labels"), name
         return
     expected = outcomes(case.cluster, case.gang.whole)
-    if not any(expected):  # also where nobody must start and nobody can
+    if not any(expected):  # also where no pod must start and none can
         assert (decision.status, len(decision.seats)) == (Status.INFEASIBLE, 0), f"{name}: {decision}"
         return
     seated = frozenset(seat.pod for seat in decision.seats)

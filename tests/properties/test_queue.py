@@ -1,8 +1,8 @@
-"""The queue under anything that may happen to it: nobody is lost, nobody is tried out of turn, and no room stays empty
-that somebody waits for.
+"""The queue under anything that may happen to it: no unit is lost or tried out of turn, and no room stays empty
+that a unit waits for.
 
 The world is the simplest that has both: pods of three kinds, so many rooms for each kind. A room that becomes free
-wakes those who wait for its kind, once; whoever is decided takes a room if there is one when its decision begins, which
+wakes those who wait for its kind, once; a decided unit takes a room if there is one when its decision begins, which
 may be long before it ends.
 """
 
@@ -77,7 +77,7 @@ class World(RuleBasedStateMachine):
             chosen = self.queue.get(key)
             assert chosen is not None
             assert chosen.order <= min(unit.order for unit in active), "its backoff may have ended just now"
-        assert key not in self.attempts, "nobody is decided about twice at once"
+        assert key not in self.attempts, "no unit is decided about twice at once"
         assert key not in self.gated
         has_room = self.rooms[key[0]] > 0
         self.rooms[key[0]] -= has_room
@@ -122,7 +122,7 @@ class World(RuleBasedStateMachine):
         assert in_flight == self.attempts.keys()
 
     def teardown(self) -> None:
-        """In the end everything calms down. Then nobody waits who could have a room, without any flush."""
+        """In the end everything calms down. Then no unit waits that could have a room, without any flush."""
         if not hasattr(self, "queue"):
             return
         for key in list(self.attempts):

@@ -32,6 +32,7 @@ from tests.properties.naive_relations import (
     affinity_refusals,
     affinity_scores,
     causes,
+    soft_taint_penalties,
     spread_refusals,
     spread_scores,
 )
@@ -256,7 +257,8 @@ def test_a_decision_rests_on_all_of_it() -> None:
             assert decision.placed == bool(open_nodes)
             if decision.placed:
                 near, even = affinity_scores(world, written, open_nodes), spread_scores(world, written, open_nodes)
-                totals = {name: alone[name] + 2 * near[name] + 2 * even[name] for name in open_nodes}
+                soft = soft_taint_penalties(world, written, open_nodes)
+                totals = {name: alone[name] + 2 * near[name] + 2 * even[name] - 3 * soft[name] for name in open_nodes}
                 assert decision.score == max(totals.values()) == totals[decision.node or ""]
                 assume(state, decision, pod)
                 world.pods[decision.pod] = (decision.node or "", written)

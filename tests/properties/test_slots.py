@@ -127,7 +127,7 @@ def test_init_containers_smaller_than_the_pod_cost_no_slot(data: st.DataObject) 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_a_scheduler_that_waits_for_reports_counts_only_what_init_containers_cannot_change(data: st.DataObject) -> None:
+def test_a_scheduler_that_waits_for_reports_counts_only_what_init_cannot_change(data: st.DataObject) -> None:
     """Init containers may end at any time between two admissions."""
     machine: Machine = data.draw(machines(), label="machine")
     configuration = data.draw(configurations(machine), label="configuration")

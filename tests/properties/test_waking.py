@@ -1,7 +1,7 @@
-"""Nobody stays parked who has a place: queue and waking in random clusters, against somebody who simply asks for
+"""No unit with a place stays parked: queue and waking in random clusters, against a scheduler that simply asks for
 everybody.
 
-Pods and gangs wait; nodes, reports and other pods come, change and go. After each batch of news, whoever is woken is
+Pods and gangs wait; nodes, reports and other pods come, change and go. After each batch of news, a woken unit is
 decided. Then a fresh look at the cluster, without anything kept, must find no place for any of those who still wait.
 """
 
@@ -27,7 +27,7 @@ from tests.random_gangs import TOPOLOGY, Case, numa_case, odd_case, plain_case, 
 from tests.unit.scheduling.test_answers import PODS, Weather
 
 PROFILE = default_profile()
-# More than any backoff: whoever is woken is tried.
+# More than any backoff: a woken unit is tried.
 A_WHILE = 20.0
 BATCHES = 40
 GANGS: dict[Callable[[int], Case], int] = {plain_case: 200, tight_case: 120, numa_case: 100, odd_case: 40}
@@ -64,7 +64,7 @@ def test_no_pod_stays_parked_that_a_node_would_take(seed: int) -> None:
         for key, pod in waiting.items():
             fresh = schedule_one(state, pod, PROFILE, ClassAnswers(state), explain=False)
             assert not fresh.placed, f"{key} waits, and {fresh.node} would take it"
-    assert woken, "a story in which nobody is woken would prove little"
+    assert woken, "a story in which no unit is woken would prove little"
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -1,4 +1,4 @@
-"""However the network cuts a watch into pieces, whoever follows knows the same in the end."""
+"""However the network cuts a watch into pieces, a follower knows the same in the end."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import yaml
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.compat.kai.grouping.table import GROUPERS
-from bayplan.config.configuration import configuration_of
+from bayplan.config.configuration import API_VERSION, KIND, configuration_of, profiles_of
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kueue import pod_set as kueue
@@ -119,7 +119,9 @@ def test_no_role_has_a_wildcard_or_reads_secrets() -> None:
 
 
 def test_everything_that_is_followed_may_be_read_and_nothing_else() -> None:
-    followed = {(group_of(entry.resource), entry.resource.plural) for entry in Intake(Dispatcher({})).entries}
+    stock = {"kind": KIND, "apiVersion": API_VERSION, "profiles": [{"schedulerName": "default-scheduler"}]}
+    intake = Intake(Dispatcher(profiles_of(stock)))
+    followed = {(group_of(entry.resource), entry.resource.plural) for entry in intake.entries}
     allowed = rights("bayplan-scheduler")
     for verb in ("get", "list", "watch"):
         assert {(group, resource) for group, resource, allowed_verb in allowed if allowed_verb == verb} == followed
@@ -155,7 +157,7 @@ def test_owners_of_every_kind_with_a_rule_may_be_read() -> None:
     assert {(group, f"{kind.lower()}s") for group, kind in KNOWN} <= readable
 
 
-def test_what_the_jobs_of_a_job_set_have_done_may_be_asked_for_and_nothing_else_is_listed() -> None:
+def test_only_the_progress_of_a_job_sets_jobs_is_listed() -> None:
     listing = {right for right in rights("bayplan-pod-grouper") if right[2] not in ("get", "create", "patch", "delete")}
     followed = [*GrouperCache(GroupingSettings(), ("bayplan",)).followed, KAI_POD_GROUPS]
     assert listing == {

@@ -76,7 +76,7 @@ def mounted() -> dict[str, str]:
     return {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
 
 
-def test_of_the_kubelets_folder_the_agent_sees_its_socket_configuration_and_state_and_nothing_else() -> None:
+def test_the_agent_sees_only_socket_configuration_and_state_of_the_kubelets_folder() -> None:
     """Not pki/ with the kubelet's certificate, not the mounts of CSI, not the volumes of pods."""
     folder = "/var/lib/kubelet"
     assert set(mounted().values()) == {

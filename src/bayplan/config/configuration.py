@@ -2,8 +2,8 @@
 
 The decoded document of `--config FILE` comes in; profiles by `schedulerName` and `ServiceSettings`
 (`service_settings.py`) go out. Plugins are enabled and disabled as upstream: `multiPoint` first, then `filter` and
-`score`; `*` disables all. If `numa-aware` answers as Volcano does, `NodeResourceTopologyMatch` is off unless enabled by
-name. Unknown fields are rejected with their path; unknown plugins are listed in one message. Volcano's configuration
+`score`; `*` disables all. A profile for `default-scheduler` starts with all of kube-scheduler's default scores.
+If `numa-aware` answers as Volcano does, `NodeResourceTopologyMatch` is off unless enabled by name. Unknown fields are rejected with their path; unknown plugins are listed in one message. Volcano's configuration
 makes one profile (`bayplan.compat`).
 """
 
@@ -35,6 +35,9 @@ from bayplan.plugins.registry import (
     FILTER_ORDER,
     ON_REQUEST,
     SCORE_ORDER,
+    STOCK_ARGUMENTS,
+    STOCK_NAME,
+    STOCK_SCORES,
     WEIGHTS_ON_REQUEST,
     build_plugin,
     is_added,
@@ -58,7 +61,6 @@ NEVER_ON = {
     "DynamicResources",
     "EBSLimits",
     "GCEPDLimits",
-    "ImageLocality",
     "PrioritySort",
     "SchedulingGates",
 }
@@ -207,17 +209,24 @@ def _remarks(configuration: SchedulerConfiguration, profiles: dict[str, Profile]
 
 
 def _profile(written: ProfileConfig, where: str) -> Profile:
+    is_stock = written.scheduler_name == STOCK_NAME
     arguments = {entry.name: entry.args for entry in written.plugin_config}
+    if is_stock:
+        for name, usual in STOCK_ARGUMENTS.items():
+            arguments[name] = {**usual, **arguments.get(name, {})}
     _refuse_unknown_plugins(written, where)
     _refuse_absurd_weights(written, where)
     check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
     added = tuple(dict.fromkeys(name for name in _named(written) if is_added(name)))
     filters = _enabled(written.plugins.multi_point, written.plugins.filter, FILTER_ORDER, added)
-    scores = _enabled(written.plugins.multi_point, written.plugins.score, SCORE_ORDER, (*WEIGHTS_ON_REQUEST, *added))
+    usual_scores = (*SCORE_ORDER, *STOCK_SCORES) if is_stock else SCORE_ORDER
+    others = tuple(name for name in (*WEIGHTS_ON_REQUEST, *added) if name not in usual_scores)
+    scores = _enabled(written.plugins.multi_point, written.plugins.score, usual_scores, others)
     plugins: dict[str, FilterPlugin | ScorePlugin] = {}
     for name in {**filters, **scores}:
         try:
-            plugins[name] = build_plugin(name, arguments.get(name), on_request=_is_named(written, name))
+            on_request = name in STOCK_SCORES or _is_named(written, name)
+            plugins[name] = build_plugin(name, arguments.get(name), on_request=on_request)
         except ArgumentError as error:
             index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
             raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None

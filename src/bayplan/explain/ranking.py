@@ -6,7 +6,7 @@ again. `placement.py` prints the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,11 +66,21 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
         if placement.refusal is not None:
             usable -= 1
             continue
-        scores = (*_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
+        scores = _together(profile, *_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
         unknown = profile.topology is not None and bool(profile.topology.remark(state, pod, row))
         score = score_in(int(answer.rank[row]))
         candidates.append(Candidate(state.names[row], score, scores, placement.containers, unknown))
     return Ranking(tuple(candidates), usable)
+
+
+def _together(profile: Profile, *scores: PluginScore) -> tuple[PluginScore, ...]:
+    """One score for each plugin in their order: what it gives a node by itself and in comparison is added."""
+    found: dict[str, PluginScore] = {}
+    for each in scores:
+        known = found.get(each.plugin)
+        found[each.plugin] = each if known is None else replace(known, score=known.score + each.score)
+    order = [plugin.name for plugin, _ in profile.scores]
+    return tuple(sorted(found.values(), key=lambda each: order.index(each.plugin)))
 
 
 def _scores_of(state: ClusterState, pod: PodClass, profile: Profile, row: int) -> tuple[PluginScore, ...]:

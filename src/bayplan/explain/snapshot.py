@@ -57,6 +57,9 @@ KEPT_ANNOTATIONS = (
     "storage.alpha.kubernetes.io/migrated-plugins",
 )
 
+# Where objects name images: the field, and the one that holds it.
+OF_IMAGES = {("containers", "image"), ("initContainers", "image"), ("volumes", "image"), ("status", "images")}
+
 _KINDS: dict[type, tuple[str, str]] = {
     Namespace: ("v1", "Namespace"),
     Node: ("v1", "Node"),
@@ -128,8 +131,8 @@ def snapshot_document(
         "kind": "List",
         KEY: {"apiVersion": API_VERSION, "kind": "Snapshot", **msgspec.to_builtins(recorded)},
         "items": [
-            *(_object(thing) for thing in things),
-            *(reduced(each.decoded(), of_rules, keeps) for each in workloads),
+            *(_without_images(_object(thing)) for thing in things),
+            *(_without_images(reduced(each.decoded(), of_rules, keeps)) for each in workloads),
         ],
     }
 
@@ -173,6 +176,15 @@ def _object(thing: _Thing) -> Document:
     for name in OF_ONE_CLUSTER:
         document["metadata"].pop(name, None)
     return {**document, "apiVersion": document.get("apiVersion") or api_version, "kind": kind}
+
+
+def _without_images(value: Any, within: str = "") -> Any:
+    """A document without the names of images, which tell more about a cluster than its decisions need."""
+    if isinstance(value, list):
+        return [_without_images(each, within) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_images(each, key) for key, each in value.items() if (within, key) not in OF_IMAGES}
 
 
 def _is_kept(annotation: str) -> bool:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from bayplan.extensions import DIALECTS, load, registered
 from bayplan.kube import topology_levels
 from bayplan.kube.wire import (
+    apps_v1,
     coordination_v1,
     coscheduling_v1alpha1,
     events_v1,
@@ -30,7 +31,7 @@ from bayplan.kube.wire import (
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
-from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
+from bayplan.kube.wire.core_v1 import Namespace, Node, Pod, ReplicationController, Service
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
@@ -102,6 +103,12 @@ EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
 POD_DISRUPTION_BUDGETS = Resource(
     policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
 )
+SERVICES = Resource("v1", "services", "Service", Service)
+REPLICATION_CONTROLLERS = Resource("v1", "replicationcontrollers", "ReplicationController", ReplicationController)
+REPLICA_SETS = Resource(apps_v1.API_VERSION, "replicasets", "ReplicaSet", apps_v1.ReplicaSet)
+STATEFUL_SETS = Resource(apps_v1.API_VERSION, "statefulsets", "StatefulSet", apps_v1.StatefulSet)
+# Whose selectors say which pods belong together.
+SELECTING: tuple[Resource[Any], ...] = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
 POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
     f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup

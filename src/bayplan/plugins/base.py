@@ -20,7 +20,7 @@ from bayplan.cluster.pods.label_selectors import Labels
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import Codes, Rows, Scores, count
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores, count
 
 
 @runtime_checkable
@@ -90,12 +90,12 @@ class ComparingPlugin(Protocol):
         """The name users write in a scheduler configuration."""
         ...
 
-    def compares(self, pod: PodClass) -> bool:
+    def compares(self, state: ClusterState, pod: PodClass) -> bool:
         """False if all nodes are equal for a class of pods."""
         ...
 
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
-        """Return one non-negative score for each remaining row."""
+        """Return one score for each remaining row, to be added to what `ScorePlugin.scores` gives it."""
         ...
 
 
@@ -174,6 +174,12 @@ class FixedRefusals(FilterPlugin):
     def cause(self, pod: PodClass, code: int) -> str:
         """Return the plugin's message."""
         return self.plugin.cause(pod, code)
+
+
+def normalized(scores: Scores) -> Scores:
+    """Scale scores so that the largest one becomes 100, in kube-scheduler's integer arithmetic."""
+    most = int(scores.max(initial=0))
+    return scores if most == 0 else (scores * np.int64(MOST_SCORE) // most).astype(np.int32)
 
 
 def of_one_node(

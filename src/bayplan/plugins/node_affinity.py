@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores, count
+from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.kube.wire.core_v1 import NodeSelector, PreferredSchedulingTerm
-from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, normalized
 
 ENFORCED = 2
 
@@ -45,6 +46,14 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
         return bool(pod.node_selector) or required is not None
 
     def applies_score(self, pod: PodClass) -> bool:
+        """False: nodes are scored against each other (`scores_among`)."""
+        return False
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        """Return 0 for every node."""
+        return np.zeros(count(rows), dtype=np.int32)
+
+    def compares(self, state: ClusterState, pod: PodClass) -> bool:
         """True for pods with preferences."""
         return bool(pod.node_affinity.preferred_during_scheduling_ignored_during_execution or self.added.preferred)
 
@@ -69,12 +78,10 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
             return "node(s) didn't match scheduler-enforced node affinity"
         return "node(s) didn't match Pod's node affinity/selector"
 
-    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """Return the weight of the matching preferences, as a percentage of all weights."""
+    def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
+        """Return the weight of the matching preferences, in percent of the best row's."""
         own = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
-        preferences = [*own, *self.added.preferred]
-        total = np.zeros(count(rows), dtype=np.int64)
-        for preferred in preferences:
-            total += preferred.weight * state.terms.matching_term(preferred.preference, rows)
-        most = sum(preferred.weight for preferred in preferences)
-        return (total * MOST_SCORE // max(most, 1)).astype(np.int32)
+        total = np.zeros(len(rows), dtype=np.int32)
+        for preferred in (*own, *self.added.preferred):
+            total += np.int32(preferred.weight) * state.terms.matching_term(preferred.preference, rows)
+        return normalized(total)

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bayplan.cluster.columns.taint_sets import PREFER_NO_SCHEDULE
 from bayplan.cluster.pods.pod_class import HostPort, PodClass
 from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
-from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores
+from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores, count
 from bayplan.kube.wire.core_v1 import Taint
-from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.base import FilterPlugin, ScorePlugin, normalized
 
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -96,13 +98,42 @@ class TaintToleration(FilterPlugin, ScorePlugin):
         return "node(s) had untolerated taint(s)"
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
-        """Return 100 without untolerated soft taints, 50 with one, 33 with two, independent of other nodes."""
+        """Return 100 for every node; `scores_among` takes from it."""
+        return np.full(count(rows), MOST_SCORE, dtype=np.int32)
 
-        def score(taints: tuple[Taint, ...]) -> int:
-            soft = sum(taint.effect == "PreferNoSchedule" and not tolerated(pod, taint) for taint in taints)
-            return MOST_SCORE // (1 + soft)
+    def compares(self, state: ClusterState, pod: PodClass) -> bool:
+        """True if any node has a soft taint that the pod does not tolerate."""
+        return any(not tolerated(pod, taint) for taint in state.taint_sets.soft)
 
-        return state.taint_sets.judged(state.columns.taint_set[rows], score)
+    def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
+        """Return 0 without untolerated soft taints, and -100 for the rows that have the most of them."""
+
+        def soft(taints: tuple[Taint, ...]) -> int:
+            return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(pod, taint) for taint in taints)
+
+        return -normalized(state.taint_sets.judged(state.columns.taint_set[rows], soft))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDeclaredFeatures(FilterPlugin):
+    """Some fields of a pod need kubelets that declare a feature."""
+
+    name: str = "NodeDeclaredFeatures"
+    reads_usage: bool = False
+
+    def applies(self, pod: PodClass) -> bool:
+        """True for pods that need a feature."""
+        return bool(pod.features)
+
+    def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
+        """Return 1 for nodes that lack a feature."""
+        needed = np.uint8(pod.features)
+        refused: Codes = ((state.columns.features[rows] & needed) != needed).astype(np.uint8)
+        return refused
+
+    def cause(self, pod: PodClass, code: int) -> str:
+        """Return kube-scheduler's message."""
+        return "node(s) didn't match Pod's required features"
 
 
 @dataclass(frozen=True, slots=True)

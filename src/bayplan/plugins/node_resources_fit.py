@@ -45,10 +45,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         return True
 
     def applies_score(self, pod: PodClass) -> bool:
-        """True for pods that request a scored resource."""
-        if self.strategy is not None:
-            return bool(self.strategy.counts(pod))
-        return any(pod.request.total.get(resource) for resource in SCORED)
+        """True: a container without requests counts with kube-scheduler's defaults."""
+        return self.strategy is None or bool(self.strategy.counts(pod))
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes | None:
         """Return 1 + the position of the first short resource in `asked_of_node(pod)`."""
@@ -89,7 +87,8 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             return self.strategy.scores(state, pod, rows)
         # CPU and memory are the first two resources, so this is a view.
         allocatable = state.columns.allocatable[:2, rows]
-        share = state.columns.free[:2, rows] - _scored_amounts(pod)
+        share = state.columns.free[:2, rows] - state.columns.unrequested[:, rows]
+        share -= _scored_amounts(pod)
         if self.most_allocated:
             np.subtract(allocatable, share, out=share)
         share *= MOST_SCORE
@@ -97,21 +96,30 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
         np.floor(share, out=share)
         # A node may be overcommitted.
         np.clip(share, 0.0, float(MOST_SCORE), out=share)
+        present: int | NDArray[np.intp] = len(SCORED)
+        if not allocatable.all():
+            # A resource that a node lacks does not count.
+            share[allocatable == 0] = 0.0
+            present = np.maximum(np.count_nonzero(allocatable, axis=0), 1)
         total: NDArray[np.float64] = np.add.reduce(share, axis=0)
-        total /= len(SCORED)
+        total /= present
         return total.astype(np.int32)
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """Score one node."""
         if self.strategy is not None:
             return of_one_node(self.scores, state, pod, row)
-        total = 0
+        total, present = 0, 0
+        columns = state.columns
         for index, name in enumerate(SCORED):
-            allocatable = int(state.columns.allocatable[index, row])
-            kept = int(state.columns.free[index, row]) - pod.request.total.get(name, 0)
+            allocatable = int(columns.allocatable[index, row])
+            if not allocatable:
+                continue
+            kept = int(columns.free[index, row] - columns.unrequested[index, row]) - pod.request.scored.get(name, 0)
             counted = allocatable - kept if self.most_allocated else kept
-            total += min(max(counted * MOST_SCORE // max(allocatable, 1), 0), MOST_SCORE)
-        return total // len(SCORED)
+            total += min(max(counted * MOST_SCORE // allocatable, 0), MOST_SCORE)
+            present += 1
+        return total // max(present, 1)
 
 
 @kept_with_class
@@ -129,7 +137,7 @@ def _as_arrays(pod: PodClass) -> tuple[tuple[str, ...], NDArray[np.float64]]:
 
 @kept_with_class
 def _scored_amounts(pod: PodClass) -> NDArray[np.float64]:
-    return np.array([[float(pod.request.total.get(name, 0))] for name in SCORED])
+    return np.array([[float(pod.request.scored.get(name, 0))] for name in SCORED])
 
 
 def _free(state: ClusterState, indexes: NDArray[np.intp], rows: Rows) -> FloatColumn:

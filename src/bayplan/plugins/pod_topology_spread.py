@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns.labels import ABSENT
 from bayplan.cluster.columns.row_counts import RowCounts
-from bayplan.cluster.pods.label_selectors import EVERYTHING
+from bayplan.cluster.pods.label_selectors import EVERYTHING, NOTHING
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.terms import SpreadRule
+from bayplan.cluster.pods.terms import PodSelector, SpreadRule, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import MOST_SCORE, Codes, Mask, Scores
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_basics import TaintToleration
@@ -34,6 +35,8 @@ CAUSES = {
     NO_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
 }
 
+ZONE = "topology.kubernetes.io/zone"
+
 # Places named in one sentence.
 MOST_PLACES = 3
 
@@ -43,10 +46,51 @@ _TAINTS = TaintToleration()
 
 
 @dataclass(frozen=True, slots=True)
-class PodTopologySpread(RelationPlugin):
-    """Filter on `DoNotSchedule` constraints, score on `ScheduleAnyway` ones."""
+class DefaultConstraint:
+    """A `ScheduleAnyway` constraint for pods of a Service or controller that have none of their own."""
 
+    topology_key: str
+    max_skew: int
+    needs_label: bool = True
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+
+# What `defaultingType: System` means.
+SYSTEM_DEFAULTS = (
+    DefaultConstraint(HOSTNAME, 3, needs_label=False),
+    DefaultConstraint(ZONE, 5, needs_label=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpread(RelationPlugin):
+    """Filter on `DoNotSchedule` constraints, score on `ScheduleAnyway` ones and on the `defaults`."""
+
+    defaults: tuple[DefaultConstraint, ...] = ()
     name: str = NAME
+
+    def default_rules(self, state: ClusterState, pod: Pod) -> tuple[SpreadRule, ...]:
+        """Return the default constraints of a pod; none if it has its own, or no Service or controller selects it."""
+        if not self.defaults or pod.spec.topology_spread_constraints:
+            return ()
+        selector = state.owner_selectors.of(pod)
+        if selector == EVERYTHING:
+            return ()
+        pods = PodSelector(frozenset((namespace_of(pod),)), NOTHING, selector)
+        return tuple(
+            SpreadRule(
+                max_skew=each.max_skew,
+                topology_key=each.topology_key,
+                required=False,
+                pods=pods,
+                min_domains=1,
+                honors_affinity=each.honors_affinity,
+                honors_taints=each.honors_taints,
+                needs_label=each.needs_label,
+            )
+            for each in self.defaults
+        )
 
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message."""
@@ -117,6 +161,8 @@ def _has_labels(state: ClusterState, rules: list[SpreadRule]) -> Mask:
     """Return the nodes with the labels of all constraints. Other nodes count for none."""
     has = np.ones(state.columns.size, dtype=np.bool_)
     for rule in rules:
+        if not rule.needs_label:
+            continue
         has &= state.labels.codes(rule.topology_key) != ABSENT
     return has
 
@@ -168,14 +214,16 @@ def _fullness(
     state: ClusterState, incoming: IncomingPod, rule: SpreadRule, has_labels: Mask, rows: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """How full the place of each row is. A constraint over many places weighs more: each place holds fewer pods."""
+    codes = state.labels.codes(rule.topology_key)[rows]
     if rule.topology_key == HOSTNAME:
         places = len(rows)
         counts = _tally(state, rule).per_row(state.columns.size)[rows]
     else:
         places = int(_places(state, rule, rows).sum())
         by_code = _counts(state, rule, _included(state, incoming, rule, has_labels))
-        counts = by_code[state.labels.codes(rule.topology_key)[rows]]
-    return counts * math.log(places + 2) + (rule.max_skew - 1)
+        counts = by_code[codes]
+    fullness = counts * math.log(places + 2) + (rule.max_skew - 1)
+    return fullness if rule.needs_label else np.where(codes == ABSENT, 0.0, fullness)
 
 
 def _tally(state: ClusterState, rule: SpreadRule) -> RowCounts:

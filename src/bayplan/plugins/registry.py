@@ -7,14 +7,22 @@ from typing import Any
 
 from bayplan.extensions import PLUGINS, load, registered
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
+from bayplan.plugins.image_locality import NAME as IMAGE_LOCALITY
+from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity import InterPodAffinity
-from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_basics import NodeDeclaredFeatures, NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_args import ArgumentError, read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
-from bayplan.plugins.pod_topology_spread import PodTopologySpread
-from bayplan.plugins.stock_args import BALANCED, balanced_allocation, node_affinity, reject_extra, resources_fit
+from bayplan.plugins.stock_args import (
+    BALANCED,
+    balanced_allocation,
+    node_affinity,
+    reject_extra,
+    resources_fit,
+    topology_spread,
+)
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 from bayplan.plugins.volcano_numa_aware import PolicyGate, numa_aware
 from bayplan.plugins.volcano_numa_aware import read_arguments as read_numa_aware_arguments
@@ -26,6 +34,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeName": lambda arguments: _without_arguments(NodeName(), arguments),
     "TaintToleration": lambda arguments: _without_arguments(TaintToleration(), arguments),
     "NodeAffinity": lambda arguments: node_affinity(arguments or {}),
+    "NodeDeclaredFeatures": lambda arguments: _without_arguments(NodeDeclaredFeatures(), arguments),
     "NodePorts": lambda arguments: _without_arguments(NodePorts(), arguments),
     "NodeResourcesFit": lambda arguments: resources_fit(arguments or {}),
     "VolumeRestrictions": lambda arguments: _without_arguments(VolumeRestrictions(), arguments),
@@ -35,7 +44,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
     "NodeResourceTopologyMatch": lambda arguments: topology_match(
         read_arguments(arguments), names_strategy="scoringStrategy" in (arguments or {})
     ),
-    "PodTopologySpread": lambda arguments: _topology_spread(arguments or {}),
+    "PodTopologySpread": lambda arguments: topology_spread(arguments or {}),
     "InterPodAffinity": lambda arguments: _inter_pod_affinity(arguments or {}),
     NUMA_AWARE: lambda arguments: _without_arguments(PolicyGate(), arguments),
     NUMA_ZONE_LIMIT: lambda arguments: _without_arguments(NumaZoneLimit(), arguments),
@@ -43,6 +52,7 @@ FACTORIES: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin]] = {
 # Used where a configuration names it, in place of the default plugin of that name if there is one.
 ON_REQUEST: Mapping[str, Callable[[dict[str, Any] | None], FilterPlugin | ScorePlugin]] = {
     BALANCED: lambda arguments: balanced_allocation(arguments or {}),
+    IMAGE_LOCALITY: lambda arguments: _image_locality(arguments or {}),
     NUMA_AWARE: lambda arguments: numa_aware(read_numa_aware_arguments(arguments)),
 }
 FILTER_ORDER = tuple(FACTORIES)
@@ -56,7 +66,11 @@ DEFAULT_WEIGHTS = {
     "InterPodAffinity": 2,
 }
 SCORE_ORDER = tuple(DEFAULT_WEIGHTS)
-WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1, BALANCED: 1}
+WEIGHTS_ON_REQUEST = {NUMA_AWARE: 1, BALANCED: 1, IMAGE_LOCALITY: 1}
+# A profile of this name replaces kube-scheduler: it has all of kube-scheduler's default scores.
+STOCK_NAME = "default-scheduler"
+STOCK_SCORES = (BALANCED, IMAGE_LOCALITY)
+STOCK_ARGUMENTS: Mapping[str, dict[str, Any]] = {"PodTopologySpread": {"defaultingType": "System"}}
 
 
 def is_added(name: str) -> bool:
@@ -100,15 +114,6 @@ def _inter_pod_affinity(arguments: dict[str, Any]) -> InterPodAffinity:
     return InterPodAffinity(weight, ignore)
 
 
-def _topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
-    """Read kube-scheduler's `PodTopologySpreadArgs`, without default constraints."""
-    reject_extra(arguments, "PodTopologySpread", "defaultConstraints", "defaultingType")
-    kind = arguments.get("defaultingType", "System")
-    if kind not in ("System", "List"):
-        raise ArgumentError(f'defaultingType: Invalid value: "{kind}": must be System or List')
-    if arguments.get("defaultConstraints"):
-        raise ArgumentError(
-            "defaultConstraints: must be empty: they depend on Services and ReplicaSets, which bayplan does not read;"
-            " set topologySpreadConstraints on the pods"
-        )
-    return PodTopologySpread()
+def _image_locality(arguments: dict[str, Any]) -> ImageLocality:
+    reject_extra(arguments, IMAGE_LOCALITY)
+    return ImageLocality()

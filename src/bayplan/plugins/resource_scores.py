@@ -47,7 +47,9 @@ class Strategy:
         weights = np.zeros(count(rows))
         for name, weight in self.counts(pod):
             requested, allocatable = _amounts(state, name, rows)
-            score = self._score(requested + pod.request.total.get(name, 0), allocatable)
+            if name in FIRST_RESOURCES[:2]:
+                requested = requested + state.columns.unrequested[state.columns.index_of(name), rows]
+            score = self._score(requested + pod.request.scored.get(name, 0), allocatable)
             counted = allocatable > 0
             if self.kind == TO_CAPACITY_RATIO:
                 counted &= score > 0

@@ -1,4 +1,4 @@
-"""Arguments of kube-scheduler's NodeAffinity, NodeResourcesFit and NodeResourcesBalancedAllocation, with its validation."""
+"""Arguments of kube-scheduler's NodeAffinity, NodeResourcesFit, NodeResourcesBalancedAllocation and PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 
 from bayplan.kube.wire.core_v1 import NodeAffinity as WrittenAffinity
+from bayplan.kube.wire.core_v1 import TopologySpreadConstraint
 from bayplan.plugins.node_affinity import AddedAffinity, NodeAffinity
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
+from bayplan.plugins.pod_topology_spread import SYSTEM_DEFAULTS, DefaultConstraint, PodTopologySpread
 from bayplan.plugins.resource_scores import (
     CPU_AND_MEMORY,
     MOST_ALLOCATED,
@@ -78,6 +80,45 @@ def balanced_allocation(arguments: dict[str, Any]) -> NodeResourcesBalancedAlloc
         if weight != 1:
             raise ArgumentError(f"resources[{index}].weight: Invalid value: {weight}: must be 1")
     return NodeResourcesBalancedAllocation(resources)
+
+
+def topology_spread(arguments: dict[str, Any]) -> PodTopologySpread:
+    """Read `PodTopologySpreadArgs`. Default constraints only score: `DoNotSchedule` belongs on the pods."""
+    reject_extra(arguments, "PodTopologySpread", "defaultConstraints", "defaultingType")
+    written = arguments.get("defaultConstraints") or []
+    kind = arguments.get("defaultingType", "List")
+    if kind not in ("System", "List"):
+        raise ArgumentError(f'defaultingType: Invalid value: "{kind}": must be System or List')
+    if kind == "System":
+        if written:
+            raise ArgumentError("defaultConstraints: must be empty if defaultingType is System")
+        return PodTopologySpread(SYSTEM_DEFAULTS)
+    if not isinstance(written, list):
+        raise ArgumentError(f"defaultConstraints: Invalid value: {written!r}: must be a list")
+    return PodTopologySpread(tuple(_constraint(each, f"defaultConstraints[{at}]") for at, each in enumerate(written)))
+
+
+def _constraint(written: Any, at: str) -> DefaultConstraint:
+    try:
+        constraint = msgspec.convert(written, TopologySpreadConstraint)
+    except msgspec.ValidationError as error:
+        raise ArgumentError(f"{at}: {error}") from None
+    if constraint.when_unsatisfiable != "ScheduleAnyway":
+        refused = f'Invalid value: "{constraint.when_unsatisfiable}": must be ScheduleAnyway'
+        raise ArgumentError(f"{at}.whenUnsatisfiable: {refused}; set other constraints on the pods")
+    if not constraint.topology_key or constraint.max_skew < 1:
+        field = "topologyKey" if not constraint.topology_key else "maxSkew"
+        raise ArgumentError(f"{at}.{field}: Required value: a label of nodes and a skew of 1 or more")
+    if constraint.label_selector is not None or constraint.match_label_keys or constraint.min_domains is not None:
+        raise ArgumentError(
+            f"{at}: labelSelector, matchLabelKeys and minDomains are not allowed: the selector is deduced"
+        )
+    return DefaultConstraint(
+        constraint.topology_key,
+        constraint.max_skew,
+        honors_affinity=constraint.node_affinity_policy != "Ignore",
+        honors_taints=constraint.node_taints_policy == "Honor",
+    )
 
 
 def _resources(written: Any, where: str) -> tuple[tuple[str, int], ...]:

@@ -123,7 +123,7 @@ class NumaAware(NodeResourceTopologyMatch):
         """False: nodes are scored against each other (`scores_among`)."""
         return False
 
-    def compares(self, pod: PodClass) -> bool:
+    def compares(self, state: ClusterState, pod: PodClass) -> bool:
         """True for Guaranteed pods with something to align, whatever policy they ask for."""
         return pod.request.guaranteed and bool(self.settings.weight) and not demand(pod).nothing_to_align
 

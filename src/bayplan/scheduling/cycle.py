@@ -44,7 +44,9 @@ def schedule_one(
     if held_back:
         return Decision(key, None, held_back=held_back)
     answer = answer_for(state, pod, pod_class, profile, answers)
-    row, placement = best_node(state, pod_class, profile, answer, choose)
+    row, placement = _nominated_node(state, pod, pod_class, profile, answer)
+    if row < 0:
+        row, placement = best_node(state, pod_class, profile, answer, choose)
     if row < 0 and not explain:
         return Decision(key, None)
     if row < 0:
@@ -76,6 +78,21 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
         volumes=decision.volumes,
     )
     state.stands(decision.pod, pod)
+
+
+def _nominated_node(
+    state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answer: Answer
+) -> tuple[int, Placement]:
+    """Return the row of `status.nominatedNodeName` and its zones if it takes the pod, as kube-scheduler does; else -1."""
+    nominated = pod.status.nominated_node_name if pod.status else None
+    row = state.rows.get(nominated, -1) if nominated else -1
+    if row < 0 or answer.rank[row] == NOT_USABLE:
+        return -1, Placement()
+    placement = profile.topology.place(state, pod_class, row) if profile.topology else Placement()
+    if placement.refusal is None:
+        return row, placement
+    answer.refuse(row, placement.refusal)
+    return -1, Placement()
 
 
 def best_node(

@@ -18,6 +18,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Rows, Scores, count
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, scores_of
+from bayplan.plugins.pod_topology_spread import PodTopologySpread
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER, build_plugin
 from bayplan.plugins.volcano_numa_aware import NAME as NUMA_AWARE
 
@@ -48,6 +49,12 @@ class Profile:
     def topology(self) -> NodeResourceTopologyMatch | None:
         """The plugin that chooses zones, if the profile has it."""
         return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
+
+    @cached_property
+    def spread(self) -> PodTopologySpread | None:
+        """The plugin that scores pods by default spread constraints, if the profile has any."""
+        found = (plugin for plugin, weight in self.scores if weight and isinstance(plugin, PodTopologySpread))
+        return next((plugin for plugin in found if plugin.defaults), None)
 
     @cached_property
     def compares_policies(self) -> bool:

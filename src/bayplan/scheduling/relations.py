@@ -7,13 +7,13 @@ normalized over the remaining nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.terms import has_terms, labels_of, namespace_of
+from bayplan.cluster.pods.terms import PodTerms, has_terms, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
 from bayplan.engine.numa.rows import Scores
@@ -61,8 +61,8 @@ class PodAnswer:
 def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> Answer:
     """Return the answer for one pod of a class."""
     of_class = answers.for_class(pod_class, profile)
-    incoming = incoming_pod(state, pod, pod_class)
-    comparing = [each for each in profile.comparing_scores if each[0].compares(pod_class)]
+    incoming = _with_default_spread(state, pod, pod_class, profile)
+    comparing = [each for each in profile.comparing_scores if each[0].compares(state, pod_class)]
     if incoming is None and not comparing:
         return of_class
     blocked = _closed(state, incoming, profile) if incoming is not None else None
@@ -90,13 +90,25 @@ def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> Incoming
     """Return a pod with its terms and labels; None if neither it nor an existing pod has terms."""
     if not (state.neighbours.hold_terms or has_terms(pod)):
         return None
+    return _incoming(state, pod, pod_class, state.classes.terms_of(pod))
+
+
+def _with_default_spread(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile) -> IncomingPod | None:
+    """Return an incoming pod with the profile's default spread constraints, which only matter for scores."""
+    rules = () if profile.spread is None else profile.spread.default_rules(state, pod)
+    if not rules:
+        return incoming_pod(state, pod, pod_class)
+    return _incoming(state, pod, pod_class, replace(state.classes.terms_of(pod), spread=rules))
+
+
+def _incoming(state: ClusterState, pod: Pod, pod_class: PodClass, terms: PodTerms) -> IncomingPod:
     namespace = namespace_of(pod)
     return IncomingPod(
         pod_class,
         namespace,
         state.neighbours.labels_of_namespace(namespace),
         labels_of(pod),
-        state.classes.terms_of(pod),
+        terms,
     )
 
 

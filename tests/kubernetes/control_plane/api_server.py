@@ -1,4 +1,4 @@
-"""kube-apiserver as clusters run it: RBAC, node restriction and pod security on, nobody anonymous.
+"""kube-apiserver as clusters run it: RBAC, node restriction and pod security on, anonymous access off.
 
 In: the program, etcd's address and the certificates. Out: a handle that is ready when the server is. Two admission
 plugins need a controller manager, and are off without one: ServiceAccount (it makes the `default` account) and
@@ -43,7 +43,7 @@ class ApiServer(Process):
             f"--bind-address={LOOPBACK}",
             f"--advertise-address={LOOPBACK}",
             f"--secure-port={port}",
-            "--endpoint-reconciler-type=none",  # would publish the address, and loopback may not be published
+            "--endpoint-reconciler-type=none",  # would publish the address, and loopback must not be published
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
             f"--client-ca-file={authority.certificate}",

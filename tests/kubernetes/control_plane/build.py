@@ -1,7 +1,7 @@
 """Build the programs of the control plane that are missing, once for all clones.
 
 In: go.mod, which names the programs and their versions, and a Go toolchain. Out: the programs in the user's cache
-folder. Go compiles into a folder beside it and each program is moved in whole, so that nobody ever finds half of one;
+folder. Go compiles into a folder beside it and each program is moved in whole, so that half of one is never found;
 a lock lets a second clone wait for the first instead of building the same. Next: `programs.py` finds them there.
 """
 

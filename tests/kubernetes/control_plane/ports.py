@@ -2,7 +2,7 @@
 
 A port from `bind(0)` lies where the kernel also takes the ports of outgoing connections. While the API server is down,
 its reconnecting clients could be given just that port (and even connect to themselves), and it would not come up again.
-So ports are drawn below that range. Somebody may still be faster: `plane.py` tries again.
+So ports are drawn below that range. Another program can still be faster: `plane.py` tries again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOWEST = 10_000
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     candidates = range(LOWEST, _first_outgoing_port())
     while True:
         port = random.SystemRandom().choice(candidates)

@@ -19,7 +19,9 @@ from typing import Self
 
 DIE_WITH_PARENT = Path(__file__).with_name("die_with_parent.py")
 LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="launcher")
-"""To the kernel, a program's parent is a thread: this one lives as long as the test run, whoever asks for a start."""
+"""To the kernel, a program's parent is a thread: this one lives as long as the test run, whichever thread asks for a
+start.
+"""
 READY_TIMEOUT = 90.0
 """Seconds: a start takes 1 to 4, and many times that on a machine that is busy with something else."""
 
@@ -29,7 +31,7 @@ class ProgramFailed(Exception):
 
 
 class PortTaken(ProgramFailed):
-    """Somebody was faster to take the port: worth another try with another one."""
+    """Another program was faster to take the port: worth another try with another one."""
 
 
 class Process:

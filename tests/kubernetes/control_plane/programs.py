@@ -27,7 +27,7 @@ PACKAGES = {
 
 
 class NoControlPlane(Exception):
-    """The programs are not here and cannot be had. The message is one line for whoever runs the tests."""
+    """The programs are not here and cannot be had. The message is one line for the person who runs the tests."""
 
 
 class UnknownVersion(Exception):

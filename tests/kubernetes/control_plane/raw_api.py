@@ -31,7 +31,7 @@ class ApiRefused(Exception):
 
 
 class RawApi:
-    """Requests to a server that `authority` vouches for, in the name of whom the credentials belong to."""
+    """Requests to a server that `authority` vouches for, in the name of the credentials' owner."""
 
     def __init__(self, server: str, authority: Path, credentials: Credentials) -> None:
         self.server = server

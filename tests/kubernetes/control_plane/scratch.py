@@ -1,7 +1,7 @@
 """A folder for everything that a control plane writes, on tmpfs where there is one, and gone at the end.
 
 tmpfs is memory, and a test run that is killed removes nothing. So a folder is held by a lock for as long as its process
-lives, and whoever makes the next one first removes those that nobody holds any more.
+lives, and the next run first removes those that are no longer held.
 """
 
 from __future__ import annotations

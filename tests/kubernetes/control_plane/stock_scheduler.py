@@ -23,7 +23,13 @@ class StockScheduler(Process):
     """A kube-scheduler; `api` asks its own server: health and metrics."""
 
     def __init__(
-        self, program: Path, folder: Path, configuration: Json, authority: Authority, serving: KeyPair
+        self,
+        program: Path,
+        folder: Path,
+        configuration: Json,
+        authority: Authority,
+        serving: KeyPair,
+        verbosity: str = "",
     ) -> None:
         port = free_port()
         name = f"kube-scheduler-{port}"
@@ -40,6 +46,7 @@ class StockScheduler(Process):
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",
             "--authorization-always-allow-paths=/readyz,/metrics",
+            *([f"--vmodule={verbosity}"] if verbosity else []),
         ]
         self.api = RawApi(f"https://{LOOPBACK}:{port}", authority.certificate, None)
         super().__init__(name, command, folder / f"{name}.log", lambda: self.api.answers("/readyz"))

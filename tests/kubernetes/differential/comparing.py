@@ -20,13 +20,14 @@ import msgspec
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
+from bayplan.config.configuration import configuration_of
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE, VOLUMES, Resource
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, SELECTING, STORAGE, VOLUMES, Resource
+from bayplan.kube.wire.core_v1 import Namespace, Pod
 from bayplan.scheduling.answers import NOT_USABLE, ClassAnswers
 from bayplan.scheduling.cycle import schedule_one, why_not_yet
-from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import answer_for
 from tests.builders.storage import volume
 from tests.kubernetes.control_plane.plane import ControlPlane
@@ -39,7 +40,15 @@ GIVE_UP = 60.0
 SEEN_AFTER = 0.3
 # Pods that stay: more would leave no room for any.
 MOST_PODS = 60
-BY_KIND: dict[str, Resource[Any]] = {each.kind: each for each in (*STORAGE, PODS, NODES, NAMESPACES)}
+RUNTIME_CLASSES = Resource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", Namespace, namespaced=False)
+BY_KIND: dict[str, Resource[Any]] = {
+    each.kind: each for each in (*STORAGE, *SELECTING, PODS, NODES, NAMESPACES, RUNTIME_CLASSES)
+}
+STOCK = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": "default-scheduler"}],
+}
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
@@ -66,26 +75,37 @@ class Tally:
 def compare(plane: ControlPlane, number: int, seed: int) -> Tally:
     """Compare so many random pods on a cluster of its own."""
     with plane.start_stock_scheduler(percentage=100):
-        return asyncio.run(_Comparison(plane, Random(seed), f"diff-{seed}").run(number))
+        return asyncio.run(Comparison(plane, Random(seed), f"diff-{seed}").run(number))
 
 
-class _Comparison:
+def stock_profile() -> Profile:
+    """bayplan's profile in the place of kube-scheduler's."""
+    return next(iter(configuration_of(STOCK).profiles.values()))
+
+
+class Comparison:
+    """One cluster on which pods are compared one by one."""
+
     def __init__(self, plane: ControlPlane, random: Random, name: str) -> None:
         self._access = find_access(str(plane.kubeconfig))
         self._random = random
         self._namespaces = (f"{name}-blue", f"{name}-red")
         self._state = ClusterState()
-        self._profile = default_profile()
+        self._profile = stock_profile()
         self._answers = ClassAnswers(self._state)
         self._volumes = random_pods.Volumes()
         self._standing: list[tuple[str, str]] = []
+        self._owners: dict[str, list[Json]] = {name: [] for name in self._namespaces}
         self._tally = Tally()
 
     async def run(self, number: int) -> Tally:
+        """Compare so many pods."""
         async with KubeClient(self._access) as client:
             self._client = client
             await self._prepare()
             for each in range(number):
+                if self._standing and self._random.random() < 0.1:
+                    await self._resize(*self._random.choice(self._standing))
                 while len(self._standing) > MOST_PODS or (self._standing and self._random.random() < 0.1):
                     await self._delete(*self._standing.pop(self._random.randrange(len(self._standing))))
                 await self._compare_one(each)
@@ -99,8 +119,17 @@ class _Comparison:
             self._state.neighbours.set_namespace(name, {"kubernetes.io/metadata.name": name, **labels})
         for body in random_pods.nodes(self._random):
             self._state.set_node(await self._create(body))
+        await self._create(random_pods.RUNTIME)
         for body in random_pods.storage(self._random):
             self._state.volumes.set(await self._create(body))
+        for namespace in self._namespaces:
+            for body in random_pods.owners(namespace):
+                made = await self._create(body)
+                self._state.owner_selectors.set(made)
+                if body["kind"] != "Service":
+                    owner = {"apiVersion": body["apiVersion"], "kind": body["kind"], "controller": True}
+                    self._owners[namespace].append({**owner, "name": made.metadata.name, "uid": made.metadata.uid})
+        await asyncio.sleep(SEEN_AFTER)
 
     async def _compare_one(self, number: int) -> None:
         namespace = self._random.choice(self._namespaces)
@@ -173,6 +202,13 @@ class _Comparison:
                 raise TimeoutError(f"no answer about {body}")
             await asyncio.sleep(LOOK_EVERY)
 
+    async def _resize(self, namespace: str, name: str) -> None:
+        """Let the kubelet say that a pod runs with other amounts than its spec asks for."""
+        pod: Pod = await self._client.get(PODS, name, namespace)
+        status = random_pods.resized_status(self._random, [each.name for each in pod.spec.containers or ()])
+        self._state.set_pod(await self._patch(PODS, name, namespace, {"status": status}, subresource="status"))
+        await asyncio.sleep(SEEN_AFTER)
+
     async def _bind_claims(self, body: Json, namespace: str) -> None:
         """Do what the controller for volumes and a provisioner do for claims that the stock scheduler has begun to
         bind.
@@ -237,7 +273,7 @@ class _Comparison:
         for namespace, name in self._standing:
             await self._delete(namespace, name)
         rest = [each for each in STORAGE if each not in (CLAIMS, VOLUMES)]
-        kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, NODES]
+        kinds: list[Resource[Any]] = [CLAIMS, VOLUMES, *rest, *SELECTING, RUNTIME_CLASSES, NODES]
         for resource in kinds:
             for each in (await self._client.list(resource)).items:
                 name, namespace = each.metadata.name, each.metadata.namespace

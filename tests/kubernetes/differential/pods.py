@@ -15,6 +15,7 @@ DISKS = ("ssd", "hdd")
 APPS = ("web", "db", "cache")
 CSI = "csi.example.com"
 SIZES = ("1Gi", "5Gi", "20Gi")
+IMAGES = {f"example.com/{name}": size << 20 for name, size in (("none", 200), ("small", 30), ("large", 3000))}
 
 
 def nodes(random: Random) -> list[Json]:
@@ -40,11 +41,94 @@ def nodes(random: Random) -> list[Json]:
             if random.random() < 0.15
         ]
         body["spec"] = {"taints": taints, "unschedulable": random.random() < 0.05}
+        body["status"]["images"] = [
+            {"names": [f"{name}:latest", f"{name}@sha256:{'0' * 64}"], "sizeBytes": size}
+            for name, size in IMAGES.items()
+            if random.random() < 0.5
+        ]
+        if random.random() < 0.7:
+            body["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
         made.append(body)
     return made
 
 
+RUNTIME: Json = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "sandboxed"},
+    "handler": "none",
+    "overhead": {"podFixed": {"cpu": "500m", "memory": "1Gi"}},
+}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def owners(namespace: str) -> list[Json]:
+    """A Service, and a controller of each sort."""
+    template = {"spec": {"containers": [{"name": "main", "image": "example.com/none"}]}}
+    made: list[Json] = [
+        {"apiVersion": "v1", "kind": "Service", "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},
+        {"apiVersion": "v1", "kind": "Service", "spec": {"selector": {"tier": "front"}, "ports": [{"port": 80}]}},
+        {"apiVersion": "v1", "kind": "ReplicationController", "spec": {"selector": {"app": "web"}}},
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"selector": {"matchLabels": {"app": "db"}}}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "spec": {
+                "serviceName": "none",
+                "selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["cache", "db"]}]},
+            },
+        },
+    ]
+    for number, body in enumerate(made):
+        body["metadata"] = {"name": f"owner-{number}", "namespace": namespace}
+        if body["kind"] != "Service":
+            app = {"ReplicationController": "web", "ReplicaSet": "db"}.get(body["kind"], "cache")
+            body["spec"]["template"] = {"metadata": {"labels": {"app": app}}, **template}
+    return made
+
+
+def scored_pod(random: Random, name: str, namespace: str, owned_by: list[Json]) -> Json:
+    """A pod without volumes, with preferences, and often one of a Service or controller."""
+    body, _ = pod(random, name, namespace, None)
+    spec = body["spec"]
+    for chance, draw in ((0.4, _preferred_nodes), (0.4, _preferred_pods), (0.3, _images), (0.2, _no_requests)):
+        if random.random() < chance:
+            draw(random, spec)
+    if random.random() < 0.3:
+        body["metadata"]["ownerReferences"] = [random.choice(owned_by)]
+    return body
+
+
+def _preferred_nodes(random: Random, spec: Json) -> None:
+    preferred = [
+        {"weight": random.randint(1, 100), "preference": {"matchExpressions": [_requirement(random)]}}
+        for _ in range(random.randint(1, 3))
+    ]
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    affinity["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+
+
+def _preferred_pods(random: Random, spec: Json) -> None:
+    for kind in random.sample(("podAffinity", "podAntiAffinity"), random.randint(1, 2)):
+        term: Json = {"labelSelector": _selector(random), "topologyKey": random.choice((HOSTNAME, ZONE, "disk"))}
+        if random.random() < 0.3:
+            term["namespaceSelector"] = {}
+        wish = {"weight": random.randint(1, 100), "podAffinityTerm": term}
+        affinity = spec.setdefault("affinity", {}).setdefault(kind, {})
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
+
+
+def _images(random: Random, spec: Json) -> None:
+    for container in (*spec.get("initContainers", ()), *spec["containers"]):
+        container["image"] = random.choice(list(IMAGES)) + random.choice(("", ":latest"))
+
+
+def _no_requests(random: Random, spec: Json) -> None:
+    """Containers without one or both amounts, which scores count with defaults."""
+    gone = random.choice((("cpu",), ("memory",), ("cpu", "memory")))
+    for amounts in spec["containers"][0]["resources"].values():
+        for name in gone:
+            amounts.pop(name, None)
 
 
 def storage(random: Random) -> list[Json]:
@@ -56,8 +140,8 @@ def storage(random: Random) -> list[Json]:
     return made
 
 
-def pod(random: Random, name: str, namespace: str, volumes: Volumes) -> tuple[Json, list[Json]]:
-    """A pod, and the storage objects to create before it."""
+def pod(random: Random, name: str, namespace: str, volumes: Volumes | None) -> tuple[Json, list[Json]]:
+    """A pod, and the storage objects to create before it; it has no volumes without a generator of them."""
     amounts: dict[str, str | int] = {
         "cpu": random.choice(("100m", "500m", 1, 2, 4)),
         "memory": f"{random.choice((1, 2, 4))}Gi",
@@ -78,10 +162,12 @@ def pod(random: Random, name: str, namespace: str, volumes: Volumes) -> tuple[Js
         (0.3, _pod_affinity),
         (0.25, _spread),
         (0.05, _pod_level),
+        (0.1, _overhead),
+        (0.05, _features),
     ):
         if random.random() < chance:
             draw(random, spec)
-    if random.random() < 0.35:
+    if volumes is not None and random.random() < 0.35:
         objects = volumes.draw(random, name, namespace, spec)
     return body, objects
 
@@ -180,6 +266,27 @@ def _spread(random: Random, spec: Json) -> None:
 def _pod_level(random: Random, spec: Json) -> None:
     amounts = {"cpu": 7, "memory": "6Gi"}  # at least what the containers of any pod request together
     spec["resources"] = {"requests": amounts, "limits": amounts}
+
+
+def resized_status(random: Random, containers: list[str]) -> Json:
+    """A status as a kubelet writes it while it resizes a pod, or refuses to."""
+    in_effect, allocated = ({"cpu": str(random.randint(1, 4)), "memory": f"{random.randint(1, 4)}Gi"} for _ in range(2))
+    usual = {"image": "example.com/none", "imageID": "none", "ready": True, "restartCount": 0}
+    statuses = [
+        {"name": name, **usual, "resources": {"requests": in_effect}, "allocatedResources": allocated}
+        for name in containers
+    ]
+    pending = {"type": "PodResizePending", "status": "True", "reason": random.choice(("Infeasible", "Deferred"))}
+    return {"containerStatuses": statuses, "conditions": [pending] if random.random() < 0.5 else []}
+
+
+def _overhead(random: Random, spec: Json) -> None:
+    spec["runtimeClassName"], spec["overhead"] = RUNTIME["metadata"]["name"], RUNTIME["overhead"]["podFixed"]
+
+
+def _features(random: Random, spec: Json) -> None:
+    rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+    spec["containers"][0].update({"restartPolicy": "Never", "restartPolicyRules": [rule]})
 
 
 class Volumes:

@@ -160,7 +160,7 @@ def bound_twice(seen: Iterable[Sighting], replaced: Collection[str] = ()) -> dic
 
 
 def check_placed(plane: ControlPlane, namespace: str, number: int, *, within: float = 30.0) -> None:
-    """In the end there are so many pods, and nobody waits."""
+    """In the end there are so many pods, and none waits."""
     wait_until(
         lambda: len(bound(plane, namespace)) == len(pods_in(plane, namespace)) == number,
         f"{number} pods are there and have a node",

@@ -38,6 +38,6 @@ def witness(plane: ControlPlane, namespace: str) -> Iterator[Witness]:
 
 @pytest.fixture
 def meddled(plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Meddler, Path]]:
-    """A meddler, and the kubeconfig of those whom it meddles with."""
+    """A meddler, and the kubeconfig of those that it meddles with."""
     with meddler_before(plane.kubeconfig, tmp_path) as both:
         yield both

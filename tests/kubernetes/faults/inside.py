@@ -78,7 +78,7 @@ class InsideScheduler:
 
 
 class _Complaints(logging.Handler):
-    """Errors that nobody may make, whatever happens around them."""
+    """Errors that must not happen, whatever happens around them."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

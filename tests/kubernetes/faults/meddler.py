@@ -1,5 +1,5 @@
-"""A proxy in front of the real API server that meddles with single requests: refuses them, loses them, or tells
-somebody.
+"""A proxy in front of the real API server that meddles with single requests: refuses them, loses them, or
+reports them.
 
     scheduler (its kubeconfig says http://127.0.0.1:PORT) -> Meddler -> kube-apiserver
 
@@ -61,7 +61,7 @@ class Fate:
     before: Callable[[], None] | None = None
     """Called when the request has arrived here."""
     after: Callable[[], None] | None = None
-    """Called when the server has done it, and nobody has heard of it yet."""
+    """Called when the server has done it, before any client hears of it."""
 
 
 PASSES = Fate()
@@ -270,7 +270,7 @@ def _refusal(status: int, retry_after: int | None) -> web.Response:
 def meddler_before(
     kubeconfig: Path, folder: Path, kind: Callable[[str, ssl.SSLContext], Meddler] = Meddler
 ) -> Iterator[tuple[Meddler, Path]]:
-    """A meddler between whoever uses the second, a kubeconfig, and the API server that `kubeconfig` names."""
+    """A meddler between the users of the second, a kubeconfig, and the API server that `kubeconfig` names."""
     given = json.loads(kubeconfig.read_text(encoding="utf-8"))
     cluster, user = given["clusters"][0]["cluster"], given["users"][0]["user"]
     tls = ssl.create_default_context(cafile=cluster["certificate-authority"])

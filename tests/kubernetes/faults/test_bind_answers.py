@@ -73,15 +73,15 @@ def test_an_answer_that_never_comes_is_not_taken_for_a_no(
     with inside_scheduler(kubeconfig) as scheduler:
         meddler.decide(Kind.BIND, at(0, ANSWER_NEVER_COMES))
         add_pods(plane, namespace, [pod("silent", cpus=2)])
-        wait_until(lambda: set(bound(plane, namespace)) == {"silent"}, "the bind is done, though nobody heard of it")
-        # Its node is not given to somebody else meanwhile.
+        wait_until(lambda: set(bound(plane, namespace)) == {"silent"}, "the bind is done, though its answer was lost")
+        # Its node is not given to another pod meanwhile.
         add_pods(plane, namespace, [pod("other", cpus=2)])
         check_placed(plane, namespace, 2)
         check_books(scheduler)
     check_cluster(plane, namespace, witness)
 
 
-def test_a_pod_that_somebody_else_binds_first_stays_there(
+def test_a_pod_that_another_client_binds_first_stays_there(
     plane: ControlPlane, namespace: str, witness: Witness, meddled: tuple[Meddler, Path]
 ) -> None:
     meddler, kubeconfig = meddled
@@ -95,7 +95,7 @@ def test_a_pod_that_somebody_else_binds_first_stays_there(
     with inside_scheduler(kubeconfig) as scheduler:
         meddler.decide(Kind.BIND, at(0, Fate(before=somebody_is_faster)))
         add_pods(plane, namespace, [pod("wanted", cpus=2)])
-        wait_until(lambda: bound(plane, namespace) == {"wanted": "a2"}, "the pod is where somebody else put it")
+        wait_until(lambda: bound(plane, namespace) == {"wanted": "a2"}, "the pod is where another client put it")
         add_pods(plane, namespace, [pod("other", cpus=2)])
         check_placed(plane, namespace, 2)
         check_books(scheduler)
@@ -110,7 +110,7 @@ def test_a_gang_one_of_whose_binds_is_refused_for_long_is_completed_where_it_beg
     add_nodes(plane, "a1", "a2", "a3", rack="a", cpus=2)
     add_nodes(plane, "b1", "b2", "b3", rack="b", cpus=2)
     with inside_scheduler(kubeconfig) as scheduler:
-        # The first one passes, so the gang has begun; then nobody gets through for a while.
+        # The first one passes, so the gang has begun; then no request gets through for a while.
         meddler.decide(Kind.BIND, lambda count: Fate() if count == 0 else until(10, refused(409))(count))
         add_gang(plane, namespace, "gang", 3, cpus=2)
         check_placed(plane, namespace, 3)

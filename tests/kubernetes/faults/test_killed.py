@@ -94,9 +94,9 @@ def test_a_gang_that_the_next_scheduler_cannot_complete_makes_room_and_says_why(
         add_gang(plane, namespace, "gang", SIZE, cpus=2)
         has_died(first)
     [(_, node)] = bound(plane, namespace).items()
-    # While nobody scheduled, somebody else took a node that the gang needs.
+    # While no scheduler ran, another client took a node that the gang needs.
     taken = next(name for name in ("a1", "a2", "a3") if name != node)
-    foreign = pod("foreign", cpus=2, scheduler="somebody-else")
+    foreign = pod("foreign", cpus=2, scheduler="another-scheduler")
     add_pods(plane, namespace, [{**foreign, "spec": {**foreign["spec"], "nodeName": taken}}])
     with running_scheduler(plane, ALONE, "--gangs-complete-in", "1"):
         wait_until(lambda: set(bound(plane, namespace)) == {"foreign"}, "the gang makes room")

@@ -93,7 +93,7 @@ def test_a_leader_that_was_frozen_and_wakes_up_behind_its_successor_binds_nothin
         leader.process.send_signal(signal.SIGSTOP)
     standby.wait_until_leading()
     meddler.decide(Kind.BIND, lambda _: Fate())  # count anew
-    # The successor is frozen for a moment, so that the zombie sees pods which nobody has bound and is tempted.
+    # The successor is frozen for a moment, so that the zombie sees unbound pods and is tempted.
     standby.process.send_signal(signal.SIGSTOP)
     add_pods(plane, namespace, (pod(f"q{count}") for count in range(PODS // 2)))
     leader.process.send_signal(signal.SIGCONT)
@@ -102,8 +102,8 @@ def test_a_leader_that_was_frozen_and_wakes_up_behind_its_successor_binds_nothin
     assert meddler.taken[Kind.BIND] == 0
     assert "lease" in leader.log.splitlines()[-1]
     standby.process.send_signal(signal.SIGCONT)
-    # The standby was frozen for a few seconds, too. It may have lost the lease for that, which is right: then somebody
-    # starts it again.
+    # The standby was frozen for a few seconds, too. It may have lost the lease for that, which is right: then its
+    # Deployment restarts it.
     with ExitStack() as stack:
         wait_until(
             lambda: standby.process.poll() is not None or len(bound(plane, namespace)) == PODS, "it goes on or ends"

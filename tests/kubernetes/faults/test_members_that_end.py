@@ -56,7 +56,7 @@ def test_a_member_that_ends_before_the_last_bind_costs_the_others_nothing(
     check_cluster(plane, namespace, witness)
 
 
-def test_the_next_scheduler_does_not_take_a_gang_for_half_bound_because_a_member_has_ended(
+def test_a_new_leader_does_not_take_an_ended_member_for_a_partially_bound_gang(
     plane: ControlPlane, namespace: str, witness: Witness, meddled: tuple[Meddler, Path]
 ) -> None:
     meddler, kubeconfig = meddled
@@ -96,7 +96,7 @@ def test_a_pod_group_that_is_created_anew_says_that_its_gang_was_whole(plane: Co
     assert len(bound(plane, namespace)) == SIZE
 
 
-def test_without_the_right_to_delete_pods_a_half_bound_gang_keeps_its_nodes_and_that_is_said_once(
+def test_without_the_right_to_delete_pods_a_partially_bound_gang_keeps_its_nodes(
     plane: ControlPlane, namespace: str, meddled: tuple[Meddler, Path]
 ) -> None:
     meddler, kubeconfig = meddled

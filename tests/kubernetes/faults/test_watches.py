@@ -67,7 +67,7 @@ def test_watches_whose_past_is_forgotten_begin_with_a_list(
         wait_until_bound(plane, namespace, 4)
         meddler.decide(Kind.WATCH, until(30, refused(410)))
         meddler.cut_watches()
-        # All of this happens while nobody watches; that pods are gone is only seen by their absence from a list.
+        # All of this happens while no watch is open; that pods are gone is only seen by their absence from a list.
         come_and_go(plane, namespace, range(6))
         for number in range(3):
             plane.delete(f"/api/v1/namespaces/{namespace}/pods/old{number}")

@@ -69,7 +69,7 @@ def test_an_api_server_that_does_not_answer_is_one_line_too(bayplan: Bayplan, vi
     assert result.err.count("\n") == 1
 
 
-def test_whoever_wants_no_pods_is_told_nothing(bayplan: Bayplan, virtual: VirtualNode) -> None:
+def test_a_listener_without_pods_is_told_nothing(bayplan: Bayplan, virtual: VirtualNode) -> None:
     result = bayplan(*look(virtual, "--no-watch-pods"), cluster=None)
     assert (result.code, result.err) == (0, "")
 

@@ -116,7 +116,7 @@ class TestOneBadObject:
 
 
 class TestTheAnswerIsTheSchedulers:
-    def test_a_pod_that_the_report_does_not_show_yet_makes_the_node_wait_for_the_next_one(
+    def test_a_pod_missing_in_the_report_makes_the_node_wait_for_the_next_one(
         self, bayplan: Bayplan, live: Live
     ) -> None:
         listing = (REPORT % ("good", 8)).replace(
@@ -128,11 +128,11 @@ class TestTheAnswerIsTheSchedulers:
         assert result.code == 1
         assert "not fresh" in result.out
 
-    def test_a_pod_of_another_scheduler_is_told_that_nobody_looks_at_it(self, bayplan: Bayplan, live: Live) -> None:
-        live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: nobody"))
+    def test_a_pod_of_an_unknown_scheduler_is_told_so(self, bayplan: Bayplan, live: Live) -> None:
+        live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: another"))
         result = bayplan("why", "telco/waits", cluster=None)
         assert result.code == 0
-        assert 'Pod telco/waits: spec.schedulerName: "nobody" is not one of bayplan' in result.err
+        assert 'Pod telco/waits: spec.schedulerName: "another" is not one of bayplan' in result.err
 
     def test_so_is_a_gang_that_waits_for_such_a_pod(self, bayplan: Bayplan, live: Live) -> None:
         group = (
@@ -140,8 +140,8 @@ class TestTheAnswerIsTheSchedulers:
             "telco}\nspec: {size: 2}\n---\n"
         )
         member = POD.replace("namespace: telco", "namespace: telco, labels: {bayplan.io/pod-group: train}")
-        other = (member % ("b", 2, 2)).replace("schedulerName: bayplan", "schedulerName: nobody")
+        other = (member % ("b", 2, 2)).replace("schedulerName: bayplan", "schedulerName: another")
         live(NODE % "good" + group + member % ("a", 2, 2) + other)
         result = bayplan("why", "podgroup/train", "-n", "telco", cluster=None)
         assert result.code == 1
-        assert 'the schedulerName of pod telco/b ("nobody") is another one' in result.out
+        assert 'the schedulerName of pod telco/b ("another") is another one' in result.out

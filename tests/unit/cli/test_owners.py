@@ -145,7 +145,7 @@ class TestAWaitingPodOfAJob:
         overview = json.loads(asked(bayplan, "why", "-A", "-o", "json", more=file).out)
         assert [each["pods"] for each in overview["causes"] if told in each["cause"]] == [["ml/run-0", "ml/run-1"]]
 
-    def test_stands_alone_if_nobody_asks_for_more(self, bayplan: Bayplan, tmp_path: Path) -> None:
+    def test_stands_alone_without_a_request_for_more(self, bayplan: Bayplan, tmp_path: Path) -> None:
         file = dump(tmp_path, job("run", 2, {}, SMALL), member("run", 0, SMALL))
         result = asked(bayplan, "why", "ml/run-0", more=file)
         assert (result.code, result.err) == (0, "")

@@ -87,7 +87,7 @@ def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_pat
     )
 
 
-def test_other_kinds_beside_pods_are_named_and_left_aside(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
+def test_other_kinds_beside_pods_are_named_and_ignored(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
     other = tmp_path / "web.yaml"
     other.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")
     result = bayplan("place", "-f", pods / "web.yaml", "-f", other)

@@ -42,7 +42,7 @@ def test_rules_do_not_go_with_kais_way(command: str, capsys: pytest.CaptureFixtu
     assert "--grouping-rules does not go with --grouping kai" in capsys.readouterr().err
 
 
-def test_pods_that_nobody_grouped_are_placed_only_where_the_scheduler_groups_none(
+def test_ungrouped_pods_are_placed_only_where_the_scheduler_groups_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["bayplan", "scheduler", "--place-ungrouped", "--check-config"]) == 2

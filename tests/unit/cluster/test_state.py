@@ -76,7 +76,7 @@ class TestNodes:
 
     def test_removing_an_unknown_node_changes_nothing(self) -> None:
         state = one_node()
-        state.remove_node("nobody")
+        state.remove_node("missing")
         assert list(state.rows) == ["n1"]
 
     def test_a_wrong_amount_leaves_the_old_node_as_it_was(self) -> None:
@@ -92,7 +92,7 @@ class TestNodes:
 
 
 class TestManyResources:
-    """The ninth and the seventeenth column make all of them grow while somebody writes to them."""
+    """The ninth and the seventeenth column make all of them grow while they are written to."""
 
     @pytest.mark.parametrize("known", [8, 16])
     def test_a_bound_pod_may_be_the_first_to_name_a_resource(self, known: int) -> None:
@@ -137,7 +137,7 @@ class TestReports:
         first, second, third = state.columns.hardware_class[:3].tolist()
         assert first == second != third
 
-    def test_a_report_without_its_node_is_noted_and_left_aside(self) -> None:
+    def test_a_report_without_its_node_is_noted_and_ignored(self) -> None:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
         assert [str(problem) for problem in state.remarks] == [
@@ -155,7 +155,7 @@ class TestReports:
         state.remove_topology("n1")
         assert topology_of(state, "n1") == NO_TOPOLOGY
         assert not state.columns.zone_available.any()
-        state.remove_topology("nobody")
+        state.remove_topology("missing")
 
     def test_staleness_comes_and_goes(self) -> None:
         state = one_node()
@@ -192,7 +192,7 @@ class TestPods:
         state.set_pod(ended)
         assert (free_on(state, "n1", "cpu"), state.pods, state.bound) == (16_000, {}, {})
 
-    def test_on_an_unknown_node_it_is_noted_and_left_aside(self) -> None:
+    def test_on_an_unknown_node_it_is_noted_and_ignored(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
         assert [str(problem) for problem in state.remarks] == [
             'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored until it is'
@@ -224,7 +224,7 @@ class TestPods:
     def test_removing_an_unknown_pod_changes_nothing(self) -> None:
         state = one_node()
         end = state.usage_log.end
-        state.remove_pod("default/nobody")
+        state.remove_pod("default/missing")
         assert state.usage_log.end == end
 
 
@@ -238,7 +238,7 @@ class TestLedger:
         state.forget("default/pod")
         assert (free_in_zones(state, "n1", "cpu"), free_on(state, "n1", "cpu")) == ([8000, 8000], 16_000)
 
-    def test_nobody_is_promised_twice(self) -> None:
+    def test_nothing_is_promised_twice(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
         with pytest.raises(ValueError, match="pod default/pod already occupies node n1"):
@@ -269,7 +269,7 @@ class TestLedger:
         state.set_topology(two_zones(4))
         assert free_in_zones(state, "n1", "cpu") == [4000, 8000]
 
-    def test_a_report_that_shows_the_pod_before_its_confirmation_does_not_count_it_twice_for_good(self) -> None:
+    def test_a_report_that_shows_a_pod_before_its_confirmation_does_not_count_it_twice(self) -> None:
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
         state.set_topology(two_zones(4))
@@ -316,7 +316,7 @@ class TestLedger:
         assert free_in_zones(state, "n1", "cpu") == [0, 8000]
 
     def test_a_promise_survives_a_report_that_shows_too_little(self) -> None:
-        """Somebody else had 7 CPUs for a moment; when they are free again, the promise of 4 still counts in full."""
+        """Another pod had 7 CPUs for a moment; when they are free again, the promise of 4 still counts in full."""
         state = one_node()
         place(state, simple_pod(FOUR_CPUS))
         state.set_topology(two_zones(1))

@@ -233,7 +233,7 @@ def test_a_leader_comes_back_to_its_workers(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["kueue", "kai"])
-def test_a_node_that_is_cordoned_under_members_takes_nobody_and_keeps_nobody_away(style: str) -> None:
+def test_a_node_cordoned_under_members_takes_no_pod_and_keeps_none_away(style: str) -> None:
     whole = Group(pods=gpu_pods(1), running=running({"b1-r1-0": 1}), required=RACK)
     assert [seat.node for seat in coming_back(style, whole, cordoned="b1-r1-0").seats] == ["b1-r1-1"]
 

@@ -176,19 +176,19 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"filter": {"enabled": names("Coscheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has InterPodAffinity, "
-                "NUMAZoneLimit, NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has ImageLocality, InterPodAffinity, "
+                "NUMAZoneLimit, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
                 "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware"
             ),
         ),
         (
-            {"score": {"disabled": names("NodeAfinity", "ImageLocality", "*")}},
+            {"score": {"disabled": names("NodeAfinity", "DynamicResources", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has InterPodAffinity, NUMAZoneLimit, "
-                "NodeAffinity, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, "
+                "NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
                 "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware; did you mean NodeAffinity?"
@@ -287,3 +287,20 @@ def test_an_argument_that_does_not_exist_is_named_by_its_path() -> None:
         str(caught.value)
         == "profiles[0].pluginConfig[0].args.cache.informer: there is no such field; did you mean informerMode?"
     )
+
+
+def test_a_profile_for_the_default_scheduler_has_kube_schedulers_scores() -> None:
+    written = [{"schedulerName": "default-scheduler"}, {"schedulerName": "bayplan"}]
+    stock, own = profiles_of({**HEADER, "profiles": written}).values()
+    assert weights(stock) == {**weights(own), "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}
+    assert (stock.spread is not None, own.spread is not None) == (True, False)
+
+
+def test_its_scores_can_be_disabled_and_weighted_like_all_others() -> None:
+    heavier = [{"name": "NodeResourcesBalancedAllocation", "weight": 5}]
+    plugins = {"score": {"disabled": names("ImageLocality"), "enabled": heavier}}
+    spread = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
+    written = {"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": [spread]}
+    (profile,) = profiles_of({**HEADER, "profiles": [written]}).values()
+    assert "ImageLocality" not in weights(profile)
+    assert (weights(profile)["NodeResourcesBalancedAllocation"], profile.spread) == (5, None)

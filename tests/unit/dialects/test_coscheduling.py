@@ -35,7 +35,7 @@ def test_it_waits_until_enough_have_arrived() -> None:
     assert waits(DIALECT, pod_group(2), pods) == "waits for pods: 1 of 2 have arrived"
 
 
-def test_a_minimum_of_nobody_is_wrong() -> None:
+def test_a_minimum_of_zero_is_wrong() -> None:
     assert wrong(DIALECT, pod_group(0), []) == "PodGroup ml/pg: spec.minMember: 0 must be 1 or more"
 
 

@@ -41,7 +41,7 @@ def test_groups_and_gangs_count_for_themselves() -> None:
     assert said(ranks, ranked("alone", "x"), "") == []
 
 
-def test_whoever_is_gone_has_no_rank_and_no_problem() -> None:
+def test_a_pod_that_is_gone_has_no_rank_and_no_problem() -> None:
     ranks = GivenRanks()
     said(ranks, ranked("a", "0"))
     problems = ranks.came("ml/b", "ml/train", ranked("b", "0"))

@@ -147,7 +147,7 @@ class TestPodGroups:
         found = gang(DIALECT, None, [grouped("a", 3, node="n1"), grouped("b", 3)])
         assert outline(found.whole) == {"": (["b"], 1)}
 
-    def test_fast_admission_waits_for_nobody(self) -> None:
+    def test_fast_admission_does_not_wait(self) -> None:
         pod = grouped("a", 3)
         assert pod.metadata.annotations is not None
         pod.metadata.annotations[K + "pod-group-fast-admission"] = "true"

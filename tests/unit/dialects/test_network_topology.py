@@ -81,7 +81,7 @@ class TestWhileHyperNodesAreNoTree:
         ],
         ids=["hard", "soft", "a sub-group"],
     )
-    def test_whoever_asks_for_tiers_waits(self, spec: dict[str, Any]) -> None:
+    def test_a_gang_that_asks_for_tiers_waits(self, spec: dict[str, Any]) -> None:
         told = wrong(DIALECT, pod_group(**spec), PODS, BROKEN)
         assert told.endswith(
             "networkTopology: waits until the HyperNodes are a tree; HyperNode s0: spec.tier: is missing"

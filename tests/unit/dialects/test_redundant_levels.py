@@ -1,4 +1,4 @@
-"""Levels that are wider than what is required already are told to whoever wrote them."""
+"""Levels that are wider than what is required already are reported to their author."""
 
 from __future__ import annotations
 

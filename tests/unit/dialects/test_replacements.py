@@ -1,4 +1,4 @@
-"""A gang that was complete and lost members: those that ended are not waited for, whoever takes the place of another
+"""A gang that was complete and lost members: those that ended are not waited for, a pod that takes the place of another
 starts at once.
 """
 
@@ -66,7 +66,7 @@ def test_those_that_succeeded_have_arrived(
 
 
 @of_four
-def test_a_gang_of_which_nobody_is_left_starts_anew_together(
+def test_a_gang_without_members_left_starts_anew_together(
     struct: type[AnyPodGroup], spec: dict[str, Any], complete: dict[str, Any]
 ) -> None:
     group = written(struct, spec, complete)

@@ -49,7 +49,7 @@ def names(found: list[Workload]) -> list[str]:
 def test_workloads_are_found_by_what_they_are_about() -> None:
     workloads = known(workload("a"), workload("b"), workload("c", about="other"), workload("d", about=""))
     assert names(workloads.about("ml", "Job", "train")) == ["a", "b"]
-    assert names(workloads.about("ml", "Job", "nobody")) == names(workloads.about("web", "Job", "train")) == []
+    assert names(workloads.about("ml", "Job", "missing")) == names(workloads.about("web", "Job", "train")) == []
 
 
 def test_one_that_is_gone_or_is_about_something_else_is_found_no_more() -> None:

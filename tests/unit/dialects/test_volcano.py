@@ -71,7 +71,7 @@ class TestMinima:
         (remark,) = DIALECT.remarks(written)
         assert remark.startswith("minTaskMember: has no effect, as in Volcano: its sum 3 is more than")
 
-    def test_with_a_minimum_of_nobody_any_pod_may_begin(self) -> None:
+    def test_with_a_minimum_of_zero_any_pod_may_begin(self) -> None:
         assert gang(DIALECT, pod_group(), workers(2)).whole.least == 1
         assert gang(DIALECT, pod_group(), [*workers(2), task("worker", 2, node="n1")]).whole.least == 0
 

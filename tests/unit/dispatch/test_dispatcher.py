@@ -606,13 +606,13 @@ def test_a_bug_triggered_by_one_pod_does_not_block_others(monkeypatch: pytest.Mo
 
     def of(each: Pod) -> PodClass:
         if each.metadata.name == "cursed":
-            raise RuntimeError("nobody thought of this")
+            raise RuntimeError("an unforeseen bug")
         return real(each)
 
     monkeypatch.setattr(scheduler.state.classes, "of", of)
     action = scheduler.decide(2)
     assert isinstance(action, Unschedulable)
-    assert "nobody thought of this" in action.reason
+    assert "an unforeseen bug" in action.reason
     assert "in of\n" in action.traceback, "where it happened is for the log"
     assert places(scheduler.decide(2)) == {"ml/b": "n1"}
 
@@ -622,11 +622,11 @@ def test_a_bug_after_assuming_a_place_rolls_it_back(monkeypatch: pytest.MonkeyPa
     given_back: list[tuple[str, str]] = []
 
     def reserved(node: str, each: Pod) -> None:
-        raise RuntimeError("nobody thought of this")
+        raise RuntimeError("an unforeseen bug")
 
     monkeypatch.setattr(scheduler.reports, "reserved", reserved)
     monkeypatch.setattr(scheduler.reports, "unreserved", lambda node, each: given_back.append((node, pod_key(each))))
     scheduler.set_pod(pod("a", 7), 0)
-    assert "nobody thought of this" in reason(scheduler.decide(0))
+    assert "an unforeseen bug" in reason(scheduler.decide(0))
     assert given_back == [("n1", "ml/a")]
     assert not scheduler.state.pods

@@ -1,4 +1,4 @@
-"""Preemption in the dispatcher, told as stories: who is evicted, for whom the room is kept, and until when."""
+"""Preemption in the dispatcher, told as stories: who is evicted, for which unit the room is kept, and until when."""
 
 from __future__ import annotations
 
@@ -192,6 +192,11 @@ def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> 
         "expected one of In, NotIn, Exists,"
         " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
     )
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert action.stage is Stage.PLANNED
 
 
 def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
@@ -203,7 +208,7 @@ def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
     return msgspec.convert(written, PodDisruptionBudget)
 
 
-def test_a_plan_that_violates_a_budget_is_shown_and_not_carried_out_until_the_budget_allows_it() -> None:
+def test_a_plan_against_a_budget_is_only_shown_until_the_budget_allows_it() -> None:
     scheduler = preempting("n1")
     runs(scheduler, "web", "n1", 8)
     scheduler.set_budget(budget("all", 0))
@@ -266,7 +271,7 @@ def test_the_room_of_a_deleted_gang_is_free_at_once() -> None:
     assert places(scheduler.decide(3.0)) == {"ml/late": "n1"}
 
 
-def test_after_a_restart_a_nominated_pod_evicts_nothing_before_reports_can_show_its_room() -> None:
+def test_after_a_restart_a_nominated_pod_evicts_nothing_before_reports_are_fresh() -> None:
     scheduler = preempting("n1")
     runs(scheduler, "web", "n1", 8)
     nominated = msgspec.structs.replace(pod("db", 8, priority=10), status=PodStatus(nominated_node_name="n1"))

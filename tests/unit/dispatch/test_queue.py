@@ -208,7 +208,7 @@ def test_a_parked_unit_waits_for_its_own_event() -> None:
         story.fail(key, waits_for)
     assert story.queue.is_parked(CPU)
     story.after(60).wake(CPU)
-    assert not story.queue.is_parked(CPU), "somebody tries"
+    assert not story.queue.is_parked(CPU), "a unit tries"
     assert story.pop_all() == ["cpu-pod"]
     assert story.queue.is_parked(GPU)
 

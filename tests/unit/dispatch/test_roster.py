@@ -112,12 +112,12 @@ def test_an_incomplete_gang_names_its_pod_of_another_scheduler() -> None:
     roster = GangRoster()
     (key,) = roster.set_group(group(POD_GROUPS, size=2))
     roster.set_member(pod("a", **NAMING[""]))
-    stranger = pod("b", spec={"schedulerName": "nobody"}, **NAMING[""])
+    stranger = pod("b", spec={"schedulerName": "another"}, **NAMING[""])
     assert roster.set_stranger(stranger) == key
     waits = roster.gang(key)
     assert isinstance(waits, Incomplete)
     assert waits.reason == (
-        'waits for pods: 1 of 2 have arrived; the schedulerName of pod ml/b ("nobody") is another one'
+        'waits for pods: 1 of 2 have arrived; the schedulerName of pod ml/b ("another") is another one'
     )
     roster.set_member(pod("b", node="n1", **NAMING[""]))
     assert isinstance(roster.gang(key), Gang)

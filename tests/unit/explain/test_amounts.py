@@ -42,7 +42,7 @@ def test_a_listing_leaves_out_what_is_not_asked_for() -> None:
     assert listing({"cpu": 500, "memory": 0, "nvidia.com/gpu": 1}) == "cpu 500m  nvidia.com/gpu 1"
 
 
-def test_what_is_asked_for_is_listed_in_one_order_whoever_wrote_it() -> None:
+def test_requests_are_listed_in_one_order_for_every_author() -> None:
     amounts = {"example.com/vf": 2, "hugepages-1Gi": 2**30, "example.com/gpu": 1, "memory": 2**31, "cpu": 500}
     assert listing(amounts) == "cpu 500m  memory 2Gi  hugepages-1Gi 1Gi  example.com/gpu 1  example.com/vf 2"
 

@@ -217,8 +217,8 @@ def test_fifty_equal_groups_are_few_plans() -> None:
     groups = tuple(Group(f"g{number}", gpu_pods(2, f"g{number}"), required=HOSTNAME) for number in range(50))
     decision = decide(racks(f"b1/r1: {'2 ' * 43}"), Group(groups=groups, minimum_groups=40))
     assert len(decision.seats) == 86
-    nobody = decide(racks(f"b1/r1: {'2 ' * 39}"), Group(groups=groups, minimum_groups=40))
-    assert (nobody.status, len(nobody.seats)) == (Status.INFEASIBLE, 0)
+    refused = decide(racks(f"b1/r1: {'2 ' * 39}"), Group(groups=groups, minimum_groups=40))
+    assert (refused.status, len(refused.seats)) == (Status.INFEASIBLE, 0)
 
 
 def test_too_many_different_choices_prove_nothing() -> None:

@@ -19,7 +19,7 @@ def pod(name: str, rank: str = "") -> Pod:
         ((), [0, 1, 2]),
         (("0", "1"), [2, 3, 4]),
         (("0", "2", "5"), [1, 3, 4]),  # one of them takes the place of a member that is gone
-        (("", "?"), [0, 1, 2]),  # bound by somebody else
+        (("", "?"), [0, 1, 2]),  # bound by another scheduler
     ],
 )
 def test_late_members_get_the_numbers_that_are_free(running: tuple[str, ...], ranks: list[int]) -> None:

@@ -45,7 +45,7 @@ def test_two_racks_of_one_block_before_two_racks_of_two() -> None:
     assert Counter(seat.path[:2] for seat in decision.seats) == {("b1", "r2"): 3, ("b1", "r1"): 1}
 
 
-def test_seven_pods_stand_in_two_racks_of_one_block_though_another_block_would_save_a_slot() -> None:
+def test_seven_pods_share_two_racks_of_a_block_though_another_would_save_a_slot() -> None:
     decision = decide(racks(b1_r1=4, b1_r2=4, b2_r1=3), Group(pods=gpu_pods(7), preferred=RACK))
     assert {seat.path[0] for seat in decision.seats} == {"b1"}
 

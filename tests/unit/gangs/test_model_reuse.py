@@ -90,7 +90,7 @@ def test_the_version_of_slots_tells_whether_a_count_has_changed() -> None:
     assert versions[0] == versions[1] < versions[2]
 
 
-def test_the_slots_of_classes_that_nobody_asks_for_any_more_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slots_of_unused_classes_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayplan.gangs.scheduler.MOST_CLASSES", 2)
     kept = scheduler(cluster(Random(1)))
     tree = kept.trees.get("net")

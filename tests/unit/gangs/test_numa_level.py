@@ -82,7 +82,7 @@ def test_a_gang_that_requires_numa_is_in_one_zone_of_one_node(level: str) -> Non
     assert cluster.bound(gang(6, required=level)) == [("b", {1})] * 6
 
 
-def test_the_kubelet_begins_with_the_lowest_zone_so_a_larger_one_behind_it_is_of_no_use() -> None:
+def test_the_kubelet_begins_with_the_lowest_zone_so_a_larger_later_one_is_no_use() -> None:
     cluster = Cluster(a=kubelet(4, 12))
     decision = cluster.decide(gang(6, required="numa"))
     assert not decision.placed

@@ -42,7 +42,7 @@ def test_since_when_a_gang_waits(story: str, waiting: Gang, waited: float) -> No
     assert waited_for(waiting, at("2026-01-31T00:10:00Z"), otherwise=at(MIDNIGHT)) == waited
 
 
-def test_nobody_knows_since_when() -> None:
+def test_unknown_since_when() -> None:
     assert waited_for(gang(None), at(MIDNIGHT), otherwise=None) is None
 
 

@@ -27,7 +27,7 @@ def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, s
     assert (len(outcome.whole.pods), outcome.status) == (seated, status)
 
 
-def test_where_nobody_must_start_and_nobody_can_the_smallest_part_says_why() -> None:
+def test_where_no_pod_must_start_and_none_can_the_smallest_part_says_why() -> None:
     whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
     outcome = best_part(ScriptedAttempt(whole, lambda part: Status.INFEASIBLE if part.pods else Status.OPTIMAL))
     assert (outcome.found, outcome.status, len(outcome.whole.pods)) == (False, Status.INFEASIBLE, 1)

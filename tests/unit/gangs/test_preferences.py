@@ -84,7 +84,7 @@ def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
     assert (len(found), proven) == (8, False)
 
 
-def test_of_groups_that_differ_in_names_alone_the_first_have_their_wish_after_a_few_attempts() -> None:
+def test_of_groups_that_differ_only_in_name_the_first_get_their_preference() -> None:
     whole = Group(
         groups=tuple(
             Group(f"g{index}", simple_pods({"cpu": 1}, 2), slices=(Slices(2, RACK, required=False),))

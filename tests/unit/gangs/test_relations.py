@@ -1,5 +1,5 @@
-"""Gangs beside other pods: nodes that neighbours close, one pod per node, and what is held back because nobody can
-count it.
+"""Gangs beside other pods: nodes that neighbours close, one pod per node, and what is held back because it cannot
+be counted.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
 from tests.builders.gangs import gang_scheduler
-from tests.builders.neighbourhoods import RACK, apart, on, racks, somebody, spread, together
+from tests.builders.neighbourhoods import RACK, apart, app_pod, on, racks, spread, together
 
 
 def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple[Pod, ...]:
     """Pods with a label that all share and one that each has to itself, as an indexed job makes them."""
-    return tuple(somebody(f"{app}-{rank}", app, labels={"index": str(rank)}, cpu=cpu, **spec) for rank in range(number))
+    return tuple(app_pod(f"{app}-{rank}", app, labels={"index": str(rank)}, cpu=cpu, **spec) for rank in range(number))
 
 
 def scheduler_of(names: str, *running_at: Pod) -> GangScheduler:
@@ -44,22 +44,22 @@ def test_members_that_want_no_fellow_on_their_node_get_one_node_each() -> None:
 
 
 def test_neighbours_keep_a_gang_away() -> None:
-    scheduler = scheduler_of("aab", on("n1", somebody("db", **apart("train"))))
+    scheduler = scheduler_of("aab", on("n1", app_pod("db", **apart("train"))))
     assert set(nodes(decide(scheduler, *members(2)))) <= {"n2", "n3"}
 
 
 def test_a_gang_keeps_away_from_neighbours() -> None:
-    scheduler = scheduler_of("aab", on("n1", somebody("db")))
+    scheduler = scheduler_of("aab", on("n1", app_pod("db")))
     assert nodes(decide(scheduler, *members(2, **apart("db", RACK)))) == ["n3", "n3"]
 
 
 def test_a_gang_goes_where_its_neighbours_are() -> None:
-    scheduler = scheduler_of("aab", on("n3", somebody("cache")))
+    scheduler = scheduler_of("aab", on("n3", app_pod("cache")))
     assert nodes(decide(scheduler, *members(2, **together("cache", RACK)))) == ["n3", "n3"]
 
 
 def test_only_the_members_that_are_meant_are_kept_away() -> None:
-    scheduler = scheduler_of("ab", on("n1", somebody("db", **apart("worker"))))
+    scheduler = scheduler_of("ab", on("n1", app_pod("db", **apart("worker"))))
     decision = decide(scheduler, *members(1, "chief", cpu=2), *members(4, "worker"))
     assert {seat.pod.partition("-")[0]: seat.node for seat in decision.seats}["default/worker"] == "n2"
 
@@ -68,13 +68,13 @@ def test_seats_are_seen_by_those_who_come_after() -> None:
     scheduler = scheduler_of("ab")
     first = Gang("default/gang", Group(pods=members(1, **apart("train"))), "network")
     assert assume_gang(scheduler, first, schedule_gang(scheduler, first))
-    other = decide(scheduler, somebody("late", "train"))
+    other = decide(scheduler, app_pod("late", "train"))
     assert nodes(other) == ["n2"]
 
 
-def test_members_that_ask_for_affinity_to_each_other_start_together_in_any_place_that_holds_them() -> None:
+def test_members_with_affinity_to_each_other_start_together_in_any_place() -> None:
     """Eight CPUs a node: rack a holds 8 of them, racks b and c 16 each."""
-    scheduler = scheduler_of("abbcc", on("n2", somebody("other", cpu=2)))
+    scheduler = scheduler_of("abbcc", on("n2", app_pod("other", cpu=2)))
     assert set(nodes(decide(scheduler, *members(12, **together("train", RACK))))) == {"n2", "n3"}
     refused = decide(scheduler, *members(17, **together("train", RACK)))
     assert (refused.status, refused.bound) == (
@@ -84,7 +84,7 @@ def test_members_that_ask_for_affinity_to_each_other_start_together_in_any_place
 
 
 def test_members_join_a_pod_outside_that_they_ask_for() -> None:
-    scheduler = scheduler_of("aab", on("n3", somebody("first", "train")))
+    scheduler = scheduler_of("aab", on("n3", app_pod("first", "train")))
     assert nodes(decide(scheduler, *members(3, **together("train", RACK)))) == ["n3"] * 3
 
 
@@ -102,7 +102,7 @@ def test_members_stand_evenly_over_racks() -> None:
 
 
 def test_members_fill_up_what_pods_outside_left_uneven() -> None:
-    scheduler = scheduler_of("ab", *(on("n1", somebody(f"old-{number}", "train")) for number in range(3)))
+    scheduler = scheduler_of("ab", *(on("n1", app_pod(f"old-{number}", "train")) for number in range(3)))
     assert nodes(decide(scheduler, *members(2, **spread("train")))) == ["n2", "n2"]
 
 

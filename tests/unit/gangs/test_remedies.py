@@ -1,4 +1,4 @@
-"""What would let a gang in: every change was tried, and holds when somebody makes it."""
+"""What would let a gang in: every change was tried, and holds when it is made."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def racks_of(decision: GangDecision) -> list[str]:
         # Everybody is there: nothing is said, and the tightest is the best.
         (("b1/r1: 2", "b1/r2: 4"), {"size": 2, "minimum": 1}, 2, ["r1", "r1"], "equal pods: counted exactly"),
     ],
-    ids=["one of four", "three of four", "not for all", "for nobody else", "now before later", "all are there"],
+    ids=["one of four", "three of four", "not for all", "for no other pod", "now before later", "all are there"],
 )
 def test_where_the_whole_size_has_room(
     cluster: Sequence[str], spec: dict[str, Any], here: int, expected: list[str], bound: str
@@ -117,7 +117,7 @@ def workers(*indices: int) -> list[Pod]:
         ([0, 1], [("w-0", 0, "r2"), ("w-1", 0, "r2")]),
     ],
 )
-def test_pods_are_in_the_segment_of_their_index_whoever_comes_first(
+def test_pods_are_in_the_segment_of_their_index_in_any_order(
     here: list[int], expected: list[tuple[str, int, str]]
 ) -> None:
     spec = {"size": 4, "minimum": 2, "segments": [{"size": 2, "level": "rack"}]}
@@ -174,10 +174,10 @@ def test_a_gang_without_levels_has_no_domain_to_be_trapped_in() -> None:
 # ------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_is_missing_while_others_run_may_have_ended() -> None:
+def test_a_member_missing_while_others_run_may_have_ended() -> None:
     here = [*members(1), *members(1, nodeName="n1")]
     assert gang_of({"size": 4, "minimum": 1}, here).whole.coming == ()
 
 
-def test_a_size_that_nobody_can_have_is_not_made_of_pods() -> None:
+def test_an_impossible_size_is_not_made_of_pods() -> None:
     assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).whole.coming) == 100_000

@@ -39,7 +39,7 @@ def told(scheduler: Dispatcher) -> str:
         (["n1", "n3"], RACK, f"members run in r1 and in r2, but must share one {RACK}"),
         (["n1"], RACK, "waits for pods: 1 of 2 have arrived"),
     ],
-    ids=["one rack", "two racks that nobody minds", "two racks", "too few"],
+    ids=["one rack", "two racks, which is allowed", "two racks", "too few"],
 )
 def test_pods_that_had_nodes_before_their_gang(nodes: list[str], required: str | None, expected: str) -> None:
     scheduler = running(pod_group(2, required=required), *nodes)
@@ -55,7 +55,7 @@ def test_a_group_inside_is_named() -> None:
     )
 
 
-def test_nobody_joins_a_gang_that_is_split_and_nobody_is_released_for_it() -> None:
+def test_no_pod_joins_a_split_gang_or_is_released_for_it() -> None:
     scheduler = running(pod_group(3, required=RACK, minimum=2), "n1", "n3", by_us=True)
     scheduler.set_pod(pod("late", 3, gang="train"), 0)
     assert told(scheduler).startswith("members run in r1 and in r2")

@@ -46,9 +46,7 @@ def test_several_topologies_over_the_same_nodes() -> None:
 @pytest.mark.parametrize(
     "third, named", [({"rack": "r2"}, "network"), ({}, "")], ids=["all nodes are in it", "a node is not"]
 )
-def test_a_gang_that_asks_for_no_level_means_the_only_topology_if_that_has_every_node(
-    third: dict[str, str], named: str
-) -> None:
+def test_a_gang_without_a_level_means_the_only_topology_if_it_has_every_node(third: dict[str, str], named: str) -> None:
     state = two_racks()
     state.set_node(node("n3", {"cpu": 4}, labels=third))
     trees = Trees(state)

@@ -225,7 +225,7 @@ def test_a_level_may_be_short_in_one_language_and_whole_in_the_other() -> None:
     assert len(read({**both, "kai.scheduler/topology-required-placement": "block"})[1]) == 1
 
 
-def test_volcanos_network_annotations_are_a_remark_that_holds_nobody() -> None:
+def test_volcanos_network_annotations_are_a_remark_that_holds_no_pod() -> None:
     reader = WishReader()
     reader.read(JOB, {"volcano.sh/network-topology-mode": "hard"})
     (problem,) = reader.problems

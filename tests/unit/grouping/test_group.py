@@ -96,7 +96,7 @@ def test_a_job_waits_for_no_more_pods_than_are_left_to_complete(
         (thing("example.com/v1", "Unheard", {"replicas": "a lot"}),),
         (job(IN_ONE_BLOCK | {"bayplan.io/gang": "false"}),),
     ],
-    ids=["nobody's", "plain job", "plain deployment", "daemon", "unknown kind", "gang: false"],
+    ids=["no owner", "plain job", "plain deployment", "daemon", "unknown kind", "gang: false"],
 )
 def test_stands_alone(owners: tuple[Raw, ...]) -> None:
     outcome = grouped(pod(), *owners)
@@ -264,7 +264,7 @@ def test_an_offset_that_is_no_number_is_named() -> None:
     ]
 
 
-def test_an_offset_that_is_wrong_in_the_template_is_told_on_the_workload_once_for_all_its_pods() -> None:
+def test_a_wrong_offset_in_a_template_is_reported_once_on_the_workload() -> None:
     workload = job(IN_ONE_BLOCK, template={"metadata": {"annotations": {OFFSET: "-1"}}})
     members = [pod({"batch.kubernetes.io/job-completion-index": str(each)}, {OFFSET: "-1"}) for each in range(4)]
     assert {tuple(problems(grouped(member, workload))) for member in members} == {
@@ -308,13 +308,13 @@ def test_who_waits_for_the_grouper_to_look(owners: list[Raw], expected: bool) ->
     assert may_have_group(msgspec.convert(member, Pod)) is expected
 
 
-def test_a_pod_without_owner_waits_for_nobody() -> None:
+def test_a_pod_without_owner_does_not_wait() -> None:
     member = pod()
     del member["metadata"]["ownerReferences"]
     assert not may_have_group(msgspec.convert(member, Pod))
 
 
-def test_a_pod_without_owner_stands_alone_and_is_told_what_is_wrong_with_its_annotations() -> None:
+def test_a_pod_without_owner_stands_alone_and_is_told_of_wrong_annotations() -> None:
     member = pod({}, {REQUIRED: "bad value!", "kai.scheduler/segment-siz": "4"})
     del member["metadata"]["ownerReferences"]
     assert asks_by_itself(msgspec.convert(member, Pod))
@@ -344,7 +344,7 @@ def test_a_wrong_annotation_keeps_the_pods_waiting_and_says_why() -> None:
     ]
 
 
-def test_a_wrong_annotation_holds_nobody_who_is_no_gang() -> None:
+def test_a_wrong_annotation_holds_only_gangs() -> None:
     outcome = grouped(pod(), job({"bayplan.io/gang": "false", "kai.scheduler/topology": "My Tree"}))
     assert alone(outcome)
     assert len(outcome.problems) == 1

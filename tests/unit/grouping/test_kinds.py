@@ -205,7 +205,7 @@ def test_the_pods_of_a_spark_application_follow_the_driver() -> None:
     assert grouped(executor, driver).rank == 2
 
 
-# -- who comes after whom
+# -- the order of groups
 # --------------------------------------------------------------------------------------------------
 
 
@@ -447,7 +447,7 @@ HALF_A_CPU: Raw = {"spec": {"containers": [{"name": "c", "resources": {"requests
     ],
     ids=["task instead of tasks", "no tasks", "minimum above the sum", "half a CPU under a policy"],
 )
-def test_a_volcano_job_that_its_admission_would_refuse_is_told_so_at_once_in_its_words(spec: Raw, said: str) -> None:
+def test_a_volcano_job_that_its_admission_would_refuse_is_told_so_at_once(spec: Raw, said: str) -> None:
     outcome = grouped(pod({"volcano.sh/task-spec": "w"}), thing("batch.volcano.sh/v1alpha1", "Job", spec))
     expected = f'would be refused by Volcano\'s admission: "{said}"'
     assert [problem.allowed for problem in outcome.problems if problem.holds] == [expected]

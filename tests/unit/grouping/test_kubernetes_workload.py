@@ -139,7 +139,7 @@ def test_a_workload_about_an_owner_above_counts_and_one_that_is_nearer_counts_fi
     assert spec_of(grouped(pod(), [job(), cron], above, nearer))["required"] == RACK
 
 
-def test_of_a_kind_that_nobody_knows_the_workload_tells_how_many_pods_there_are() -> None:
+def test_the_workload_of_an_unknown_kind_tells_how_many_pods_there_are() -> None:
     unheard = thing("example.com/v1", "Unheard", {})
     about = {"apiGroup": "example.com", "kind": "Unheard", "name": "train"}
     assert spec_of(grouped(pod(), [unheard], workload(template(gang_of(8), RACK), about=about))) == {
@@ -168,7 +168,7 @@ class TestGroups:
         assert "required" not in spec
         assert spec["groups"] == [{"name": "driver", "size": 1}, {"name": "worker", "size": 4, "required": RACK}]
 
-    def test_with_the_basic_policy_for_the_whole_nobody_waits_for_others(self) -> None:
+    def test_with_the_basic_policy_for_the_whole_no_pod_waits_for_others(self) -> None:
         spec = spec_of(grouped(DRIVER, [JOB_SET], about_job_set(template(BASIC, RACK))))
         assert spec == {
             "required": RACK,

@@ -87,7 +87,7 @@ def test_it_is_said_in_the_same_words_whichever_pod_is_looked_at() -> None:
     assert told[0] == told[1] != []
 
 
-def test_pods_that_nobody_waits_for_are_a_remark() -> None:
+def test_pods_outside_of_all_groups_are_a_remark() -> None:
     outcome = grouped(
         placed_by_bayplan("master"),
         job_of("bayplan", "default-scheduler", runPolicy={"schedulingPolicy": {"minAvailable": 1}}),

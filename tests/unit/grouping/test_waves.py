@@ -117,7 +117,7 @@ class TestPodsOfAJobSetThatHaveEnded:
         assert self.groups(self.job("driver", 1, {"succeeded": 1}, of="an-older-one")) == {"driver": 1, "worker": 8}
 
     def test_leave_a_gang_of_those_that_still_come(self) -> None:
-        """As the scheduler sees it: the driver is gone, and eight workers wait for nobody."""
+        """As the scheduler sees it: the driver is gone, and eight workers have nothing to wait for."""
         workload = thing("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [self.DRIVER, self.WORKERS]})
         label = {"jobset.sigs.k8s.io/replicatedjob-name": "worker"}
         outcome = grouped(pod(label), workload, jobs=[self.job("driver", 1, {"succeeded": 1})])

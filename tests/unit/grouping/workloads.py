@@ -29,7 +29,7 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Raw:
 
 
 def pod(labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, name: str = "train-x") -> Raw:
-    """A pod of somebody's."""
+    """A pod with an owner."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1b4e28ba"}
     metadata = {"name": name, "namespace": "ml", "uid": "p-1", "labels": labels or {}, "annotations": annotations or {}}
     return {
@@ -73,7 +73,7 @@ def pod_group(grouping: Grouping) -> PodGroup:
 
 
 def alone(grouping: Grouping) -> bool:
-    """Whether the pod is nobody's member and may be placed by itself."""
+    """Whether the pod is no member and can be placed by itself."""
     return grouping.manifest is None and not grouping.held
 
 

@@ -89,9 +89,7 @@ EVERY_RESOURCE: tuple[Resource[Any], ...] = (
 @pytest.mark.parametrize(
     "wrong", ["", '"spec":7,', '"status":7,', '"zones":9,'], ids=["well-formed", "spec", "status", "zones"]
 )
-def test_no_depth_and_no_other_mistake_beside_it_makes_more_than_one_object_unreadable(
-    resource: Resource[Any], wrong: str
-) -> None:
+def test_a_deep_object_with_another_mistake_makes_only_itself_unreadable(resource: Resource[Any], wrong: str) -> None:
     """Around the depth at which decoding fails, each of its steps fails at another one."""
     plain = plain_pod("plain") if resource is PODS else '{"metadata":{"name":"plain","resourceVersion":"8"}}'
     for depth in (50, 300, *range(900, 1000, 7), 1500):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bayplan.cluster.state import ClusterState
@@ -89,7 +90,7 @@ def test_operator(expression: Json, nodes: set[str]) -> None:
             id="selector and affinity must both hold",
         ),
         pytest.param(
-            {"affinity": required({"matchFields": [rule("metadata.name", "In", "bare", "nobody")]})},
+            {"affinity": required({"matchFields": [rule("metadata.name", "In", "bare", "missing")]})},
             {"bare"},
             id="a node by name",
         ),
@@ -114,7 +115,7 @@ def test_a_relabelled_node_matches_anew() -> None:
     assert matching(state, nodeSelector={"disk": "ssd"}) == {"b"}
 
 
-def test_preferences_score_by_their_share_of_all_weights() -> None:
+def test_preferences_score_in_percent_of_the_best_remaining_node() -> None:
     preferred = [
         {"weight": 30, "preference": {"matchExpressions": [rule("disk", "In", "ssd")]}},
         {"weight": 10, "preference": {"matchExpressions": [rule("disk", "Exists")]}},
@@ -122,10 +123,12 @@ def test_preferences_score_by_their_share_of_all_weights() -> None:
     asked = STATE.classes.of(
         pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}})
     )
-    scores = dict(zip(STATE.names, PLUGIN.scores(STATE, asked, slice(0, 4)).tolist(), strict=True))
+    scores = dict(zip(STATE.names, PLUGIN.scores_among(STATE, asked, np.arange(4)).tolist(), strict=True))
     assert scores == {"fast": 100, "slow": 25, "odd": 25, "bare": 0}
+    without_fast = np.array([STATE.rows[name] for name in ("slow", "bare")])
+    assert PLUGIN.scores_among(STATE, asked, without_fast).tolist() == [100, 0]
 
 
 def test_pods_without_wishes_are_not_looked_at() -> None:
     asked = STATE.classes.of(pod())
-    assert (PLUGIN.applies(asked), PLUGIN.applies_score(asked)) == (False, False)
+    assert (PLUGIN.applies(asked), PLUGIN.compares(STATE, asked)) == (False, False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.cluster.pods.tolerations import tolerates
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod, Taint, Toleration
 from bayplan.plugins.base import FilterPlugin
-from bayplan.plugins.node_basics import NodeName, NodePorts, NodeUnschedulable, TaintToleration
+from bayplan.plugins.node_basics import NodeDeclaredFeatures, NodeName, NodePorts, NodeUnschedulable, TaintToleration
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
 from tests.builders.objects import container, node, pod
@@ -82,29 +84,40 @@ class TestTaints:
     def test_hard_taints_keep_pods_away(self, tolerations: list[Json], nodes: set[str]) -> None:
         assert passing(TaintToleration(), self.STATE, pod(tolerations=tolerations)) == nodes
 
-    def scores(self, state: ClusterState, **spec: Any) -> dict[str, int]:
+    def scores(self, state: ClusterState, *names: str, **spec: Any) -> list[int]:
         asked = state.classes.of(pod(**spec))
-        return {name: TaintToleration().score(state, asked, row) for name, row in state.rows.items()}
+        rows = np.array([state.rows[name] for name in names])
+        plugin = TaintToleration()
+        found = plugin.scores(state, asked, rows)
+        if plugin.compares(state, asked):
+            found += plugin.scores_among(state, asked, rows)
+        return [int(score) for score in found]
 
     def test_soft_taints_cost_score_unless_tolerated(self) -> None:
-        assert self.scores(self.STATE)["clean"] > self.scores(self.STATE)["soft"]
-        tolerant = self.scores(self.STATE, tolerations=[{"key": "old", "operator": "Exists"}])
-        assert tolerant["soft"] == tolerant["clean"] == 100
+        assert self.scores(self.STATE, "clean", "soft") == [100, 0]
+        assert self.scores(self.STATE, "clean", "soft", tolerations=[{"key": "old", "operator": "Exists"}]) == [
+            100,
+            100,
+        ]
 
-    def test_a_nodes_score_does_not_depend_on_other_nodes(self) -> None:
-        """Answers are repaired for changed rows only, so nobody else's score may move with them."""
-        state = cluster(nodes=[node("soft", taints=[{"key": "old", "effect": "PreferNoSchedule"}])])
-        before = self.scores(state)["soft"]
-        worse = [{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(4)]
-        state.set_node(node("worse", taints=worse))
-        after = self.scores(state)
-        assert after["soft"] == before > after["worse"]
+    def test_the_most_soft_taints_among_the_remaining_nodes_give_0(self) -> None:
+        taints = [{"key": f"t{number}", "effect": "PreferNoSchedule"} for number in range(3)]
+        state = cluster(nodes=[node(f"soft{number}", taints=taints[:number]) for number in range(4)])
+        assert self.scores(state, "soft0", "soft1", "soft3") == [100, 67, 0]
+        assert self.scores(state, "soft0", "soft1") == [100, 0]
+
+    def test_nodes_are_not_compared_once_no_node_has_a_soft_taint(self) -> None:
+        state = cluster(nodes=[node("n1", taints=[{"key": "old", "effect": "PreferNoSchedule"}])])
+        asked = state.classes.of(pod())
+        assert TaintToleration().compares(state, asked)
+        state.set_node(node("n1"))
+        assert not TaintToleration().compares(state, asked)
 
 
 class TestCordons:
     STATE = cluster(nodes=[node("open"), node("cordoned", unschedulable=True)])
 
-    def test_a_cordoned_node_takes_nobody(self) -> None:
+    def test_a_cordoned_node_takes_no_pod(self) -> None:
         assert passing(NodeUnschedulable(), self.STATE, pod()) == {"open"}
 
     def test_unless_the_pod_tolerates_it(self) -> None:
@@ -115,7 +128,7 @@ class TestCordons:
 class TestNodeName:
     STATE = cluster(nodes=[node("a"), node("b")])
 
-    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("nobody", set())])
+    @pytest.mark.parametrize("name, nodes", [(None, {"a", "b"}), ("b", {"b"}), ("missing", set())])
     def test_a_pod_that_names_its_node_goes_nowhere_else(self, name: str | None, nodes: set[str]) -> None:
         assert passing(NodeName(), self.STATE, pod(nodeName=name)) == nodes
 
@@ -164,3 +177,31 @@ class TestPorts:
 def test_causes_are_kube_schedulers_words(plugin: FilterPlugin, words: str) -> None:
     state = cluster()
     assert plugin.cause(state.classes.of(pod()), 1) == words
+
+
+class TestDeclaredFeatures:
+    RESTART_ALL = "RestartAllContainersOnContainerExits"
+    HOST_USERS = "UserNamespacesHostNetworkSupport"
+    RULES: ClassVar[Json] = {"restartPolicyRules": [{"action": "RestartAllContainers"}]}
+
+    def state(self) -> ClusterState:
+        state = cluster(nodes=[node("old")])
+        for name, features in (("new", [self.RESTART_ALL, "Other"]), ("newest", [self.RESTART_ALL, self.HOST_USERS])):
+            plain = node(name)
+            status = structs.replace(plain.status, declared_features=features)
+            state.set_node(structs.replace(plain, status=status))
+        return state
+
+    def test_pods_go_to_nodes_that_declare_what_they_need(self) -> None:
+        plugin, state = NodeDeclaredFeatures(), self.state()
+        restarts_all = pod({"name": "main", **self.RULES})
+        assert passing(plugin, state, restarts_all) == {"new", "newest"}
+        assert passing(plugin, state, pod(hostNetwork=True, hostUsers=False)) == {"newest"}
+        assert passing(plugin, state, pod({"name": "main", **self.RULES}, hostNetwork=True, hostUsers=False)) == {
+            "newest"
+        }
+
+    def test_other_pods_need_nothing(self) -> None:
+        state = self.state()
+        for waiting in (pod(), pod(hostNetwork=True), pod(hostUsers=False)):
+            assert not NodeDeclaredFeatures().applies(state.classes.of(waiting))

@@ -78,3 +78,21 @@ def test_scores_never_leave_their_range(
     state = cluster(nodes=[node("n1", allocatable)], pods=[simple_pod(running, "first", nodeName="n1")])
     wanted = pod(container(requests=waiting))
     assert 0 <= score(state, wanted, most_allocated=most_allocated) <= 100
+
+
+def test_containers_without_requests_count_with_kube_schedulers_defaults() -> None:
+    """100m of 1 CPU and 200 MiB of 1000 MiB, for the pod that runs and for the one that waits."""
+    state = cluster(nodes=[node("n1", {"cpu": 1, "memory": "1000Mi"})])
+    waiting = simple_pod({})
+    assert score(state, waiting) == (90 + 80) // 2
+    state.set_pod(simple_pod({"cpu": "300m"}, "runs", nodeName="n1"))
+    assert score(state, waiting) == (60 + 60) // 2
+    state.remove_pod("default/runs")
+    assert score(state, waiting) == (90 + 80) // 2
+
+
+def test_pod_level_resources_do_not_score_as_in_kube_scheduler() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 10, "memory": "10Gi"})])
+    amounts = {"cpu": 5, "memory": "5Gi"}
+    waiting = simple_pod({"cpu": 1, "memory": "1Gi"}, resources={"requests": amounts, "limits": amounts})
+    assert score(state, waiting) == 90

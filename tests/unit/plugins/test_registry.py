@@ -9,7 +9,7 @@ from bayplan.plugins.inter_pod_affinity import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
-from bayplan.plugins.pod_topology_spread import PodTopologySpread
+from bayplan.plugins.pod_topology_spread import SYSTEM_DEFAULTS, DefaultConstraint, PodTopologySpread
 from bayplan.plugins.registry import build_plugin
 from bayplan.plugins.resource_scores import Strategy
 from tests.builders.bodies import Json
@@ -51,7 +51,22 @@ HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1"}
         ("NodeAffinity", {"addedAffinity": {}}, NodeAffinity()),
         ("PodTopologySpread", None, PodTopologySpread()),
         ("PodTopologySpread", {**HEADER, "defaultingType": "List", "defaultConstraints": []}, PodTopologySpread()),
-        ("PodTopologySpread", {"defaultingType": "System"}, PodTopologySpread()),
+        ("PodTopologySpread", {"defaultingType": "System"}, PodTopologySpread(SYSTEM_DEFAULTS)),
+        (
+            "PodTopologySpread",
+            {
+                "defaultingType": "List",
+                "defaultConstraints": [
+                    {
+                        "maxSkew": 2,
+                        "topologyKey": "rack",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "nodeTaintsPolicy": "Honor",
+                    }
+                ],
+            },
+            PodTopologySpread((DefaultConstraint("rack", 2, honors_taints=True),)),
+        ),
     ],
 )
 def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, plugin: FilterPlugin) -> None:
@@ -113,12 +128,21 @@ def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, 
         ),
         (
             "PodTopologySpread",
-            {"defaultingType": "List", "defaultConstraints": [{"maxSkew": 1}]},
+            {"defaultConstraints": [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]},
             (
-                "defaultConstraints: must be empty: they depend on Services and ReplicaSets, "
-                "which bayplan does not read;"
-                " set topologySpreadConstraints on the pods"
+                'defaultConstraints[0].whenUnsatisfiable: Invalid value: "DoNotSchedule": must be ScheduleAnyway;'
+                " set other constraints on the pods"
             ),
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "System", "defaultConstraints": [{"maxSkew": 1}]},
+            "defaultConstraints: must be empty if defaultingType is System",
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultConstraints": [{"maxSkew": 0, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}]},
+            "defaultConstraints[0].maxSkew: Required value: a label of nodes and a skew of 1 or more",
         ),
     ],
 )

@@ -33,7 +33,7 @@ def with_node(allocatable: Amounts, running: Amounts) -> ClusterState:
         (Strategy("RequestedToCapacityRatio", (("cpu", 1), (GPU, 2)), RISING), 67),
         (Strategy("MostAllocated", (("cpu", 1), ("example.com/none", 9))), 50),
     ],
-    ids=["least", "most", "with GPUs", "rising ratio", "falling ratio", "ratio of GPUs", "what nobody has"],
+    ids=["least", "most", "with GPUs", "rising ratio", "falling ratio", "ratio of GPUs", "a resource of no node"],
 )
 def test_strategies_of_node_resources_fit(strategy: Strategy, score: int) -> None:
     state = with_node({"cpu": 8, "memory": "8Gi", GPU: 4}, {"cpu": 2, "memory": "1Gi", GPU: 2})

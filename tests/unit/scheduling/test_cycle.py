@@ -120,7 +120,7 @@ class TestHeldBack:
                 "asks for spec.resourceClaims, spec.os.name, which this version of bayplan cannot judge yet",
             ),
         ],
-        ids=["a gate", "two gates", "demands that nobody judges"],
+        ids=["a gate", "two gates", "demands without a judge"],
     )
     def test_a_pod_that_must_not_be_placed_now(self, spec: Json, words: str) -> None:
         decision = decide(cluster(machine("n1", 8)), simple_pod(GUARANTEED, **spec))
@@ -130,7 +130,7 @@ class TestHeldBack:
 class TestTheReplayHasTheLastWord:
     """Counts can be wrong where containers depend on each other; then the next best node is tried.
 
-    A zone with a memory group serves nobody alone, and the columns do not know about groups.
+    A zone with a memory group serves no single zone, and the columns do not know about groups.
     """
 
     WAITING = simple_pod({"cpu": 2, "memory": "4Gi"})
@@ -183,3 +183,17 @@ def test_a_pod_that_fits_is_placed_even_where_something_else_is_overdrawn() -> N
         "fit", PROFILE.filters, tuple(each for each in PROFILE.scores if each[0].name == "NodeResourcesFit")
     )
     assert decide(state, pod(container(requests={"memory": "1Gi"})), fit_only).node == "n1"
+
+
+@pytest.mark.parametrize(
+    "nominated, taken", [("n2", "n2"), ("full", "n1"), ("gone", "n1"), ("", "n1")], ids=["fits", "full", "gone", "none"]
+)
+def test_a_pod_goes_to_its_nominated_node_if_that_takes_it(nominated: str, taken: str) -> None:
+    nodes = [
+        node("n1", {"cpu": 16, "memory": "16Gi"}),
+        node("n2", {"cpu": 4, "memory": "4Gi"}),
+        node("full", {"cpu": 1}),
+    ]
+    asks = container({"cpu": 2, "memory": "1Gi"})
+    waiting = pod(asks, status={"nominatedNodeName": nominated})
+    assert decide(cluster(nodes=nodes), waiting).node == taken

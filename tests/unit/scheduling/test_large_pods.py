@@ -151,7 +151,7 @@ def test_a_single_pod_does_not_stall_the_scheduler(
     assert took < MOST
 
 
-def test_a_pod_with_too_many_terms_about_others_is_told_so_and_counts_as_silent_where_it_stands(
+def test_a_pod_with_too_many_terms_is_told_so_and_its_terms_do_not_count(
     dispatcher: Dispatcher,
 ) -> None:
     pod = pod_with(affinity={"podAntiAffinity": {REQUIRED: pod_terms(1_001)}})

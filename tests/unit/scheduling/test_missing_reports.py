@@ -138,9 +138,7 @@ class TestNewNodes:
         assert (standing(state), state.usage_log.end > before) == (NO_TOPOLOGY, True)
         assert decide(state, ALIGNED, profile()).node == "new"
 
-    @pytest.mark.parametrize(
-        "created, at", [(NEW - 200, NEW), (NEW, None)], ids=["old enough", "nobody knows the time"]
-    )
+    @pytest.mark.parametrize("created, at", [(NEW - 200, NEW), (NEW, None)], ids=["old enough", "the time is unknown"])
     def test_an_older_node_is_not_waited_for(self, created: float, at: float | None) -> None:
         assert standing(self.state(report("full", 0), created=created, at=at)) == NO_TOPOLOGY
 

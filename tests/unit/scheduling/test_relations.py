@@ -1,5 +1,5 @@
 """One pod's answer: its class's, with the nodes that neighbours close and the scores they give, and no cost where
-nobody says anything.
+no pod has terms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
 from bayplan.scheduling.remedies import SmallerRequest, remedies
 from tests.builders.bodies import Json
 from tests.builders.clusters import decide, place
-from tests.builders.neighbourhoods import RACK, apart, drawn, on, racks, somebody, spread, together
+from tests.builders.neighbourhoods import RACK, apart, app_pod, drawn, on, racks, spread, together
 
 PROFILE = default_profile()
 
@@ -41,23 +41,21 @@ def is_answer_of_class(state: ClusterState, pod: Pod) -> bool:
         (apart("other"), {}, True),
         (drawn("other", 5), {}, True),
         (spread("web"), {}, True),
-        ({}, apart("nobody"), True),
+        ({}, apart("missing"), True),
         ({}, apart("db"), False),
         (apart("web"), {}, False),
         (drawn("web", 5), {}, False),
         ({}, spread("web", required=False), False),
     ],
 )
-def test_the_classs_own_answer_is_used_as_long_as_nobody_says_anything(
-    standing: Json, spec: Json, *, same: bool
-) -> None:
-    state = racks("ab", on("n1", somebody("db", **standing)))
-    assert is_answer_of_class(state, somebody("new", "web", **spec)) is same
+def test_the_classs_own_answer_is_used_while_no_pod_has_terms(standing: Json, spec: Json, *, same: bool) -> None:
+    state = racks("ab", on("n1", app_pod("db", **standing)))
+    assert is_answer_of_class(state, app_pod("new", "web", **spec)) is same
 
 
 def test_replicas_that_want_a_node_of_their_own_get_one_until_there_is_none() -> None:
     state = racks("aab")
-    replicas = [somebody(f"web-{number}", "web", **apart("web")) for number in range(4)]
+    replicas = [app_pod(f"web-{number}", "web", **apart("web")) for number in range(4)]
     assert {place(state, each).node for each in replicas[:3]} == {"n1", "n2", "n3"}
     assert causes(decide(state, replicas[3])) == [
         ("InterPodAffinity", "node(s) didn't match pod anti-affinity rules", 3)
@@ -66,9 +64,9 @@ def test_replicas_that_want_a_node_of_their_own_get_one_until_there_is_none() ->
     assert decide(state, replicas[3]).placed
 
 
-def test_a_decision_that_is_forgotten_is_nobodys_neighbour() -> None:
+def test_a_forgotten_decision_is_no_neighbour() -> None:
     state = racks("a")
-    first, second = (somebody(name, "web", **apart("web")) for name in ("one", "two"))
+    first, second = (app_pod(name, "web", **apart("web")) for name in ("one", "two"))
     decision = place(state, first)
     assert not decide(state, second).placed
     state.forget(decision.pod)
@@ -77,16 +75,16 @@ def test_a_decision_that_is_forgotten_is_nobodys_neighbour() -> None:
 
 def test_members_of_a_series_follow_the_first_and_spread_over_what_is_there() -> None:
     state = racks("aabb")
-    series = [somebody(f"web-{number}", "web", **together("web", RACK)) for number in range(3)]
+    series = [app_pod(f"web-{number}", "web", **together("web", RACK)) for number in range(3)]
     assert len({(place(state, each).node or "")[1] in "12" for each in series}) == 1
-    evenly = [somebody(f"even-{number}", "even", **spread("even")) for number in range(4)]
+    evenly = [app_pod(f"even-{number}", "even", **spread("even")) for number in range(4)]
     racks_used = [(place(state, each).node or "")[1] in "12" for each in evenly]
     assert sorted(racks_used) == [False, False, True, True]
 
 
 def test_every_filter_is_counted_for_the_nodes_that_it_refuses_first() -> None:
-    state = racks("aab.", on("n1", somebody("db")), on("n3", somebody("big", cpu=8)))
-    pod = somebody("new", "web", cpu=2, **(apart("db", RACK) | spread("web")))
+    state = racks("aab.", on("n1", app_pod("db")), on("n3", app_pod("big", cpu=8)))
+    pod = app_pod("new", "web", cpu=2, **(apart("db", RACK) | spread("web")))
     assert causes(decide(state, pod)) == [
         ("NodeResourcesFit", "Insufficient cpu", 1),
         ("PodTopologySpread", "node(s) didn't match pod topology spread constraints (missing required label)", 1),
@@ -95,15 +93,15 @@ def test_every_filter_is_counted_for_the_nodes_that_it_refuses_first() -> None:
 
 
 def test_preferences_decide_between_nodes_that_are_left() -> None:
-    state = racks("abc", on("n2", somebody("cache")), on("n3", somebody("db")))
+    state = racks("abc", on("n2", app_pod("cache")), on("n3", app_pod("db")))
     wishes = {"affinity": apart("db")["affinity"] | drawn("cache", 100)["affinity"]}
-    decision = decide(state, somebody("new", "web", **wishes))
+    decision = decide(state, app_pod("new", "web", **wishes))
     assert decision.node == "n2"
 
 
 def test_the_ranking_names_what_neighbours_gave() -> None:
-    state = racks("abc", on("n2", somebody("cache")))
-    pod = somebody("new", "web", **drawn("cache", 100))
+    state = racks("abc", on("n2", app_pod("cache")))
+    pod = app_pod("new", "web", **drawn("cache", 100))
     pod_class = state.classes.of(pod)
     answer = answer_for(state, pod, pod_class, PROFILE, ClassAnswers(state))
     candidates = ranked(state, pod_class, PROFILE, answer, most=3).candidates
@@ -116,8 +114,8 @@ def test_the_ranking_names_what_neighbours_gave() -> None:
 
 def test_asking_for_less_does_not_help_against_neighbours() -> None:
     """On n1 a smaller pod would fit, but n1 is closed; on n2 there is room for one CPU."""
-    state = racks("ab", on("n1", somebody("db", cpu=6)), on("n2", somebody("big", cpu=7)))
-    pod = somebody("new", cpu=4, **apart("db"))
+    state = racks("ab", on("n1", app_pod("db", cpu=6)), on("n2", app_pod("big", cpu=7)))
+    pod = app_pod("new", cpu=4, **apart("db"))
     pod_class, answers = state.classes.of(pod), ClassAnswers(state)
     answer = answer_for(state, pod, pod_class, PROFILE, answers)
     found = remedies(state, pod_class, with_pods_as_they_are(state, pod, pod_class, PROFILE), answer)
@@ -127,12 +125,12 @@ def test_asking_for_less_does_not_help_against_neighbours() -> None:
 @pytest.mark.parametrize("spec", [apart("web", ""), spread("web", skew=0), drawn("web", 101)])
 def test_a_pod_whose_terms_cannot_be_read_is_named(spec: Json) -> None:
     with pytest.raises(InvalidObject, match=r"^Pod default/new: spec\."):
-        decide(racks("a"), somebody("new", "web", **spec))
+        decide(racks("a"), app_pod("new", "web", **spec))
 
 
 def test_plugins_that_are_switched_off_say_nothing() -> None:
-    state = racks("a", on("n1", somebody("db", **apart("web"))))
+    state = racks("a", on("n1", app_pod("db", **apart("web"))))
     plain = Profile("plain", tuple(each for each in PROFILE.filters if each.name != "InterPodAffinity"), ())
-    assert decide(state, somebody("new", "web", **apart("db")), plain).placed
+    assert decide(state, app_pod("new", "web", **apart("db")), plain).placed
     only_scores = Profile("scores", plain.filters, ((build_plugin("InterPodAffinity", None), 2),))  # type: ignore[arg-type]
-    assert decide(state, somebody("new", "web", **drawn("db", -5)), only_scores).placed
+    assert decide(state, app_pod("new", "web", **drawn("db", -5)), only_scores).placed

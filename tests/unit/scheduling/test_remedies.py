@@ -251,7 +251,7 @@ def test_no_policy_at_all_where_none_of_the_nodes_helps() -> None:
     assert changes == [OtherPolicy("none", "single-numa-node", 1)]
 
 
-def test_a_policy_is_no_obstacle_where_nobody_compares_it() -> None:
+def test_a_policy_is_no_obstacle_where_it_is_not_compared() -> None:
     state = volcano_cluster(numatopology("n1", machine(2, 4)))
     changes = found(state, policy_pod("restricted", 6))
     assert not [each for each in changes if isinstance(each, OtherPolicy)]

@@ -50,7 +50,7 @@ def test_the_resource_that_lacks_most_is_named() -> None:
     assert nearest(state, simple_pod({"cpu": 8, "memory": "4Gi"})) == [NearestMiss("n1", "memory", None, GI, 4 * GI)]
 
 
-def test_a_resource_that_nobody_has() -> None:
+def test_a_resource_that_no_node_has() -> None:
     state = cluster(nodes=[node("n1", {"cpu": 8})])
     assert nearest(state, simple_pod({"example.com/fpga": 2})) == [NearestMiss("n1", "example.com/fpga", None, 0, 2)]
 

@@ -63,7 +63,7 @@ def line(*moments: tuple[float, int, int, int]) -> tuple[Moment, ...]:
 
 
 def a_run(scheduler: str = "bayplan", **changes: Any) -> Run:
-    """A run in which all six pods run at once and nobody is refused."""
+    """A run in which all six pods run at once and none is refused."""
     run = Run(
         scheduler=scheduler,
         nodes=3,

@@ -163,7 +163,7 @@ def test_the_label_of_groups_is_not_for_workloads_to_give(tmp_path: Path) -> Non
         ran(tmp_path, text, "bayplan")
 
 
-def test_whoever_replaces_a_refused_pod_comes_back_to_its_gang(tmp_path: Path) -> None:
+def test_the_replacement_of_a_refused_pod_joins_its_gang(tmp_path: Path) -> None:
     """Binds that reach a kubelet together are taken by age: an older pod is in the zone that one of the gang was meant
     for, until 31 s.
 
@@ -216,7 +216,7 @@ def test_the_same_scenario_gives_the_same_document(tmp_path: Path) -> None:
     assert [gang.started for gang in first.gang_outcomes] == [12, 8, 8]
 
 
-def test_without_gangs_both_hold_half_of_what_they_need_and_wait_for_ever(tmp_path: Path) -> None:
+def test_without_gangs_both_hold_half_of_what_they_need_and_wait_endlessly(tmp_path: Path) -> None:
     run = ran(tmp_path, TWO_GANGS, "blind")
     assert (run.gangs, run.gangs_whole, run.gangs_in_part) == (2, 0, 2)
     assert (run.running, run.finished, run.waiting) == (4, 0, 2)

@@ -83,14 +83,14 @@ def all_but_state(run: Run) -> dict[str, object]:
 class TestAPodThatIsRefused:
     """The blind scheduler sees 14 CPUs. The kubelet finds 10 of them in no zone."""
 
-    def test_stays_failed_if_nobody_looks_after_it(self) -> None:
+    def test_stays_failed_without_a_controller(self) -> None:
         run = happened(a_scenario(pods(TOO_WIDE, kind=Kind.POD)), BLIND)
         assert (run.refused, run.given_up, run.running, run.waiting, run.attempts) == ({LOCALITY: 1}, 1, 0, 0, 1)
         (refusal,) = run.refusals
         assert (refusal.at, refusal.pod, refusal.workload, refusal.node) == (0.01, "default/web-0", "web", "n1")
         assert refusal.message == "Resources cannot be allocated with Topology locality"
 
-    def test_is_replaced_by_its_replica_set_for_ever(self) -> None:
+    def test_is_replaced_by_its_replica_set_endlessly(self) -> None:
         """Every 1.01 s another one, until the end."""
         run = happened(a_scenario(pods(TOO_WIDE), lasts=100.5), BLIND)
         assert (run.attempts, run.refusals_in_all, run.waiting, run.given_up) == (100, 100, 1, 0)
@@ -189,7 +189,7 @@ class TestUse:
         run = happened(a_scenario(pods(amounts), nodes=(a_node(policy=policy),)))
         assert (run.zones_per_pod, run.distance) == (zones, distance)
 
-    def test_of_zones_is_unknown_where_nobody_owns_anything(self) -> None:
+    def test_of_zones_is_unknown_without_exclusive_owners(self) -> None:
         sharing = pod(container(requests={"cpu": 1}, limits={"cpu": 2}))
         run = happened(a_scenario(pods(sharing)))
         assert (run.running, run.zones_per_pod, run.distance) == (1, None, None)
@@ -246,7 +246,7 @@ class TestLateReports:
         assert run.refusals == ()
         assert run.all_running_at == pytest.approx(started)
 
-    def test_of_a_pod_that_is_gone_when_they_come_mislead_nobody(self) -> None:
+    def test_of_a_pod_that_is_gone_when_they_come_do_not_mislead(self) -> None:
         """The first pod lives for two seconds in zone 0, and its report comes in the fifth.
 
         Who believed it would expect the second pod in zone 1, and promise zone 0, where it really is, to the third one.
@@ -260,7 +260,7 @@ class TestLateReports:
         run = happened(a_scenario(*story, nodes=(node,)), BAYPLAN, report_delay=5.0)
         assert (run.refusals, run.waiting) == ((), 1)
 
-    def test_come_from_the_scenario_unless_somebody_says_otherwise(self) -> None:
+    def test_come_from_the_scenario_unless_overridden(self) -> None:
         late = replace(self.BURST, report_delay=5.0)
         assert Simulation(late, BAYPLAN).report_delay == 5.0
         assert Simulation(late, BAYPLAN, 0.0).report_delay == 0.0

@@ -139,7 +139,7 @@ class TestZones:
             pytest.param({"cpu": {0}}, {"cpu": {1: 4000}}, (1, 1), id="in another zone"),
             pytest.param({"cpu": {0}}, {"cpu": {0: 3000, 1: 1000}}, (1, 1), id="in part"),
             pytest.param({"cpu": {0}, "memory": {0}}, {"cpu": {0: 4000}, "memory": {1: 8}}, (1, 1), id="one of two"),
-            pytest.param({"cpu": {0}}, {"cpu": {0: 4000}, "memory": {1: 8}}, (1, 0), id="nobody spoke of memory"),
+            pytest.param({"cpu": {0}}, {"cpu": {0: 4000}, "memory": {1: 8}}, (1, 0), id="memory not mentioned"),
             pytest.param({"memory": {0}}, {"memory": {0: 4, 1: 4}}, (1, 0), id="memory of two zones in one block"),
             pytest.param({"cpu": {0}}, {}, (0, 0), id="the kubelet gives no CPUs of its own"),
             pytest.param({}, {"cpu": {0: 4000}}, (0, 0), id="nothing was decided"),

@@ -50,7 +50,7 @@ class Story:
         self.waiting.wake(self.now)
 
     def decide(self, refused: Collection[int] = (), most: int = 100) -> list[str]:
-        """Ask until nobody has anything to hope for; `name!` is one that found no place."""
+        """Ask until no unit can be placed; `name!` is one that found no place."""
         asked: list[str] = []
         classes = {_CLASSES.of(a_pod("x", cpus)[1]) for cpus in refused}
         while len(asked) < most and (found := self.waiting.next(self.now)) is not None:
@@ -68,7 +68,7 @@ class Story:
         return [each.key for each in self.waiting]
 
 
-def test_nobody_waits_at_first() -> None:
+def test_no_pod_waits_at_first() -> None:
     assert (Story().decide(), Story().left) == ([], [])
 
 

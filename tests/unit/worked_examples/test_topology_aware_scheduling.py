@@ -43,8 +43,8 @@ def guaranteed(amounts: Json) -> Json:
         pytest.param(pod(guaranteed({"cpu": 6, GPU: 1})), True, id="CPU and GPU bitmasks meet in zone 1"),
         pytest.param(pod(guaranteed({"cpu": 6, GPU: 2})), False, id="the GPU bitmask is empty"),
         pytest.param(pod(burstable({"cpu": 1, GPU: 2})), False, id="devices are counted whatever the QoS class"),
-        pytest.param(pod(guaranteed({"cpu": 2, "example.com/fpga": 1})), False, id="a resource that nobody has"),
-        pytest.param(pod(guaranteed({"cpu": 2, "example.com/fpga": 0})), True, id="zero of what nobody has"),
+        pytest.param(pod(guaranteed({"cpu": 2, "example.com/fpga": 1})), False, id="a resource of no node"),
+        pytest.param(pod(guaranteed({"cpu": 2, "example.com/fpga": 0})), True, id="zero of a resource of no node"),
         pytest.param(
             pod(container({"cpu": 4, "memory": "1Gi"}, "a"), container({"cpu": 8, "memory": "1Gi"}, "b")),
             True,

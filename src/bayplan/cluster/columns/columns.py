@@ -76,6 +76,9 @@ class Columns:
         self.free: FloatColumn = zeros((resources, rows))
         self.offered: NDArray[np.bool_] = zeros((resources, rows), np.bool_)
 
+        # CPU and memory of each node that scores count for containers without requests.
+        self.unrequested: FloatColumn = zeros((2, rows))
+
         # Per resource, zone and node; the sums and bits over zones are kept beside them because most tests need only
         # those.
         self.zone_available: FloatColumn = zeros((resources, zones, rows))
@@ -104,6 +107,8 @@ class Columns:
         self.zone_count: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.hardware_class: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
         self.taint_set: NDArray[np.int32] = np.zeros(rows, dtype=np.int32)
+        # Bits of `cluster/pods/declared_features.py`.
+        self.features: NDArray[np.uint8] = np.zeros(rows, dtype=np.uint8)
         self._tallies: dict[str, dict[int, int]] = {name: {} for name in TALLIED}
         # Whatever follows from the tallies alone may be kept here; it is emptied when a node's nature changes.
         self.layout_cache: dict[Hashable, Any] = {}

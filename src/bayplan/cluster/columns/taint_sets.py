@@ -6,6 +6,7 @@ set goes with the last node that has it, and its number is used again. Number 0 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from bayplan.kube.wire.core_v1 import Taint
 
 NO_TAINTS = 0
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 class TaintSets:
@@ -24,6 +26,8 @@ class TaintSets:
         self._nodes: list[int] = [0]
         self._numbers: dict[tuple[Taint, ...], int] = {(): NO_TAINTS}
         self._free: list[int] = []
+        self.soft: Counter[Taint] = Counter()
+        """Taints that only lower scores, by the number of sets that have them."""
 
     def __getitem__(self, number: int) -> tuple[Taint, ...]:
         return self._sets[number]
@@ -43,10 +47,12 @@ class TaintSets:
         if number is None:
             number = self._numbers[taints] = self._free.pop() if self._free else self._new_number()
             self._sets[number] = taints
+            self.soft.update(_soft(taints))
         self._nodes[number] += 1
         self._nodes[before] -= 1
         if before != NO_TAINTS and not self._nodes[before]:
             del self._numbers[self._sets[before]]
+            self.soft -= Counter(_soft(self._sets[before]))
             self._sets[before] = ()
             self._free.append(before)
         return number
@@ -68,3 +74,7 @@ class TaintSets:
             verdicts[number] = judge(self._sets[number])
         of_nodes: NDArray[np.int32] = verdicts[numbers]
         return of_nodes
+
+
+def _soft(taints: tuple[Taint, ...]) -> list[Taint]:
+    return [taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE]

@@ -19,7 +19,9 @@ from bayplan.cluster.pods.checks import (
     check_number_of_containers,
     check_number_of_volumes,
 )
+from bayplan.cluster.pods.declared_features import needed_features
 from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.pods.resizing import resize_is_infeasible, running_amounts
 from bayplan.cluster.pods.terms import NO_TERMS, PodTerms, has_terms, label_keys_of, labels_of, terms_of
 from bayplan.cluster.reports.recent import Recent
 from bayplan.cluster.volumes.needs import NO_VOLUMES, VolumeNeeds
@@ -64,6 +66,10 @@ class PodClass:
     """The Topology Manager policy that the pod asks for in Volcano's annotation, as written."""
     most_zones: int | None = None
     """How many NUMA zones the pod may get at most; None if it does not say."""
+    features: int = 0
+    """The features that a node must declare, as bits."""
+    images: tuple[str, ...] = ()
+    """The images of its containers and volumes, as nodes name them."""
     volumes: VolumeNeeds = NO_VOLUMES
     """What its claims and disks ask of a node at this moment; another class once they ask for something else."""
 
@@ -152,6 +158,8 @@ def pod_class_of(pod: Pod, volumes: VolumeNeeds = NO_VOLUMES) -> PodClass:
         not_understood=_not_understood(spec),
         numa_policy=policy_in(pod.metadata.annotations),
         most_zones=most_zones_of(pod),
+        features=needed_features(spec),
+        images=images_of(spec),
         volumes=volumes,
     )
 
@@ -163,7 +171,7 @@ def are_alike(pod: Pod, other: Pod) -> bool:
     ours, theirs = pod.metadata.annotations, other.metadata.annotations
     if ours != theirs and any((ours or {}).get(key) != (theirs or {}).get(key) for key in (MOST_ZONES, POLICY)):
         return False
-    return (pod.status.qos_class if pod.status else None) == (other.status.qos_class if other.status else None)
+    return _status_key(pod) == _status_key(other)
 
 
 def is_large(pod: Pod) -> bool:
@@ -196,6 +204,13 @@ def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
+def images_of(spec: PodSpec) -> tuple[str, ...]:
+    """The images that a pod needs, one for each container and image volume, with the tag that an absent one means."""
+    written = [container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))]
+    written += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in written if name)
+
+
 def _checked_request(pod: Pod) -> PodRequest:
     request = effective_request(pod)
     check_containers(pod)
@@ -217,20 +232,37 @@ def _key(pod: Pod) -> bytes:
     spec = pod.spec
     return msgspec.json.encode(
         (
-            *_amounts_and_ports(pod),
+            spec.containers,
+            spec.init_containers,
+            spec.overhead,
+            spec.resources,
+            *_status_key(pod),
             spec.node_name,
             spec.node_selector,
             spec.affinity.node_affinity if spec.affinity else None,
             spec.tolerations,
             _not_understood(spec),
+            needed_features(spec),
             policy_in(pod.metadata.annotations),
             (pod.metadata.annotations or {}).get(MOST_ZONES),
+            [volume.image.reference for volume in spec.volumes or () if volume.image is not None],
         )
     )
 
 
 def _request_key(pod: Pod) -> bytes:
-    return msgspec.json.encode(_amounts_and_ports(pod))
+    spec = pod.spec
+    lists = (spec.init_containers or (), spec.containers or ())
+    # Without images: pods of different programs often ask for the same amounts.
+    amounts = [[(each.name, each.resources, each.ports, each.restart_policy) for each in listed] for listed in lists]
+    return msgspec.json.encode((amounts, spec.overhead, spec.resources, *_status_key(pod)))
+
+
+def _status_key(pod: Pod) -> tuple[object, ...]:
+    """What is read of the status: the QoS class, and the amounts of a pod that is resized."""
+    qos = pod.status.qos_class if pod.status else None
+    running = running_amounts(pod)
+    return (qos, running, resize_is_infeasible(pod)) if running else (qos,)
 
 
 def _terms_key(pod: Pod) -> bytes:
@@ -242,9 +274,3 @@ def _terms_key(pod: Pod) -> bytes:
     of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
     referred = {key: labels_of(pod).get(key) for key in label_keys_of(pod)}
     return msgspec.json.encode((pod.metadata.namespace, referred, of_pods, pod.spec.topology_spread_constraints))
-
-
-def _amounts_and_ports(pod: Pod) -> tuple[object, ...]:
-    spec = pod.spec
-    qos = pod.status.qos_class if pod.status else None
-    return spec.containers, spec.init_containers, spec.overhead, spec.resources, qos

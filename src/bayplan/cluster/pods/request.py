@@ -8,10 +8,11 @@ else in whole units (bytes, devices). `cluster/pods/pod_class.py` then groups po
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 
+from bayplan.cluster.pods.resizing import OF_POD, Running, resize_is_infeasible, running_amounts
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.core_v1 import Container, Pod, ResourceRequirements
@@ -25,6 +26,8 @@ PODS = "pods"
 
 # Above this a float64 column no longer holds every integer, so larger amounts are refused where they enter.
 LARGEST_AMOUNT = 2**53 - 1
+# What kube-scheduler's scores count for a container that requests none: 100m and 200 MiB.
+UNREQUESTED: Amounts = {CPU: 100, MEMORY: 200 << 20}
 # Characters of a name or an amount that are worth keeping.
 LONGEST_KEPT = 320
 
@@ -79,7 +82,26 @@ class PodRequest:
     @cached_property
     def total(self) -> dict[str, int]:
         """What the node must have in sum: what the scheduler and the kubelet's own predicate count."""
-        amounts = sidecar_aware_sum(self.containers)
+        return self._with_pod_level(self.containers)
+
+    @cached_property
+    def unrequested(self) -> dict[str, int]:
+        """CPU and memory that kube-scheduler's scores count beyond `total`, for containers that request none."""
+        if all(name in container.requests for container in self.containers for name in UNREQUESTED):
+            return {}
+        scored = self._with_pod_level(self._assumed())
+        return {name: scored[name] - self.total.get(name, 0) for name in UNREQUESTED if name in scored}
+
+    @cached_property
+    def scored(self) -> dict[str, int]:
+        """What NodeResourcesFit's score counts for a pod that waits. As in kube-scheduler, not its pod-level resources."""
+        return _plus(sidecar_aware_sum(self._assumed()), self.overhead)
+
+    def _assumed(self) -> list[ContainerRequest]:
+        return [replace(each, requests={**UNREQUESTED, **each.requests}) for each in self.containers]
+
+    def _with_pod_level(self, containers: Iterable[ContainerRequest]) -> dict[str, int]:
+        amounts = sidecar_aware_sum(containers)
         for name, amount in (self.pod_level or {}).items():
             amounts[name] = amount
         return _plus(amounts, self.overhead)
@@ -138,14 +160,41 @@ def effective_request(pod: Pod) -> PodRequest:
         )
         for position, (container, role, field, index) in enumerate(listed)
     )
+    running = running_amounts(pod)
+    spec_counts = not running or not resize_is_infeasible(pod)
+    if running:
+        containers = tuple(_as_it_runs(each, running, at, spec_counts=spec_counts) for each in containers)
     overhead = amounts_of(pod.spec.overhead, at.child("spec").child("overhead"))
     pod_level = _pod_level_requests(pod.spec.resources, containers, at.child("spec").child("resources"))
+    if pod_level is not None and OF_POD in running:
+        in_effect = _largest(pod_level if spec_counts else {}, running[OF_POD], at)
+        pod_level = {name: in_effect.get(name, 0) for name in pod_level}
     return PodRequest(
         containers=containers,
         qos=_reported_qos(pod) or _computed_qos(pod, containers, at),
         overhead=overhead,
         pod_level=pod_level,
     )
+
+
+def _as_it_runs(
+    container: ContainerRequest, running: Mapping[str, Running], at: ObjectPath, *, spec_counts: bool
+) -> ContainerRequest:
+    """A container with the amounts that count while it is resized; init containers run once and are not."""
+    if container.role is Role.INIT or container.name not in running:
+        return container
+    return replace(container, requests=_largest(container.requests if spec_counts else {}, running[container.name], at))
+
+
+def _largest(spec: Amounts, running: Running, at: ObjectPath) -> dict[str, int]:
+    amounts = dict(spec)
+    for written in running:
+        try:
+            amounts = _larger(amounts, amounts_of(written, at.child("status")))
+        except InvalidObject:
+            # Malformed amounts in a status must not hide a pod that runs: its spec counts.
+            continue
+    return amounts
 
 
 class AmountError(ValueError):

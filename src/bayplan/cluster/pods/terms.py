@@ -55,6 +55,8 @@ class SpreadRule:
     min_domains: int
     honors_affinity: bool
     honors_taints: bool
+    needs_label: bool = True
+    """False if nodes without the label count as one more place, as for kube-scheduler's default constraints."""
 
 
 @dataclass(frozen=True, slots=True)

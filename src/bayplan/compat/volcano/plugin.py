@@ -51,7 +51,7 @@ class VolcanoNumaAware(NumaAware):
             return "container cannot be assigned by numa"
         return next(rejection for rejection, known in _CODES.items() if known == code).value
 
-    def compares(self, pod: PodClass) -> bool:
+    def compares(self, state: ClusterState, pod: PodClass) -> bool:
         """Volcano scores only pods that ask for a policy."""
         return pod.request.guaranteed and bool(self.settings.weight) and pod.numa_policy not in NO_POLICIES
 

@@ -75,13 +75,21 @@ class ContainerPort(WireStruct, frozen=True):
     protocol: str = "TCP"
 
 
+class RestartRule(WireStruct, frozen=True):
+    """What happens when a container ends with certain exit codes."""
+
+    action: str = ""
+
+
 class Container(WireStruct, frozen=True):
     """A container or init container; `restartPolicy: Always` makes an init container a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class Toleration(WireStruct, frozen=True):
@@ -193,10 +201,17 @@ class ClaimVolumeSource(WireStruct, frozen=True):
     claim_name: str = ""
 
 
+class ImageVolumeSource(WireStruct, frozen=True):
+    """A volume with the contents of an image."""
+
+    reference: str = ""
+
+
 class Volume(WireStruct, frozen=True):
     """A volume.
 
-    Only those of which kube-scheduler asks on which node they may be: behind a claim, or a disk that nodes attach.
+    Only those of which kube-scheduler asks on which node they may be: behind a claim, a disk that nodes attach, or an
+    image.
 
     A `csi` volume without a claim is none of them, nor are those that every node can have: emptyDir, configMap,
     hostPath, nfs and the like.
@@ -213,6 +228,7 @@ class Volume(WireStruct, frozen=True):
     portworx_volume: dict[str, object] | None = None
     iscsi: dict[str, object] | None = None
     rbd: dict[str, object] | None = None
+    image: ImageVolumeSource | None = None
 
 
 class PodOS(WireStruct, frozen=True):
@@ -246,6 +262,8 @@ class PodSpec(WireStruct, frozen=True):
     resource_claims: list[dict[str, object]] | None = None
     volumes: list[Volume] | None = None
     os: PodOS | None = None
+    host_network: bool = False
+    host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
 
 
@@ -259,6 +277,14 @@ class PodCondition(WireStruct, frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(WireStruct, frozen=True):
+    """What a container that runs has: `resources` are in effect, `allocatedResources` are promised by the kubelet."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
+
+
 class PodStatus(WireStruct, frozen=True):
     """How far a pod has come."""
 
@@ -268,6 +294,10 @@ class PodStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
     nominated_node_name: str | None = None
     start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: Quantities | None = None
 
 
 class Pod(WireStruct, frozen=True):
@@ -299,11 +329,20 @@ class NodeSystemInfo(WireStruct, frozen=True):
     kubelet_version: str = ""
 
 
+class ContainerImage(WireStruct, frozen=True):
+    """An image on a node, under all its names."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(WireStruct, frozen=True):
     """What the kubelet says the node has."""
 
     allocatable: Quantities | None = None
     node_info: NodeSystemInfo | None = None
+    images: list[ContainerImage] | None = None
+    declared_features: list[str] | None = None
 
 
 class Node(WireStruct, frozen=True):
@@ -312,6 +351,26 @@ class Node(WireStruct, frozen=True):
     metadata: Metadata = Metadata()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class SelectingSpec(WireStruct, frozen=True):
+    """The labels of the pods behind a Service or ReplicationController; absent if it has none."""
+
+    selector: dict[str, str] | None = None
+
+
+class Service(WireStruct, frozen=True):
+    """A Service."""
+
+    metadata: Metadata = Metadata()
+    spec: SelectingSpec = SelectingSpec()
+
+
+class ReplicationController(WireStruct, frozen=True):
+    """A ReplicationController."""
+
+    metadata: Metadata = Metadata()
+    spec: SelectingSpec = SelectingSpec()
 
 
 class Namespace(WireStruct, frozen=True):

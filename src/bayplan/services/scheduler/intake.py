@@ -36,6 +36,7 @@ from bayplan.kube.resources import (
     POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
+    SELECTING,
     STORAGE,
     VOLCANO_JOBS,
     VOLCANO_POD_GROUPS,
@@ -243,6 +244,7 @@ def entries_of(
         Entry(VOLCANO_JOBS, _timeless(volcano_queue.set_job), _timeless(volcano_queue.remove_job), foreign=True),
         *_level_entries(dispatcher),
         _budget_entry(dispatcher),
+        *_selecting_entries(dispatcher),
         Entry(HYPER_NODES, _timeless(dispatcher.set_hyper_node), _timeless(dispatcher.remove_hyper_node), foreign=True),
     )
 
@@ -315,6 +317,17 @@ def _budget_entry(dispatcher: Dispatcher) -> Entry:
         lambda key, _, __: budgets.set_unreadable(key),
         foreign=True,
     )
+
+
+def _selecting_entries(dispatcher: Dispatcher) -> Iterator[Entry]:
+    """Services and controllers, if a profile has default spread constraints. Where RBAC forbids them, none apply."""
+    if all(profile.spread is None for profile in dispatcher.profiles.values()):
+        return
+    selectors = dispatcher.state.owner_selectors
+    for resource in SELECTING:
+        yield Entry(
+            resource, _timeless(selectors.set), _timeless(partial(selectors.remove, resource.type)), foreign=True
+        )
 
 
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:

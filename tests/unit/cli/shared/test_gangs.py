@@ -74,7 +74,7 @@ def test_the_objective_can_be_given_for_all_gangs(bayplan: Bayplan, tmp_path: Pa
     assert other["distance"] == {"largest": 4, "mean": 2.933}
 
 
-def test_a_goal_that_nobody_knows(bayplan: Bayplan) -> None:
+def test_an_unknown_goal(bayplan: Bayplan) -> None:
     result = bayplan("place", "-f", GANGS / "pretrain.yaml", "--objective", "cheapest", cluster=CLUSTER)
     assert result.code == 2
     assert (

@@ -1,4 +1,4 @@
-"""What goes to stderr: each odd thing once, and progress only where somebody looks."""
+"""What goes to stderr: each odd thing once, and progress only on a terminal."""
 
 import sys
 

@@ -63,7 +63,7 @@ class TestResourcesThatNoNodeHas:
         assert columns.free[columns.index_of(GPU), row] == 8
 
     def test_count_what_was_taken_before(self) -> None:
-        """A pod that names its node itself may take what nobody has; a plugin that brings it may come later."""
+        """A pod that names its node itself can take what no node has; a plugin that brings it may come later."""
         columns = Columns()
         row = columns.add_row()
         for name, amount in (

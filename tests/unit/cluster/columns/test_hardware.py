@@ -18,7 +18,7 @@ def test_ids_ascend_and_distances_follow_their_order() -> None:
     assert hardware(report).zone_count == 2
 
 
-def test_a_distance_that_nobody_reports_is_unknown() -> None:
+def test_an_unreported_distance_is_unknown() -> None:
     assert hardware(topology(zone(0, {}, {0: 10}), zone(1, {}))).distances == ((10, 255), (255, 255))
 
 

@@ -59,7 +59,7 @@ def test_further_demands() -> None:
 
 def test_entries_are_found_by_labels_that_their_selectors_ask_for() -> None:
     index: AnchoredIndex[str] = AnchoredIndex()
-    written = {"web": demand("app", "In", "web", "www"), "not web": demand("app", "NotIn", "web"), "nobody": None}
+    written = {"web": demand("app", "In", "web", "www"), "not web": demand("app", "NotIn", "web"), "nothing": None}
     for name, each in written.items():
         index.add(name, selector(each).anchors())
     assert list(index.for_labels({"app": "www", "tier": "1"})) == ["web", "not web"]

@@ -70,9 +70,7 @@ def sidecar(cpu: int, name: str = "sidecar") -> Json:
         pytest.param(pod(container({"cpu": 2}), init=[init(4), sidecar(3)]), 5, id="init before a sidecar is alone"),
         pytest.param(pod(container({"cpu": 2}), overhead={"cpu": "250m"}), 2.25, id="overhead of the runtime"),
         pytest.param(pod(container({"cpu": 2}), resources={"requests": {"cpu": 6}}), 6, id="the pod's own request"),
-        pytest.param(
-            pod(container(), resources={"limits": {"cpu": 6}}), 6, id="the pod's own limit where nobody requests"
-        ),
+        pytest.param(pod(container(), resources={"limits": {"cpu": 6}}), 6, id="the pod's own limit without requests"),
         pytest.param(
             pod(container({"cpu": 2}), resources={"limits": {"cpu": 6}}), 2, id="else what the containers request"
         ),

@@ -35,7 +35,7 @@ def test_the_object_first() -> None:
     state = volcano_cluster(numatopology("n1", EIGHT))
     place(state, with_uid(policy_pod("single-numa-node", 2), "u1"), numa_aware_profile())
     state.set_numatopology(by_uid("2-7", "u1", "0-1"))
-    assert free_in_zones(state, "n1", "cpu") == [0, 4000], "nobody knows yet whose CPUs these are"
+    assert free_in_zones(state, "n1", "cpu") == [0, 4000], "whose CPUs these are is not known yet"
     state.set_pod(with_uid(policy_pod("single-numa-node", 2, nodeName="n1"), "u1"))
     assert free_in_zones(state, "n1", "cpu") == [2000, 4000]
 

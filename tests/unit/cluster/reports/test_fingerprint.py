@@ -23,7 +23,7 @@ from bayplan.cluster.reports.fingerprint import (
 from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
 
-NOBODY = "pfp0v001ef46db3751d8e999"
+NO_PODS = "pfp0v001ef46db3751d8e999"
 ONE = ("namespace1", "pod1")
 OF_ONE = "pfp0v0019e0420efb37746c6"
 
@@ -46,7 +46,7 @@ def test_hash_is_xxh64(data: bytes, seed: int, found: int) -> None:
     assert xxh64(data, seed) == found
 
 
-@pytest.mark.parametrize("pods, found", [([], NOBODY), ([ONE], OF_ONE)])
+@pytest.mark.parametrize("pods, found", [([], NO_PODS), ([ONE], OF_ONE)])
 def test_known_fingerprints(pods: list[tuple[str, str]], found: str) -> None:
     assert fingerprint_of(pods) == found
 
@@ -67,7 +67,7 @@ def test_another_pod_is_another_fingerprint(pods: set[tuple[str, str]], other: t
     "published, result",
     [
         (OF_ONE, Check.OK),
-        (NOBODY, Check.MISMATCH),
+        (NO_PODS, Check.MISMATCH),
         (OF_ONE.upper().replace("PFP0V001", "pfp0v001"), Check.MISMATCH),
         (OF_ONE + "00", Check.MISMATCH),
         (OF_ONE.replace("v001", "v002"), Check.INCOMPATIBLE_VERSION),

@@ -61,7 +61,7 @@ class OneNode:
         self.admit_elsewhere(waiting)
 
     def admit_elsewhere(self, waiting: Pod) -> None:
-        """Bound by somebody else and admitted."""
+        """Bound by another scheduler and admitted."""
         bound = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name="n1"))
         assert self.kubelet.admit(pod_key(waiting), self.state.classes.request_of(waiting)).admitted
         self.state.set_pod(bound)
@@ -131,7 +131,7 @@ class TestInitContainersThatStillHoldMemory:
         node.end(PREPARED)
         assert node.topology == TOPOLOGY_USABLE
 
-    def test_are_none_where_a_pod_with_resources_of_its_own_holds_more_than_its_containers(self) -> None:
+    def test_are_none_where_a_pod_holds_more_than_its_containers(self) -> None:
         node = OneNode(pod_level=True)
         lot = pod(container(), name="lot", resources={"limits": {"cpu": 2, "memory": "2Gi"}})
         node.admit_elsewhere(lot)
@@ -158,7 +158,7 @@ class TestAPodThatEnded:
         node.admit(WIDE)
         late = node.agent.topology(complete=True)
         node.end(WIDE)
-        assert node.topology == TOPOLOGY_STALE, "what it gave back, and where, nobody has said"
+        assert node.topology == TOPOLOGY_STALE, "what it gave back, and where, is unknown"
         node.state.set_topology(late)
         assert node.topology == TOPOLOGY_STALE
         node.report()
@@ -183,7 +183,7 @@ class TestAPodThatEnded:
         assert node.topology == TOPOLOGY_USABLE
 
 
-class TestAPodThatSomebodyElseBound:
+class TestAPodThatAnotherSchedulerBound:
     def test_makes_its_node_wait_until_it_is_listed(self) -> None:
         node = OneNode()
         node.admit_elsewhere(NARROW)
@@ -279,7 +279,7 @@ class TestWhoHasNothingToWaitFor:
         assert node.topology == (TOPOLOGY_STALE if story is preparing else TOPOLOGY_USABLE)
 
 
-def test_nobody_waits_for_ever_for_a_report_that_lists_a_pod_where_nobody_knows_moments() -> None:
+def test_no_promise_waits_endlessly_for_a_report_without_moments() -> None:
     node = OneNode()
     node.admit(WIDE)
     node.end(WIDE)

@@ -125,7 +125,7 @@ class TestOverReserve:
         run(intake, cpus(4))
         intake.topology(report((4, 8), "web"), NOON + 1)
         intake.resync(NOON + 2)
-        assert left(state) == (4, 4), "nobody has complained"
+        assert left(state) == (4, 4), "no pod was refused"
         assert intake.counts_refusals
         intake.refused("n1")
         intake.resync(NOON + 9)

@@ -70,7 +70,7 @@ class TestAPromise:
         state.promises.settle_in_time(NOON + 10_000)
         assert left(state) == (4, 8)
 
-    def test_of_a_pod_that_was_confirmed_at_an_unknown_moment_ages_from_the_next_report_on(self) -> None:
+    def test_of_a_pod_confirmed_at_an_unknown_moment_ages_from_the_next_report(self) -> None:
         state = one_node(report(8, 8))
         place(state, cpu_pod(4))
         state.set_pod(bound(cpu_pod(4)))
@@ -80,7 +80,7 @@ class TestAPromise:
         assert left(state) == (4, 8)
 
 
-class TestAPodBoundBySomebodyElse:
+class TestAPodBoundByAnotherScheduler:
     def test_counts_in_every_zone_while_it_is_young(self) -> None:
         state = one_node(report(8, 8))
         state.set_pod(bound(cpu_pod(6)), at=NOON + 1)

@@ -109,7 +109,7 @@ class TestAPromise:
         assert (left(state), state.is_ahead_of_report(0)) == ((2, 8), False)
 
 
-class TestAPodBoundBySomebodyElse:
+class TestAPodBoundByAnotherScheduler:
     def test_counts_in_every_zone_until_a_report_shows_it(self) -> None:
         state = one_node(report((8, 8)))
         state.set_pod(bound(cpu_pod(6)), at=NOON)
@@ -128,7 +128,7 @@ class TestAPodBoundBySomebodyElse:
         state = one_node(report((8, 8)))
         run(state, cpu_pod(4, "ours"))
         state.set_topology(report((4, 2), "ours", "theirs"), at=NOON)
-        assert left(state) == (4, 8), "whose pods these are, nobody can say yet"
+        assert left(state) == (4, 8), "whose pods these are is not known yet"
         state.set_pod(bound(cpu_pod(6, "theirs")), at=NOON)
         assert (left(state), state.is_ahead_of_report(0)) == ((4, 2), False)
 
@@ -162,7 +162,7 @@ class TestAReportThatMakesNoSense:
         assert left(state) == (4, 5)
 
     def test_is_believed_at_once_where_none_ever_made_sense(self) -> None:
-        """An agent may count pods that nobody here counts."""
+        """An agent may count pods that are not counted here."""
         state = one_node(report((8, 8), "never-heard-of"))
         state.set_topology(report((4, 8), "never-heard-of"), at=NOON)
         assert left(state) == (4, 8)
@@ -190,7 +190,7 @@ HAPPENINGS = st.lists(st.one_of(*EVENTS), max_size=40)
 
 
 @given(HAPPENINGS, st.sampled_from(["all", METHOD_EXCLUSIVE]))
-def test_no_more_is_believed_free_than_is_free_and_the_last_report_settles_everything(
+def test_no_more_is_believed_free_than_is_free_and_the_last_report_settles_it(
     happenings: list[tuple[str, int]], method: str
 ) -> None:
     world = World(lambda zones, shown: report(zones, *shown, method=method))

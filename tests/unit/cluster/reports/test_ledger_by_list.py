@@ -215,7 +215,7 @@ class TestAPodThatEnded:
         state = one_node({"web": {0: 4}})
         state.set_pod(bound(cpu_pod(4)))
         state.set_topology(report({}))
-        assert left(state) == [4, 8], "nobody has told its end: perhaps the list is not complete"
+        assert left(state) == [4, 8], "its end was not reported: perhaps the list is not complete"
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
         state.set_topology(report({}))
@@ -234,7 +234,7 @@ class TestAPodThatEnded:
         state.remove_pod("default/web")
         assert not state.is_ahead_of_report(0)
 
-    def test_that_nobody_knew_changes_nothing(self) -> None:
+    def test_that_was_unknown_changes_nothing(self) -> None:
         state = one_node({"stranger": {0: 4}})
         state.remove_pod("default/stranger")
         assert left(state) == [4, 8]
@@ -327,7 +327,7 @@ class TestTheSameNameAgain:
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
 
-    def test_bound_by_somebody_else_it_counts_in_every_zone_beside_the_old_one(self) -> None:
+    def test_bound_by_another_scheduler_it_counts_in_every_zone_beside_the_old_one(self) -> None:
         state = one_node({"web": {0: 4}})
         state.set_pod(bound(cpu_pod(4)))
         state.remove_pod("default/web")
@@ -345,7 +345,7 @@ class TestTheSameNameAgain:
         assert (left(state), state.is_ahead_of_report(0)) == ([2, 8], False)
 
 
-class TestAPodBoundBySomebodyElse:
+class TestAPodBoundByAnotherScheduler:
     def test_counts_in_every_zone_until_the_report_lists_it(self) -> None:
         state = one_node()
         state.set_pod(bound(cpu_pod(6)))
@@ -398,7 +398,7 @@ class TestNodesAndReportsThatComeAndGo:
         state.remove_pod("default/web")
         assert left(state) == [8, 8]
 
-    def test_a_pod_that_no_report_listed_when_the_node_went_may_stand_anywhere_when_it_returns(self) -> None:
+    def test_a_pod_unlisted_when_its_node_went_can_be_anywhere_when_it_returns(self) -> None:
         state = one_node()
         run(state, cpu_pod(6))
         state.remove_node("n1")
@@ -432,7 +432,7 @@ class TestNodesAndReportsThatComeAndGo:
         run(state, cpu_pod(2))
         state.set_topology(report(None, available=(8, 4)))
         assert left(state) == [6, 4], (
-            "nobody adds back what is not listed, and a report like the last one settles nothing"
+            "what is not listed is not added back, and a report like the last one settles nothing"
         )
         state.set_topology(report(None, available=(6, 8)))
         assert left(state) == [6, 8]

@@ -111,7 +111,7 @@ def test_where_a_pod_holds_one_of_the_lowest_the_reserved_cpus_may_be_anywhere()
     """
     report = read_numatopology(numatopology("n1", EIGHT, free="0,2-7", reserved="2", pods={"ml/a": "1"}))
     assert cpus(report) == {0: (4, 2, 1), 1: (4, 2, 2)}
-    assert report.inventory is None, "which CPUs the kubelet hands out next nobody knows"
+    assert report.inventory is None, "which CPUs the kubelet hands out next is unknown"
     (problem,) = problems(report)
     assert problem == (
         "Numatopology n1: spec.resReserved.cpu: of the 2 lowest CPUs (0-1) pods hold 1, so the kubelet reserves others,"
@@ -197,7 +197,7 @@ def test_the_moment_of_the_report() -> None:
             },
             'spec.podAllocations[0].containerAllocations[0].allocations.cpu: "x" is ignored:'
             " expected a list of CPU ids from 0 to 4095 such as 0-3,8",
-            id="no list, of a pod that nobody knows",
+            id="no list, of an unknown pod",
         ),
         pytest.param(
             {"cpuDetail": {"0": {}}, "policies": {"TopologyManagerPolicy": "strict"}},

@@ -67,7 +67,7 @@ def test_a_set_of_before_the_last_report_is_early_or_old() -> None:
     assert node.read("a") == a_set("a"), "it was early"
 
 
-def test_names_that_nobody_knows_are_unknown() -> None:
+def test_unknown_names_are_reported() -> None:
     node = Node()
     node.came("a")
     assert node.read("a", "static-pod") == Reading(Meaning.UNKNOWN)
@@ -93,12 +93,12 @@ def test_only_the_latest_events_are_kept() -> None:
 def test_nothing_is_kept_where_no_report_publishes_a_fingerprint() -> None:
     shown = ShownPods()
     shown.came(ROW, "default/a", REQUEST)
-    nobody = fingerprint_of([])
-    assert shown.read(ROW, nobody, {"default/a": REQUEST}, lambda _: True) == Reading(Meaning.UNKNOWN)
+    no_pods = fingerprint_of([])
+    assert shown.read(ROW, no_pods, {"default/a": REQUEST}, lambda _: True) == Reading(Meaning.UNKNOWN)
 
 
 def test_pods_that_do_not_count_change_no_fingerprint() -> None:
     node = Node()
     node.came("a")
-    nobody = fingerprint_of([])
-    assert node.shown.read(ROW, nobody, node.pods, lambda _: False) == Reading(Meaning.SET)
+    no_pods = fingerprint_of([])
+    assert node.shown.read(ROW, no_pods, node.pods, lambda _: False) == Reading(Meaning.SET)

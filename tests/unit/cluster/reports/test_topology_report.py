@@ -1,5 +1,5 @@
 """Reading a node's report: settings by precedence, zones in order, and a list of what could not
-be taken at its word.
+be used as written.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class TestSettings:
         assert report.settings.scope is Scope.CONTAINER
         assert problems(report) == ["attributes.topologyManagerScope: is empty: the kubelet's default counts"]
 
-    def test_other_attributes_are_nobodys_business_here(self) -> None:
+    def test_other_attributes_do_not_matter_here(self) -> None:
         report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))
         assert (report.settings, report.problems) == (KubeletSettings(), [])
 
@@ -288,7 +288,7 @@ class TestZones:
         assert [each.costs for each in report.zones] == [{0: 10, 3: 21}, {}]
 
     @pytest.mark.parametrize("name", ["", "numa-0", "node-", "node-1x", "node--1", "node-64", "node-99999", "Node-1"])
-    def test_a_name_that_is_no_numa_zone_is_left_aside(self, name: str) -> None:
+    def test_a_name_that_is_no_numa_zone_is_ignored(self, name: str) -> None:
         report = read(zones=[zone(0, {"cpu": 1}), {**zone(1, {"cpu": 1}), "name": name}])
         assert [each.id for each in report.zones] == [0]
         assert problems(report) == [
@@ -362,7 +362,7 @@ class TestAmounts:
         assert report.zones[0].resources["cpu"].available == 1000
         assert problems(report) == ['zones[0].resources[1].name: "cpu" appears twice in the zone: the first one counts']
 
-    def test_a_nameless_resource_is_left_aside(self) -> None:
+    def test_a_nameless_resource_is_ignored(self) -> None:
         report = read(zones=[zone(0, {"": 1, "cpu": 2})])
         assert list(report.zones[0].resources) == ["cpu"]
         assert problems(report) == ["zones[0].resources[0].name: is missing: resource ignored"]

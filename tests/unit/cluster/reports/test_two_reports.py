@@ -106,7 +106,7 @@ def with_timestamp(moment: float | None) -> Numatopology:
         pytest.param(60, 0, None, [4, 4], id="the same in a dump"),
         pytest.param(60, 50, NOON, [4, 4], id="both are old, but the other one is written on changes only"),
         pytest.param(60, None, NOON, [4, 4], id="the other does not say when"),
-        pytest.param(60, None, None, [2, 2], id="nobody knows what time it is"),
+        pytest.param(60, None, None, [2, 2], id="the time is unknown"),
         pytest.param(60, 70, NOON, [2, 2], id="the other is older still"),
         pytest.param(14, 0, NOON, [2, 2], id="a heartbeat or two may be late"),
         pytest.param(0, 60, NOON, [2, 2], id="a fresh one, and one that had nothing to say"),

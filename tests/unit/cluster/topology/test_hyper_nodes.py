@@ -52,7 +52,7 @@ class TestMembers:
             ),  # one way after another is 2^60
             (with_labels(rack="r1"), "n1", True),
             (with_labels(rack="r2"), "n1", False),
-            (with_labels(), "n1", False),  # an empty selector means nobody, as in Volcano
+            (with_labels(), "n1", False),  # an empty selector matches nothing, as in Volcano
         ],
     )
     def test_nodes_by_name_pattern_or_labels(self, member: dict[str, Any], name: str, expected: bool) -> None:
@@ -65,11 +65,11 @@ class TestMembers:
         assert stands(hierarchy, "n0", gpu="b200") == ("s0",)
         assert stands(hierarchy, "n0", gpu="a100") == "HyperNode"
 
-    def test_a_member_that_does_not_exist_is_nobody(self) -> None:
+    def test_a_member_that_does_not_exist_matches_nothing(self) -> None:
         hierarchy = hierarchy_of([hyper_node("spine", 2, inside("s9"), named("n0"))])
         assert stands(hierarchy, "n0") == ("spine",)
 
-    def test_a_node_that_is_in_a_hyper_node_and_in_one_around_it_stands_in_the_closer_one(self) -> None:
+    def test_a_node_in_nested_hyper_nodes_belongs_to_the_closer_one(self) -> None:
         hierarchy = hierarchy_of([*SWITCHES, hyper_node("core", 3, inside("spine"), pattern(".*"))])
         assert stands(hierarchy, "n0") == ("core", "spine", "s0")
 

@@ -112,7 +112,7 @@ class TestMemoryGroups:
 
     GROUP = 0b11
 
-    def test_a_grouped_zone_serves_nobody_alone(self) -> None:
+    def test_a_grouped_zone_serves_no_pod_alone(self) -> None:
         grouped = node(settings(Policy.RESTRICTED), groups={0: self.GROUP, 1: self.GROUP})
         verdict = admit(grouped, pod(container(cpu=2)))
         assert not verdict.admitted
@@ -133,7 +133,7 @@ class TestMemoryGroups:
 
 
 class TestContainersInTurn:
-    """At container scope each container sees what the earlier ones took; nobody goes back."""
+    """At container scope each container sees what the earlier ones took; there is no way back."""
 
     def test_greed_can_fail_where_another_order_would_fit(self) -> None:
         # The small container takes zone 0, the lowest that fits, and with it the room that the large one needs.

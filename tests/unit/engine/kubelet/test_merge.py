@@ -1,4 +1,4 @@
-"""The merge by example: who decides, what wins, and what happens when nobody agrees."""
+"""The merge by example: who decides, what wins, and what happens without agreement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def hints(*masks: int, preferred: int = 0) -> list[Hint]:
 @pytest.mark.parametrize(
     "told, providers, expected",
     [
-        ("nobody cares: all zones", [None, {}], Hint(0b11, preferred=True)),
+        ("no preference: all zones", [None, {}], Hint(0b11, preferred=True)),
         ("one cares", [{"cpu": hints(0b10, preferred=1)}], Hint(0b10, preferred=True)),
         (
             "the lowest of the shared zones",

@@ -228,7 +228,7 @@ def test_managers_that_are_off_align_nothing(
     [
         pytest.param("16Gi", "Ignore", OK, id="idle"),
         pytest.param("16Gi", "Strict", OK, id="idle, strict"),
-        pytest.param("15Gi", "Ignore", OK, id="in use, and unknown by whom: believed to be open"),
+        pytest.param("15Gi", "Ignore", OK, id="in use, by an unknown pod: believed to be open"),
         pytest.param("15Gi", "Strict", COMMON_SET, id="in use, strict: closed to memory that spans zones"),
     ],
 )
@@ -278,13 +278,13 @@ class TestDataThatCannotBeUsed:
     def test_a_node_without_a_report_aligns_nothing(self) -> None:
         assert in_columns(cluster(nodes=[node("bare", LARGE)]), guaranteed(900), Assumptions(), 0) is OK
 
-    def test_a_report_without_zones_is_no_harm_where_the_kubelet_refuses_nobody_for_them(self) -> None:
+    def test_a_report_without_zones_is_no_harm_where_the_kubelet_ignores_zones(self) -> None:
         state = cluster(topology(name="machine", policy="best-effort"), nodes=[node("machine", LARGE)])
         assert in_columns(state, guaranteed(900), Assumptions(), 0) is OK
         assert decide(state, guaranteed(900)).placed
 
     @pytest.mark.parametrize("policy", ["restricted", "single-numa-node", "strictest"])
-    def test_without_zones_nobody_knows_what_the_kubelet_would_say(self, policy: str) -> None:
+    def test_without_zones_the_kubelets_answer_is_unknown(self, policy: str) -> None:
         state = cluster(topology(name="machine", policy=policy), nodes=[node("machine", LARGE)])
         assert in_columns(state, guaranteed(2), Assumptions(), 0) is Verdict.DATA_INVALID
         assert in_columns(state, burstable(2), Assumptions(), 0) is OK

@@ -134,7 +134,7 @@ def test_zero_devices_are_refused_where_none_works() -> None:
     assert NodeResourceTopologyMatch().place(without, without.classes.of(pod(zero(GPU))), 0).refusal is None
 
 
-def test_a_pod_with_resources_of_its_own_is_replayed_where_its_kubelet_serves_it_as_a_whole() -> None:
+def test_a_pod_with_pod_level_resources_is_replayed_where_its_kubelet_serves_them() -> None:
     both = {"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static"}
     gate = {"featureGates": "PodLevelResourceManagers=true"}
     amounts = {"cpu": "12", "memory": "4Gi"}

@@ -70,7 +70,7 @@ def placed(report: NodeResourceTopology, agent: NodeAgent, waiting: Pod) -> Plac
 
 
 def taken(placement: Placement, agent: NodeAgent) -> Taken | str:
-    """Amounts by resource and zone that a placement charges; the reason of a refusal. Shares of memory nobody knows."""
+    """Amounts by resource and zone that a placement charges; the reason of a refusal. Shares of memory are unknown."""
     if placement.refusal is not None:
         return placement.refusal.reason
     names = cluster(agent.topology(complete=True), nodes=[agent.node]).columns.resource_names

@@ -72,7 +72,7 @@ def slots_in(state: ClusterState, waiting: Pod, rows: Rows | None = None, most: 
         ({"cpu": 10, "memory": "4Gi"}, 0, 0, 1, 1),
         # memory of zones that are in use by themselves is not put together
         ({"cpu": 1, "memory": "10Gi"}, 2, 2, 2, 2),
-        # CPUs that nobody owns are counted in sum only
+        # CPUs without an owner are counted in sum only
         ({"cpu": "1500m", "memory": "1Gi"}, 10, 10, 10, 10),
         ({"cpu": 17, "memory": "1Gi"}, 0, 0, 0, 0),
     ],
@@ -147,7 +147,7 @@ def test_the_node_and_the_question_set_limits(waiting: Pod, most: int, allocatab
     assert slots_on(machine(), waiting, most, allocatable) == expected
 
 
-def test_nodes_without_a_report_are_counted_by_their_sums_and_those_with_a_wrong_one_not_at_all() -> None:
+def test_nodes_without_a_report_count_by_sums_and_those_with_a_wrong_one_not_at_all() -> None:
     twice = topology(zone(0, ZONE), zone(0, ZONE), name="twice")
     nodes = [node(name, ALL) for name in ("silent", "twice", "stale")]
     state = cluster(twice, topology(zone(0, ZONE), zone(1, ZONE), name="stale"), nodes=nodes)

@@ -26,5 +26,5 @@ def test_every_group_is_a_pod_set() -> None:
     assert [each["podSet"] for each in found] == ["leader", "workers"]
 
 
-def test_nobody_has_a_seat() -> None:
+def test_no_pod_has_a_seat() -> None:
     assert assignments_document([]) == []

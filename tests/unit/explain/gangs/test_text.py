@@ -59,7 +59,7 @@ def test_the_last_line_of_a_no_says_whether_it_is_proven(status: Status, last: s
     assert gang_text(outcome(status, "whatever")).splitlines()[-1] == last
 
 
-def test_what_nobody_looked_for_a_place_for_is_not_called_proven() -> None:
+def test_what_was_not_searched_is_not_called_proven() -> None:
     wrong = replace(outcome(Status.INFEASIBLE, "x"), decision=GangDecision("ml/g", Status.INFEASIBLE, "x", problem="x"))
     assert "roven" not in gang_text(wrong)
 

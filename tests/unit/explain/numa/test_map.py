@@ -68,7 +68,7 @@ def test_every_line_of_a_box_is_equally_long_and_none_is_too_long(width: int) ->
     assert len(boxes[0]) <= max(width, 40)
 
 
-def test_something_free_is_never_drawn_as_nothing_and_something_used_never_as_all_free() -> None:
+def test_a_little_free_is_never_drawn_as_none_nor_a_little_used_as_all_free() -> None:
     state = cluster(node("n1", 400), zones("n1", [1, 199, 0, 200], of=200))
     bars = [part for line in plain(drawn(state), 100) for part in line.split("│") if part.startswith(" cpu ")]
     assert [(bar.count("█") > 0, bar.count("░") > 0) for bar in bars] == [
@@ -190,7 +190,7 @@ def test_huge_pages_are_counted_as_pages() -> None:
     assert short_amount("hugepages-odd", 5) == "5"
 
 
-def test_distances_that_nobody_reports_are_not_made_up() -> None:
+def test_unreported_distances_are_not_made_up() -> None:
     picture = drawn(cluster(node("n1", 32), zones("n1", [10, 16], of=16)))
     assert any("distance not reported" in line for line in plain(picture, 80))
     assert "distance not reported" in numa_svg(picture)

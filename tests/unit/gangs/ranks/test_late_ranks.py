@@ -57,7 +57,7 @@ def test_of_two_that_are_lost_the_one_that_is_back_has_its_own_number(label: str
         (["0", "2"], {"1": 5, "3": 7}, [4, 6]),
         # No index: the first number that is free, but never one that an index means.
         (["", "1"], {"0": 0, "3": 3}, [2, 1]),
-        # Its number is taken: somebody was numbered by another index.
+        # Its number is taken: another pod was numbered by another index.
         (["2"], {"0": 0, "1": 1, "9": 2}, [3]),
         # Two of the same index.
         (["1", "1"], {"0": 0, "2": 2}, [1, 3]),

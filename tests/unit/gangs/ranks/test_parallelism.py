@@ -32,7 +32,7 @@ def declared(text: str) -> list[ParallelGroup]:
         # eight ranks in each pod: tensor groups are inside a pod
         ("tensor=8,pipeline=4,data=2", 8, {"pipeline": 4, "data": 8}),
         ("tensor=2,pipeline=8", 8, {"pipeline": 8}),
-        # replicas that nobody has declared
+        # undeclared replicas
         ("tensor=4", 16, {"tensor": 4}),
     ],
 )

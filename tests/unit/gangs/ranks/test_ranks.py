@@ -1,4 +1,4 @@
-"""The order of pods: by the numbers that whoever creates them wrote on them, else by name."""
+"""The order of pods: by the numbers that their controller wrote on them, else by name."""
 
 from __future__ import annotations
 

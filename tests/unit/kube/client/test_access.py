@@ -125,7 +125,7 @@ def test_tokens_and_passwords(tmp_path: Path, user: dict[str, Any], shown: str |
     assert authorization(kubeconfig(tmp_path / "config", user=user)) == shown
 
 
-def test_acting_as_somebody_else(tmp_path: Path) -> None:
+def test_impersonation(tmp_path: Path) -> None:
     user = {"token": "abc", "as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"team": ["x"]}}
     assert find_access(str(kubeconfig(tmp_path / "config", user=user))).headers == (
         ("Impersonate-User", "jane"),

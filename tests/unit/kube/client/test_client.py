@@ -133,7 +133,7 @@ async def test_an_expired_ticket_starts_over_and_the_second_time_without_pages()
 
 
 @asynchronous
-async def test_a_broken_object_costs_nobody_else_anything() -> None:
+async def test_a_broken_object_affects_no_other_object() -> None:
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", ALL_PODS, listing(["a", named("bad", spec={"priority": "high"}), "c"]))
         listed = await client.list(PODS)

@@ -103,9 +103,9 @@ RELEASED = LeaseSpec(lease_duration_seconds=1, lease_transitions=3)
 @pytest.mark.parametrize(
     "seen, seen_for, acquired, transitions",
     [
-        pytest.param(None, 0, NOW, 0, id="nobody ever held it"),
+        pytest.param(None, 0, NOW, 0, id="never held"),
         pytest.param(OURS, 0, "then", 3, id="ours is renewed"),
-        pytest.param(OURS, 99, "then", 3, id="ours ran out and nobody took it"),
+        pytest.param(OURS, 99, "then", 3, id="ours ran out and no other replica took it"),
         pytest.param(OTHERS, 15, NOW, 4, id="another's ran out"),
         pytest.param(RELEASED, 0, NOW, 4, id="another released it"),
     ],
@@ -121,7 +121,7 @@ def test_when_the_lease_may_be_taken(seen: LeaseSpec | None, seen_for: float, ac
     )
 
 
-def test_another_holders_lease_is_left_alone_until_it_has_not_changed_for_its_duration() -> None:
+def test_another_holders_lease_is_respected_until_its_duration_has_passed() -> None:
     assert (
         claim(OTHERS, 14.9, LeaseSettings("kube-system", "bayplan", "a", duration=4, renew_deadline=3, retry=1), NOW)
         is None
@@ -173,7 +173,7 @@ async def test_the_first_candidate_creates_the_lease_and_renews_it() -> None:
 
 
 @asynchronous
-async def test_a_standby_takes_over_when_the_leader_falls_silent_and_the_old_leader_notices() -> None:
+async def test_a_standby_takes_over_from_a_silent_leader_which_notices() -> None:
     async with a_world() as (world, client):
         a, b = world.candidate(client, "a"), world.candidate(client, "b")
         await a.acquire()
@@ -245,7 +245,7 @@ async def test_trouble_that_passes_in_time_costs_nothing() -> None:
 
 
 @asynchronous
-async def test_somebody_who_touched_the_lease_is_a_conflict_but_no_loss() -> None:
+async def test_a_touched_lease_is_a_conflict_but_no_loss() -> None:
     async with a_world() as (world, client):
         a = world.candidate(client, "a")
         await a.acquire()
@@ -261,7 +261,7 @@ async def test_somebody_who_touched_the_lease_is_a_conflict_but_no_loss() -> Non
 
 
 @asynchronous
-async def test_a_release_that_nobody_answers_is_told_in_words() -> None:
+async def test_a_release_without_an_answer_is_told_in_words() -> None:
     troubles: list[str] = []
     async with ScriptedServer() as server, server.client() as client:
         server.answers("GET", PATH, refusal(404, "NotFound"), never())
@@ -274,7 +274,7 @@ async def test_a_release_that_nobody_answers_is_told_in_words() -> None:
 
 
 @asynchronous
-async def test_a_lease_that_somebody_deletes_is_created_again() -> None:
+async def test_a_deleted_lease_is_created_again() -> None:
     async with a_world() as (world, client):
         a = world.candidate(client, "a")
         await a.acquire()

@@ -215,7 +215,7 @@ async def test_empty_lines_and_lines_in_pieces_are_no_trouble() -> None:
 
 
 @asynchronous
-async def test_kinds_of_lines_that_nobody_knows_yet_are_passed_over() -> None:
+async def test_unknown_kinds_of_lines_are_passed_over() -> None:
     lines = event("RENAMED", named("a", "6")) + event("ADDED", named("b", "7"))
     async with pod_server([listing([], version="5")], [watch(lines, then="silence")]) as server:
         assert await first_news(2, server) == ["listed", "ADDED b"]
@@ -256,7 +256,7 @@ async def test_a_bookmark_of_a_kind_with_required_fields_is_not_a_broken_object(
 
 
 @asynchronous
-async def test_a_resource_that_may_not_be_read_can_count_as_absent() -> None:
+async def test_a_forbidden_resource_can_count_as_absent() -> None:
     lists = [refusal(403, "Forbidden", "not for you"), refusal(403, "Forbidden", "not for you"), listing(["worker-1"])]
     troubles: list[str] = []
     async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
@@ -390,7 +390,7 @@ async def test_a_group_that_has_the_resource_in_no_version_does_not_have_it() ->
 
 @pytest.mark.parametrize("status, reason", [(401, "Unauthorized"), (403, "Forbidden")])
 @asynchronous
-async def test_who_may_not_watch_yet_says_so_and_tries_again(status: int, reason: str) -> None:
+async def test_a_forbidden_watch_says_so_and_tries_again(status: int, reason: str) -> None:
     lists = [refusal(status, reason, "pods is forbidden"), listing(["a"], version="5")]
     watches = [refusal(status, reason, "pods is forbidden"), watch(event("ADDED", named("b", "6")))]
     troubles: list[str] = []
@@ -427,7 +427,7 @@ async def test_a_server_that_forgets_every_version_at_once_is_listed_ever_more_r
 
 
 @asynchronous
-async def test_an_absent_resource_on_a_server_that_goes_away_is_not_asked_for_without_pause(waits: list[float]) -> None:
+async def test_an_absent_resource_on_a_server_that_goes_away_is_polled_with_pauses(waits: list[float]) -> None:
     troubles: list[str] = []
     lists = [refusal(404), *[refusal(500, "InternalError", "etcd is away")] * 4, listing(["worker-1"])]
     async with pod_server(lists, [watch(then="silence")], TOPOLOGIES) as server:
@@ -445,7 +445,7 @@ async def test_a_namespace_can_be_followed_alone() -> None:
 
 
 @asynchronous
-async def test_a_line_without_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_without_end_is_not_read_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bayplan.kube.client.watch.LONGEST_LINE", 1000)
     troubles: list[str] = []
     watches = [watch(b"x" * 2000, then="silence"), watch(event("ADDED", named("b", "6")))]

@@ -114,7 +114,7 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_field_of_a_newer_kubernetes_may_be_let_through_and_values_may_not(tmp_path: Path) -> None:
+def test_fields_of_a_newer_kubernetes_can_be_let_through_and_values_cannot(tmp_path: Path) -> None:
     newer = pod(spec="newSetting: 5, ")
     assert told(newer, tmp_path, Strictness.WARN) == told(newer, tmp_path, Strictness.IGNORE) == []
     assert read_objects(tmp_path / "pod.yaml", Strictness.WARN).remarks == [
@@ -128,7 +128,7 @@ def test_a_misspelt_spec_leaves_a_pod_without_containers(tmp_path: Path) -> None
         told(pod().replace("spec:", "specs:", 1), tmp_path, Strictness.WARN)
 
 
-def test_a_cluster_may_have_fields_of_a_newer_kubernetes_and_a_dump_by_hand_may_not(tmp_path: Path) -> None:
+def test_a_cluster_can_have_fields_of_a_newer_kubernetes_and_a_file_cannot(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     by_hand = pod(spec="newSetting: 5, nodeName: n, ")
     file.write_text(by_hand.replace("name: p", "name: p, uid: 9f86d081", 1))

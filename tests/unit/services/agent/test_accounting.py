@@ -134,7 +134,7 @@ def setup_with(
         (setup_with(cpu_static=True, memory_static=True), OFFERED, True),
         (setup_with(), Allocatable(), True),
         (setup_with(cpu_static=True, reserved=frozenset(range(16))), Allocatable(), True),
-        (setup_with(cpu_static=True), None, True),  # nobody was asked
+        (setup_with(cpu_static=True), None, True),  # not asked
     ],
 )
 def test_static_managers_without_anything_to_hand_out_have_not_started(

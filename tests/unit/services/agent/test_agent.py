@@ -160,7 +160,7 @@ async def test_a_kubelet_whose_managers_have_not_started_is_waited_for(
 ) -> None:
     """It opens its socket first.
 
-    Until its managers run it lists nothing that they hand out, which would read as if nobody held anything.
+    Until its managers run it lists nothing that they hand out, which would read as if no pod held anything.
     """
     watched = Watched(settings(node))
     node.server.managers_started = False
@@ -215,9 +215,7 @@ async def test_a_kubelet_that_never_stops_is_taken_at_its_newest_word(node: Virt
 
 
 @asynchronous
-async def test_bogus_zones_of_a_device_plugin_are_left_aside(
-    node: VirtualNode, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_bogus_zones_of_a_device_plugin_are_ignored(node: VirtualNode, caplog: pytest.LogCaptureFixture) -> None:
     node.devices = {**node.devices, NIC: (MachineDevice("nic-0", (1,)), MachineDevice("nic-1", (7,)))}
     watched = Watched(settings(node))
     for _ in range(3):
@@ -234,7 +232,7 @@ async def test_bogus_zones_of_a_device_plugin_are_left_aside(
     "file", ["cpu_manager_state", "memory_manager_state", "device-plugins/kubelet_internal_checkpoint"]
 )
 @asynchronous
-async def test_a_truncated_state_file_is_left_aside(
+async def test_a_truncated_state_file_is_ignored(
     node: VirtualNode, file: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = node.state_folder / file
@@ -503,9 +501,7 @@ async def test_without_socket_and_memory_manager_no_memory_is_reported(node: Vir
 
 
 @asynchronous
-async def test_memory_notes_of_another_machine_are_left_aside(
-    node: VirtualNode, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_memory_notes_of_another_machine_are_ignored(node: VirtualNode, caplog: pytest.LogCaptureFixture) -> None:
     state_file = node.state_folder / "memory_manager_state"
     state_file.write_text(state_file.read_text().replace('"1": {', '"5": {'))
     report = await Watched(settings(node)).look()

@@ -64,7 +64,7 @@ class Server:
         return Head(HeadMetadata(name="n1", generation=self.generation, managed_fields=self.writers))
 
     def change(self, by: str) -> None:
-        """Somebody else writes to the report."""
+        """Another client writes to the report."""
         self.generation += 1
         self.writers.append(Managed(by, f"2026-01-01T00:00:{len(self.writers):02}Z"))
 
@@ -331,7 +331,7 @@ def test_a_node_that_was_registered_anew_is_the_owner_with_the_next_heartbeat() 
         (api_error(403, "Forbidden"), ["first"]),
         (Unreachable("connection refused"), ["first"]),
     ],
-    ids=["it is there", "deleted", "may not be read", "nobody answers"],
+    ids=["it is there", "deleted", "forbidden to read", "no answer"],
 )
 def test_a_deleted_report_is_written_again(trouble: Exception | None, reasons: list[str]) -> None:
     async def story(publisher: Publisher, server: Server) -> None:
@@ -371,7 +371,7 @@ def test_a_report_changed_by_another_client_is_written_again(caplog: pytest.LogC
     assert caplog.text.count("recovered") == 1
 
 
-def test_a_report_that_was_written_while_it_was_looked_for_is_not_mistaken_for_a_strangers() -> None:
+def test_a_report_written_during_its_lookup_is_not_taken_for_a_strangers() -> None:
     class Slow(Server):
         async def get(self, resource: Resource[Head], name: str) -> Head:
             found = await super().get(resource, name)

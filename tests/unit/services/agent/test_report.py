@@ -141,7 +141,7 @@ def test_what_a_kubelet_reserves_in_volcanos_object(
 ) -> None:
     """Volcano takes the lowest `resReserved` CPUs off the free ones.
 
-    Whoever reads the object must not promise a reserved CPU to a pod.
+    A reader of the object must not promise a reserved CPU to a pod.
     """
     found = account(Evidence(TWO_ZONES, allocatable=replace(OFFERED, cpus=tuple(offered)), pods=()))
     written = topology_document(

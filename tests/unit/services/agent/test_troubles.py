@@ -15,7 +15,7 @@ REFUSED, SILENT = ("unreachable", "connection refused"), ("unreachable", "no ans
     "noted, said",
     [
         ([REFUSED] * 3, ["connection refused"]),
-        ([REFUSED, ("forbidden", "may not write")], ["connection refused", "may not write"]),
+        ([REFUSED, ("forbidden", "cannot write")], ["connection refused", "cannot write"]),
         # One cause, another reason: both are worth a line, but only once however often they take turns.
         ([REFUSED, SILENT, REFUSED, SILENT], ["connection refused", "no answer within 10 s"]),
         ([("timeout", "no answer after 1 s"), ("timeout", "no answer after 27 s")], ["no answer after 1 s"]),

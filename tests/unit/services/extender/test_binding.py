@@ -105,7 +105,7 @@ def test_a_pod_that_is_bound_or_replaced_is_not_bound_again(pod: Pod, said: str)
     assert during(story, client=BindingClient(pods=[pod])) == said
 
 
-def test_a_pod_that_the_scheduler_bound_itself_holds_the_zones_that_its_kubelet_picks() -> None:
+def test_a_pod_bound_by_the_scheduler_holds_the_zones_that_its_kubelet_picks() -> None:
     async def story(extender: Extender) -> list[int]:
         await extender.ask("filter", asking(six("a"), "n1"))
         extender.service.watcher.intake.take(PODS, added(known(six("a"), on="n1")), 1000.0)

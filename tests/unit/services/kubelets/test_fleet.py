@@ -52,7 +52,7 @@ def test_its_own_echo_changes_nothing() -> None:
     kubelets.pod_changed(bound("a"), now=0.0)
     kubelets.pod_changed(bound("b", cpus=5), now=0.0)
     assert kubelets.pod_changed(bound("a", phase="Running"), now=1.0) == []
-    assert kubelets.pod_changed(bound("b", cpus=5), now=1.0) == []  # somebody set a label before it saw Failed
+    assert kubelets.pod_changed(bound("b", cpus=5), now=1.0) == []  # another client set a label before it saw Failed
     assert kubelets.pod_changed(bound("b", cpus=5, phase="Failed"), now=1.0) == []
     assert kubelets.tally.admitted == 1
 
@@ -175,7 +175,7 @@ def test_an_invalid_pod_is_refused_with_the_reason() -> None:
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 
-def test_after_a_restart_pods_that_run_come_first_in_the_order_of_their_start_then_new_ones_as_created() -> None:
+def test_after_a_restart_running_pods_come_first_by_start_then_new_ones_by_creation() -> None:
     kubelets = fleet()
     writes = kubelets.pods_listed(
         [

@@ -72,7 +72,7 @@ def pod_of(owner: Json, index: int, **metadata: Any) -> Pod:
 
 @dataclass
 class SmallCluster:
-    """Objects by path, pods and PodGroups as structs; whoever listens is told of every change."""
+    """Objects by path, pods and PodGroups as structs; listeners are told of every change."""
 
     owners: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the grouper knows: who has to be looked at, who must not be placed yet, and which groups nobody needs."""
+"""What the grouper knows: who has to be looked at, who must not be placed yet, and which groups are unused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def names(cache: GrouperCache) -> list[str]:
     return [pod.metadata.name for pod in cache.to_examine()]
 
 
-def test_nothing_is_ready_before_pods_groups_and_workloads_are_listed_or_known_to_be_absent() -> None:
+def test_readiness_waits_for_pods_groups_and_workloads_or_their_absence() -> None:
     cache = cache_with()
     assert not cache.ready
     list(cache.take_in_steps(NODES, Listed([], "1", [])))
@@ -66,7 +66,7 @@ def test_a_pod_is_examined_once_and_again_after_a_relevant_change() -> None:
     assert names(cache) == ["train-0"]
 
 
-def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses_it_is() -> None:
+def test_a_placed_pod_is_not_examined_again_unless_it_loses_its_place() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
     list(cache.take_in_steps(POD_GROUPS, Listed([group()], "1", [])))
@@ -90,7 +90,7 @@ def test_a_pod_that_is_given_its_place_is_not_looked_at_again_but_one_that_loses
         ({"ownerReferences": []}, False),
         ({"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}]}, False),
     ],
-    ids=["made by a Job", "in a gang", "in a gang of Volcano's", "made by nobody", "made by a DaemonSet"],
+    ids=["made by a Job", "in a gang", "in a gang of Volcano's", "without an owner", "made by a DaemonSet"],
 )
 def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expected: bool) -> None:
     pod = pod_of(job(), 0, **metadata)
@@ -129,7 +129,7 @@ def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
     assert len(cache.managed) == 2
 
 
-def test_waiting_gangs_are_those_with_a_group_of_the_groupers_making_and_a_pod_without_a_node() -> None:
+def test_waiting_gangs_have_a_group_of_the_grouper_and_an_unbound_pod() -> None:
     waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
     bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
     cache = cache_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))

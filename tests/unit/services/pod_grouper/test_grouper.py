@@ -228,7 +228,7 @@ async def test_a_gang_is_held_back_until_its_group_is_put_back() -> None:
 
 
 @story
-async def test_a_gang_whose_group_was_there_before_is_held_back_until_its_owner_was_looked_at() -> None:
+async def test_a_gang_with_an_older_group_waits_until_its_owner_was_examined() -> None:
     cluster, heard = cluster_with_job(), Heard()
     with grouper_at_work(cluster):
         await asyncio.sleep(1)
@@ -332,7 +332,7 @@ async def test_a_group_that_was_deleted_during_downtime_is_recreated() -> None:
 
 @story
 async def test_a_group_that_went_before_the_watch_had_shown_it_comes_back() -> None:
-    """Written while the watch was broken and deleted by somebody: only the next list tells, by what it lacks."""
+    """Written while the watch was broken and deleted by another client: only the next list tells, by what it lacks."""
     cluster = cluster_with_job()
     with grouper_at_work(cluster) as cache:
         cluster.listeners.remove(cache)
@@ -398,7 +398,7 @@ async def test_a_forbidden_owner_is_reported_once_and_its_pods_stand_alone() -> 
 
 
 @pytest.mark.parametrize(
-    "owner_stays, gone_after", [(False, 25.0), (True, 620.0)], ids=["its owner is gone", "nobody came back"]
+    "owner_stays, gone_after", [(False, 25.0), (True, 620.0)], ids=["its owner is gone", "no pod came back"]
 )
 def test_an_unused_group_is_deleted(owner_stays: bool, gone_after: float) -> None:
     async def told() -> None:

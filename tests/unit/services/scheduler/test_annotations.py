@@ -1,4 +1,4 @@
-"""What is written on pods that are bound, and what is not, because nobody knows it."""
+"""What is written on pods that are bound, and what is not, because it is unknown."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LOST = Unreachable("no answer")
 
 @dataclass
 class ScriptedClient:
-    """Answers binds one after the other as written down, the last answer for ever; None is 201.
+    """Answers binds one after the other as written down, the last answer endlessly; None is 201.
 
     `found` is what a look at the pod gives.
     """
@@ -86,7 +86,7 @@ def bind(client: ScriptedClient, *, patient: bool = False) -> BindResult:
     "answers, found, ending",
     [
         ([None], [], Ending.BOUND),
-        # Nobody knows: the same bind is sent again.
+        # Unknown: the same bind is sent again.
         ([LOST, None], [], Ending.BOUND),
         ([LOST] * 20 + [None], [], Ending.BOUND),
         ([api_error(500), api_error(503), api_error(429), None], [], Ending.BOUND),
@@ -174,7 +174,7 @@ def test_a_bind_that_may_have_been_taken_before_it_was_unwanted_is_looked_for() 
     in_virtual_time(story())
 
 
-def test_binds_to_one_node_go_one_after_the_other_and_those_to_others_at_the_same_time() -> None:
+def test_binds_are_serial_on_one_node_and_concurrent_across_nodes() -> None:
     async def story() -> None:
         client = ScriptedClient(seconds=1.0)
         binder = binder_of(client)
@@ -261,7 +261,7 @@ def test_a_waiting_retry_ends_when_its_gang_is_given_up() -> None:
     in_virtual_time(story())
 
 
-def test_one_that_may_be_bound_goes_on_until_that_is_certain_though_its_gang_is_given_up() -> None:
+def test_a_bind_of_unknown_outcome_is_settled_though_its_gang_is_given_up() -> None:
     client = RefusingOne([LOST, None], found=[pod()])
     outcomes = binds_of_a_gang(client, [("a", "n1"), ("bad", "n2")])
     assert [each.ending for each in outcomes] == [Ending.BOUND, Ending.REFUSED]

@@ -152,7 +152,7 @@ def test_the_budget_that_refuses_is_named() -> None:
     assert story.heard.lines[0].endswith("disruption budget. The disruption budget web needs 2 healthy pods")
 
 
-def test_an_eviction_refused_after_all_ends_the_plan_and_nominates_nobody() -> None:
+def test_an_eviction_refused_after_all_ends_the_plan_without_a_nomination() -> None:
     story = Story(e_web=[BUDGET])
     story.run()
     assert story.cluster.asked == ["d log", "d web", "e log", "e web"]

@@ -33,7 +33,7 @@ LABEL = "bayplan.io/pod-group"
         ({"annotations": TOPOLOGY, "labels": {LABEL: "g"}}, False),
         ({"annotations": TOPOLOGY, "ownerReferences": []}, False),
     ],
-    ids=["a level", "Kueue's level", "a gang", "nothing", "no gang", "in a gang already", "made by nobody"],
+    ids=["a level", "Kueue's level", "a gang", "nothing", "no gang", "in a gang already", "without an owner"],
 )
 def test_pods_that_ask_for_a_group(metadata: dict[str, object], expected: bool) -> None:
     assert asks_for_group(pod_of(job(), 0, **metadata)) is expected
@@ -49,7 +49,7 @@ def test_pods_that_ask_for_a_group(metadata: dict[str, object], expected: bool) 
         ({"labels": {LABEL: "g"}}, False),
         ({"annotations": TOPOLOGY, "ownerReferences": []}, False),
     ],
-    ids=["nothing said", "a level", "alone", "an unknown word", "in a gang already", "made by nobody"],
+    ids=["nothing said", "a level", "alone", "an unknown word", "in a gang already", "without an owner"],
 )
 def test_pods_that_wait_for_a_grouper(metadata: dict[str, object], expected: bool) -> None:
     assert awaits_look(pod_of(job(), 0, **metadata)) is expected
@@ -102,7 +102,7 @@ ASKS = pod_of(job(), 0, annotations=TOPOLOGY)
         Changes([Change("MODIFIED", with_spec(ASKS, node_name="n1"))], []),
         Listed([], "2", []),
     ],
-    ids=["deleted", "grouped", "alone", "bound", "deleted while nobody watched"],
+    ids=["deleted", "grouped", "alone", "bound", "deleted while the watch was down"],
 )
 def test_reports_on_pods_that_no_longer_wait_are_withdrawn(news: News) -> None:
     reports = Reports()

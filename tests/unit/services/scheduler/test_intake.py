@@ -116,7 +116,7 @@ class TestChanges:
         assert "ml/a" not in dispatcher.waiting
 
     def test_a_list_counts_even_if_its_versions_are_older(self) -> None:
-        """Somebody brought an older state of the cluster back."""
+        """An administrator brought an older state of the cluster back."""
         intake, dispatcher = new_intake()
         intake.take(NODES, listed(watched_node("n1", version="900", cpus="8")), 1)
         intake.take(NODES, listed(watched_node("n1", version="500", cpus="4")), 2)
@@ -233,7 +233,7 @@ class TestReportsThatMakeNoSense:
             pytest.param(Broken("", "n1", "zones: expected an array"), id="a wrong shape"),
         ],
     )
-    def test_only_pods_that_nobody_aligns_go_to_the_node(self, report: Any) -> None:
+    def test_only_pods_without_alignment_go_to_the_node(self, report: Any) -> None:
         intake, dispatcher = new_intake()
         intake.take(NODES, listed(watched_node("n1")), 1)
         news = Changes([], [report]) if isinstance(report, Broken) else added(report)
@@ -267,7 +267,7 @@ class TestReportsThatMakeNoSense:
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(zone(0, {"cpu": (8, 8, "-1")}))), 2)
         assert dispatcher.state.columns.zone_count[0] == 2
 
-    def test_no_zones_are_no_harm_where_the_kubelet_refuses_nobody_for_them(self) -> None:
+    def test_no_zones_are_no_harm_where_the_kubelet_ignores_zones(self) -> None:
         intake, dispatcher = new_intake()
         intake.take(NODES, listed(watched_node("n1")), 1)
         intake.take(NODE_RESOURCE_TOPOLOGIES, added(topology(policy="best-effort")), 1)

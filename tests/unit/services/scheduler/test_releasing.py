@@ -153,7 +153,7 @@ def test_pods_that_are_already_gone_are_not_reported(status: int, caplog: pytest
     assert [record.message for record in caplog.records] == ["released gang"]
 
 
-@pytest.mark.parametrize("trouble", [api_error(503), api_error(429), Unreachable("nobody answers")])
+@pytest.mark.parametrize("trouble", [api_error(503), api_error(429), Unreachable("no answer")])
 def test_transient_errors_are_retried_and_logged_once(trouble: Exception, caplog: pytest.LogCaptureFixture) -> None:
     gang = Releasing(b=[trouble] * 5)
     assert gang.release() == Released((A, B, C))

@@ -1,4 +1,4 @@
-"""Binds of the running service: who hears of a refusal and when, whom it holds up, and what is measured.
+"""Binds of the running service: who hears of a refusal and when, which units it holds up, and what is measured.
 
 The service decides on a small cluster in virtual time, against a client that refuses the pods it is told to.
 """

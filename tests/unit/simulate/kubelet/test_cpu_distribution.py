@@ -52,7 +52,7 @@ def test_an_amount_that_is_no_multiple_of_a_core_is_packed() -> None:
     assert by_zone(layout, distributed(layout, frozenset(range(8)), 5, group=2, spread=False)) == [4, 1]
 
 
-def test_single_threads_left_in_every_zone_do_not_make_it_go_round_for_ever() -> None:
+def test_single_threads_left_in_every_zone_do_not_loop_endlessly() -> None:
     layout = CpuLayout(machine(4, cores=4).cpus)
     free = frozenset(range(32)) - {0, 4, 8, 12}  # one reserved thread in each zone
     got = distributed(layout, free, 22, group=2, spread=False)

@@ -52,7 +52,7 @@ def test_an_init_containers_cpus_are_used_again() -> None:
     assert cpus(node.admit("p", pod)) == {"init": (1, 2, 9, 10), "main": (1, 9)}
     free = node.free().cpus
     assert free is not None
-    assert not free & {1, 2, 9, 10}  # what nobody uses again stays with the pod
+    assert not free & {1, 2, 9, 10}  # what is not used again stays with the pod
     node.remove("p")
     assert node.free().cpus == frozenset(range(1, 16))
 

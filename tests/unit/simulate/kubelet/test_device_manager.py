@@ -29,7 +29,7 @@ def asking(number: int, name: str = "main") -> dict[str, object]:
         (SPREAD, 2, (0,), ("gpu-0", "gpu-2")),
         (SPREAD, 3, (0, 1), ("gpu-0", "gpu-1", "gpu-2")),
         (([1], [0, 1], [0]), 2, (0,), ("gpu-1", "gpu-2")),  # a device may be near both zones
-        (([], [], [1]), 1, (1,), ("gpu-2",)),  # nobody knows where the others are
+        (([], [], [1]), 1, (1,), ("gpu-2",)),  # where the others are is unknown
         (([], [], []), 1, (0, 1), ("gpu-0",)),  # no device has a zone: any will do
     ],
 )

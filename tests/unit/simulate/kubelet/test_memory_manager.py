@@ -40,7 +40,7 @@ def test_more_than_a_zone_makes_a_group_until_it_is_given_back() -> None:
     node = kubelet(machine(3))
     assert blocks(node.admit("p", guaranteed(small(20)))) == {"main": [("memory", 20, (0, 1))]}
     assert free(node) == {0: (0, (0, 1), 1), 1: (11, (0, 1), 1), 2: (16, (2,), 0)}
-    # A single-zone request may not go into the group, though zone 1 has room.
+    # A single-zone request must not go into the group, though zone 1 has room.
     assert blocks(node.admit("q", guaranteed(small(4)))) == {"main": [("memory", 4, (2,))]}
     assert node.admit("r", guaranteed(small(13))).message == (
         "Allocate failed due to [memorymanager] preferred hint violates NUMA node allocation, which is unexpected"
@@ -49,7 +49,7 @@ def test_more_than_a_zone_makes_a_group_until_it_is_given_back() -> None:
     assert free(node) == {0: (15, (0,), 0), 1: (16, (1,), 0), 2: (12, (2,), 1)}
 
 
-def test_in_a_group_the_lowest_zone_is_charged_first_and_given_back_first_whoever_had_it() -> None:
+def test_in_a_group_the_lowest_zone_is_charged_and_given_back_first() -> None:
     node = kubelet(policy=Policy.BEST_EFFORT)
     node.admit("p", guaranteed(small(17)))
     assert free(node) == {0: (0, (0, 1), 1), 1: (14, (0, 1), 1)}

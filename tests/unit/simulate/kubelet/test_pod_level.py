@@ -89,7 +89,7 @@ def test_a_sidecar_that_takes_everything_leaves_nothing_for_an_init_container() 
     assert cpu_problem(pod, 2) == "pod rejected, pod has shared init containers but no cpus available for them"
 
 
-def test_at_container_scope_a_container_without_memory_of_its_own_needs_a_zone_up_to_version_1_36() -> None:
+def test_until_1_36_a_container_without_memory_needs_a_zone_at_container_scope() -> None:
     pod = whole(4, container(name="shared"))
 
     def admission(policy: Policy, version: KubeletVersion) -> Admission:

@@ -89,7 +89,7 @@ class TestThePlainReport:
     def test_has_no_memory_where_its_manager_does_not_run(self) -> None:
         assert amounts(plain(kubelet(memory=False)), "memory") == [None, None]
 
-    def test_shows_all_cpus_free_where_nobody_owns_any(self) -> None:
+    def test_shows_all_cpus_free_without_exclusive_owners(self) -> None:
         node = kubelet(cpu=False)
         admit(node, "default/web", {"cpu": 4, "memory": "2Gi"})
         assert amounts(plain(node), "cpu") == [(8000, 8000, 8000), (8000, 8000, 8000)]
@@ -158,7 +158,7 @@ class TestTheCompleteReport:
         assert listed.cpus.l3 == tuple(cpu.cache for cpu in cpus)
         assert (listed.reserved_cpus, listed.free_cpus) == (cpu_set("0"), cpu_set("2-16,18-31"))
 
-    def test_shows_all_but_reserved_cpus_as_free_where_nobody_owns_any(self) -> None:
+    def test_shows_all_but_reserved_cpus_as_free_without_exclusive_owners(self) -> None:
         listed = complete(kubelet(cpu=False)).inventory
         assert listed is not None
         assert (listed.free_cpus, listed.reserved_cpus) == (cpu_set("0-15"), 0)
@@ -233,7 +233,7 @@ class TestPodsInTheCompleteReport:
         [
             pytest.param([container({}, "a"), container({}, "b")], id="two containers share all of it"),
             pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a"), container({}, "b")], id="one has a part of it"),
-            pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a")], id="a part belongs to nobody"),
+            pytest.param([container({"cpu": 1, "memory": "1Gi"}, "a")], id="a part without an owner"),
         ],
     )
     def test_with_resources_of_their_own_hold_each_byte_once(self, containers: list[Json]) -> None:

@@ -150,7 +150,7 @@ def test_absurd_amounts_make_no_absurd_machine() -> None:
         VirtualKubelet(found.machine, found.kubelet)
 
 
-def test_pods_run_wait_or_are_left_aside(tmp_path: Path) -> None:
+def test_pods_run_wait_or_are_ignored(tmp_path: Path) -> None:
     amounts = {"cpu": 1}
     found = recorded(
         tmp_path,

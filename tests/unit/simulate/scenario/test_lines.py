@@ -46,7 +46,7 @@ def test_anchors_and_merged_keys_work(tmp_path: Path) -> None:
 
 def test_one_reading_finds_all_faults_in_the_order_of_lines(tmp_path: Path) -> None:
     section = Section(tree(tmp_path, "cuont: 3\ncount: -1\nname: [x]\n"), ("name", "count", "machine"))
-    assert section.take("name", text, "nobody") == "nobody"
+    assert section.take("name", text, "missing") == "missing"
     assert section.need("count", whole_number(1, 9), 1) == 1
     section.need("machine", text, "")
     assert problems(section.written).splitlines() == [

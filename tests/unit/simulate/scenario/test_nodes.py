@@ -48,7 +48,7 @@ def test_labels_that_the_api_server_takes(tmp_path: Path) -> None:
     assert list(node.labels.values()) == ["n", "R-1", "v" * 63, ""]
 
 
-def test_zones_that_nobody_combines_may_be_many(tmp_path: Path) -> None:
+def test_zones_that_are_never_combined_may_be_many(tmp_path: Path) -> None:
     text = "nodes: [{name: n, machine: numa:64 core:1 mem:1Gi gpu:1@numa}]\nworkloads: [{name: a, pod: {resources: {cpu: 2}}}]"
     assert len(scenario(tmp_path, text).nodes[0].machine.zones) == 64
 

@@ -1,4 +1,4 @@
-// Draws the map on a canvas and says what is under the pointer. 20,000 boxes take some milliseconds, so all are drawn anew.
+// Draws the map on a canvas and says what is under the pointer. The chosen node is drawn over a copy of the picture.
 
 export function drawMap(canvas, map, plan, look, marks) {
   const scale = window.devicePixelRatio || 1;
@@ -11,6 +11,32 @@ export function drawMap(canvas, map, plan, look, marks) {
   const colours = palette();
   plan.boxes.forEach((each) => drawBox(pen, plan, each, look, colours, marks));
   drawNodes(pen, map, plan, look, colours, marks);
+}
+
+// Outlines one node on the picture that `drawMap` made.
+export function choose(canvas, plan, at) {
+  const scale = window.devicePixelRatio || 1;
+  let picture = pictures.get(canvas);
+  if (picture?.plan !== plan) {
+    const copy = new OffscreenCanvas(canvas.width, canvas.height);
+    copy.getContext("2d").drawImage(canvas, 0, 0);
+    pictures.set(canvas, (picture = { plan, copy }));
+  }
+  const pen = canvas.getContext("2d");
+  pen.setTransform(1, 0, 0, 1, 0, 0);
+  pen.drawImage(picture.copy, 0, 0);
+  pen.scale(scale, scale);
+  outline(pen, plan, at, palette()("new"));
+}
+
+const pictures = new WeakMap();
+
+function outline(pen, { cell, cells }, at, colour) {
+  pen.strokeStyle = colour;
+  pen.lineWidth = cell >= 16 ? 2.5 : 1.5;
+  rounded(pen, cells[at * 2] - 0.5, cells[at * 2 + 1] - 0.5, cell + 1, cell + 1, 3);
+  pen.stroke();
+  pen.lineWidth = 1;
 }
 
 function drawBox(pen, plan, { domain, x, y, width, height }, look, colours, marks) {
@@ -50,24 +76,20 @@ function drawNodes(pen, map, plan, look, colours, marks) {
     if (x < 0) continue;
     const shade = look.shade(at);
     pen.globalAlpha = marks.dimmed(at) ? 0.3 : 1;
-    pen.fillStyle = shade ? colours(shade) : colours("track");
+    const fill = marks.fill?.(at) ?? shade ?? "track";
+    pen.fillStyle = colours(fill);
     if (cell >= 10) {
       rounded(pen, x, y, cell, cell, 3);
       pen.fill();
     } else pen.fillRect(x, y, cell, cell);
     if (cordoned.has(at) && cell >= 8) corner(pen, x, y, cell, colours("bad"));
     if (cell >= 16) {
-      pen.fillStyle = shade ? colours(`${shade}-ink`) : colours("dim");
+      pen.fillStyle = fill === shade ? colours(`${shade}-ink`) : colours("ink");
       pen.fillText(look.number(at), x + cell / 2, y + cell / 2 + 0.5);
     }
-    const outline = marks.outline(at);
-    if (outline && cell >= 4) {
+    if (marks.outlined?.(at) && cell >= 4) {
       pen.globalAlpha = 1;
-      pen.strokeStyle = colours(outline);
-      pen.lineWidth = cell >= 16 ? 2.5 : 1.5;
-      rounded(pen, x - 0.5, y - 0.5, cell + 1, cell + 1, 3);
-      pen.stroke();
-      pen.lineWidth = 1;
+      outline(pen, plan, at, colours("new"));
     }
   }
   pen.globalAlpha = 1;

@@ -1,7 +1,7 @@
 // The cluster: blocks, racks and nodes as boxes, coloured by what the viewer chooses; click or Enter goes deeper.
 
 import { ask } from "./api.js";
-import { drawMap, hit, neighbour } from "./canvas.js";
+import { choose, drawMap, hit, neighbour } from "./canvas.js";
 import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName } from "./format.js";
@@ -43,10 +43,8 @@ export function clusterScreen({ go }) {
     const short = needed ? tooSmall(root, needed) : null;
     const width = Math.max(260, picture.clientWidth || element.clientWidth - 40);
     plan = layout(map, scope, width, Math.max(320, window.innerHeight - SPACE_FOR_REST));
-    drawMap(canvas, map, plan, look, {
-      dimmed: (at) => short?.[at] ?? false,
-      outline: (at) => (at === chosen ? "new" : null),
-    });
+    drawMap(canvas, map, plan, look, { dimmed: (at) => short?.[at] ?? false });
+    if (chosen >= scope.first && chosen < scope.end) choose(canvas, plan, chosen);
     parts.head.replaceChildren(...heading(scope));
     if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
     parts.legend.replaceChildren(...look.legend.map(([shade, text]) =>
@@ -127,7 +125,7 @@ export function clusterScreen({ go }) {
     const scope = domainAt(root, inside()) ?? root;
     chosen = chosen < scope.first || chosen >= scope.end ? scope.first : neighbour(plan, chosen, ARROWS[event.key]);
     point(chosen, null);
-    render();
+    choose(canvas, plan, chosen);
   });
   new ResizeObserver(() => map && plan && Math.abs(picture.clientWidth - plan.width) > 2 && render()).observe(picture);
   return { element, update, redraw: () => map && render() };

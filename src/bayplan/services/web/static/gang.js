@@ -44,7 +44,7 @@ function outlined(canvas, map, now, width) {
   const nodes = new Set(seatsOf(now).map((each) => each.node));
   const marked = new Map(map.nodes.map((name, at) => [at, nodes.has(name)]));
   const plan = layout(map, domainsOf(map), width, 420);
-  drawMap(canvas, map, plan, colouring(map, "free", map.leading), { dimmed: (at) => nodes.size > 0 && !marked.get(at) && plan.cell < 8, outline: (at) => (marked.get(at) ? "new" : null) });
+  drawMap(canvas, map, plan, colouring(map, "free", map.leading), { dimmed: (at) => nodes.size > 0 && !marked.get(at) && plan.cell < 8, outlined: (at) => marked.get(at), fill: (at) => (marked.get(at) ? "new-soft" : null) });
   canvas.setAttribute("aria-label", `Map of ${count(map.nodes.length, "node")}; ${count(nodes.size, "node")} of the gang outlined`);
 }
 
@@ -59,9 +59,9 @@ export function gangParts(now, picture = null) {
     ["largest distance", now.distance?.largest], ["mean distance", now.distance?.mean]];
   return [answer(now.answer, now.fits),
     h("ul.facts", {}, facts.filter(([, value]) => value !== null && value !== undefined).map(([label, value]) => h("li", {}, `${label} `, h("b", {}, String(value))))),
-    now.couldBeCloser ? card("Could it be closer?", h("p", {}, now.couldBeCloser.text, now.couldBeCloser.proven ? " Proven." : "")) : "",
+    now.couldBeCloser ? card("Could it be closer?", h("p", {}, `${now.couldBeCloser.text}; ${now.couldBeCloser.proven ? "proven" : "not proven"}.`)) : "",
     picture ?? "",
-    now.restsOn && now.fits ? card("This rests on", h("p", {}, now.restsOn)) : "",
+    now.restsOn && now.seats.length ? card("This rests on", h("p", {}, now.restsOn)) : "",
     ...now.shapes.map(shape),
     now.wouldScheduleIf.length ? card("Would schedule now if", h("ul", {}, now.wouldScheduleIf.map((each) => h("li", {}, each.change)))) : "",
     now.leftOut.length ? card("Left out for now", h("p", {}, now.leftOut.join(", "))) : "",

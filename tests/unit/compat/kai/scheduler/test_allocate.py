@@ -62,7 +62,7 @@ def test_when_a_later_part_finds_nothing_the_whole_goes_on_to_the_next_domain() 
     assert placed(cluster("z1/r1: 2, z1/r2: 2, z1/r3: 2, z2/r1: 4, z2/r2: 4", parts)) == "n3 n4 n4"
 
 
-def test_a_gang_of_different_sizes_may_be_missed_because_each_pod_counts_as_the_largest() -> None:
+def test_a_gang_of_mixed_sizes_can_be_missed_as_each_pod_counts_as_the_largest() -> None:
     assert placed(cluster("z1/r1: 4 3, z1/r2: 0", job("train", within("rack"), 4, 1, 1, 1))) == "- - - -"
 
 

@@ -1,4 +1,4 @@
-"""Pods that run are moved so that a gang fits; whoever is moved has a place, or nobody is moved."""
+"""Pods that run are moved so that a gang fits; each moved pod has a place, or none is moved."""
 
 from dataclasses import replace
 
@@ -38,16 +38,16 @@ def test_those_moved_for_the_first_pod_stay_moved_for_the_second() -> None:
     "running, why",
     [
         (job("young", None, 5, on="n1"), "who is moved must fit elsewhere"),
-        (job("young", None, 4, on="n1", priority=100), "from priority 100 on nobody is moved"),
+        (job("young", None, 4, on="n1", priority=100), "from priority 100 on no pod is moved"),
     ],
 )
-def test_nobody_is_moved(running: Job, why: str) -> None:
+def test_no_pod_is_moved(running: Job, why: str) -> None:
     layout = f"z1/r1: 4, z1/r2: {8 - int(sum(task.requests['nvidia.com/gpu'] for task in running.tasks))}"
     now = cluster(layout, job("old", None, 4, on="n0", priority=100), running, job("gang", within("rack"), 4, 4))
     assert after_consolidation(now) == {}, why
 
 
-def test_a_job_that_may_not_be_moved_moves_nobody() -> None:
+def test_a_job_that_must_not_be_moved_moves_no_other() -> None:
     old, young = job("old", None, 4, on="n0"), job("young", None, 4, on="n1")
     assert after_consolidation(cluster("z1/r1: 4, z1/r2: 4", old, young, job("gang", None, 8, priority=125))) == {}
 
@@ -77,7 +77,7 @@ def test_a_job_with_pods_to_spare_is_never_moved_as_a_whole() -> None:
     assert after_consolidation(now) == {}
 
 
-def test_a_pod_on_a_node_that_nobody_knows_is_left_alone() -> None:
+def test_a_pod_on_an_unknown_node_is_left_alone() -> None:
     assert after_consolidation(cluster("z1/r1: 4, z1/r2: 4", job("odd", None, 4, on="gone"), job("big", None, 8))) == {}
 
 

@@ -84,14 +84,14 @@ class TestPolicies:
             ("best-effort", Hint(0b01, preferred=True), True),
             ("restricted", Hint(0b01, preferred=True), True),
             ("single-numa-node", Hint(0b11, preferred=False), False),
-            ("a policy nobody knows", Hint(None, preferred=False), True),
+            ("an unknown policy", Hint(None, preferred=False), True),
         ],
     )
     def test_a_set_inside_a_wider_one_is_preferred(self, policy: str, merged: Hint, *, admitted: bool) -> None:
         """Today's kubelet would say: not preferred, because the two do not name the same zones."""
         assert judge(policy, (0, 1), [NARROW, WIDE]) == (merged, admitted)
 
-    def test_a_resource_that_nobody_can_give(self) -> None:
+    def test_a_resource_that_no_node_can_give(self) -> None:
         assert judge("best-effort", (0, 1), [{"cpu": []}]) == (Hint(0b11, preferred=False), True)
         assert judge("restricted", (0, 1), [{"cpu": []}]) == (Hint(0b11, preferred=False), False)
 

@@ -67,7 +67,7 @@ def test_of_equally_few_the_ones_with_the_least_room() -> None:
 
 
 def test_mixed_sizes_on_nodes_that_hold_them_exactly() -> None:
-    # 4, 1, 1 and 1 on nodes of 4 and 3: whoever counts everybody as the largest says no.
+    # 4, 1, 1 and 1 on nodes of 4 and 3: counting every pod as the largest would say no.
     problem = two_shapes(("b1/r1: 0 0",), [Part("", -1, pods_of(1, 3))], (4, 1), (4, 3))
     assert by_position(problem, program.solve(problem, Budget())) == [(1, 0), (0, 3)]
 
@@ -81,7 +81,7 @@ def test_amounts_are_exact_to_the_byte() -> None:
 
 
 def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
-    # Overcommitted memory: whoever asks for none may go there all the same.
+    # Overcommitted memory: a pod that asks for none can still go there.
     tree, _ = racks("b1/r1: 0 0")
     slots = (np.array([0, 2]), np.array([3, 3]))
     problem = Problem(tree, (Part("", -1, pods_of(2, 4)),), slots, np.array([[1.0], [0.0]]), np.array([[-5.0, 2.0]]))

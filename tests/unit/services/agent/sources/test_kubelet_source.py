@@ -48,7 +48,7 @@ async def test_a_file(config: Path, form: str) -> None:
 @pytest.mark.parametrize("name, named", [("kubeadm-flags.env", False), ("kubeadm-flags.env", True), ("flags", True)])
 @asynchronous
 async def test_flags_overrule_the_file(config: Path, text: str, form: str, name: str, named: bool) -> None:
-    """Those that kubeadm writes beside the file count though nobody names them."""
+    """Those that kubeadm writes beside the file count without being named."""
     flags = config.with_name(name)
     flags.write_text(text)
     settings = (await read_setup(form.format(config), flags if named else None)).settings

@@ -1,4 +1,4 @@
-"""The pods of this node as the API server has them: who lives, who has ended, and what is said when they may not be
+"""The pods of this node as the API server has them: who lives, who has ended, and the message if they cannot be
 read.
 """
 

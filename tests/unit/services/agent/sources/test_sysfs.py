@@ -152,7 +152,7 @@ def test_cpus_share_the_last_level_cache_or_their_socket(tmp_path: Path) -> None
         ({f"sys/devices/system/cpu/cpu{number}/cpu_capacity": 1024 for number in range(2)}, None),
         ({}, None),
     ],
-    ids=["named", "by strength", "all alike", "nobody says"],
+    ids=["named", "by strength", "all alike", "not said"],
 )
 def test_unequal_cores_have_kinds(tmp_path: Path, files: Files, kinds: object) -> None:
     found = read_hardware(tree(tmp_path, cpu(0), cpu(1), node(0, cpus="0-1", distances="10"), beside=files))
