@@ -178,7 +178,7 @@ def _common_level(paths: Paths) -> int:
 
 
 def _prefers_wider_than_around(group: Json, levels: list[str], paths: Paths, around: int) -> bool:
-    """Whether some group prefers a level that is not narrower than that of a group around it, or than its nodes' domain."""
+    """Whether some group prefers a level no narrower than that of a group around it, or than its nodes' domain."""
     around = max(around, _common_level(paths))
     asked = group.get("topologyConstraint") or {}
     if "preferred" in asked and levels.index(asked["preferred"]) <= around:
