@@ -24,6 +24,9 @@ def main() -> None:
         sys.exit(run(sys.argv))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        # Unwound: there is no need to ask again, and once Python has given up its handlers, SIGALRM would kill us.
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _unwind(number: int, _frame: FrameType | None) -> None:

@@ -127,6 +127,9 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
         Figure(reason, tuple(number(run.refused.get(reason, 0)) for run in runs), detail=True)
         for reason in reasons(runs)
     ]
+    if any(run.evicted is not None for run in runs):
+        lines.append(figure("evicted for others", lambda run: number(run.evicted or 0)))
+        lines.append(figure("in vain", lambda run: number(run.evicted_in_vain), detail=True))
     lines.append(figure("pods created again", lambda run: number(run.retries)))
     lines.append(figure("waiting at the end", lambda run: number(run.waiting)))
     if any(run.given_up for run in runs):
@@ -202,6 +205,7 @@ def _run_document(run: Run) -> Document:
             "total": run.refusals_in_all,
             "byReason": [{"reason": reason, "count": run.refused[reason]} for reason in reasons([run])],
         },
+        **({} if run.evicted is None else {"evicted": {"total": run.evicted, "inVain": run.evicted_in_vain}}),
         "gangs": {
             "wanted": run.gangs,
             "whole": run.gangs_whole,

@@ -129,6 +129,9 @@ class Run:
     gang_outcomes: tuple[GangRun, ...] = ()
     zones_decided: int = 0
     zones_not_as_decided: int = 0
+    evicted: int | None = None
+    """Pods evicted for more important ones, of them `evicted_in_vain`; None if the scenario has no preemption."""
+    evicted_in_vain: int = 0
 
     @property
     def refusals_in_all(self) -> int:

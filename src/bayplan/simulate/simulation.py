@@ -26,6 +26,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.simulate.clock import Clock
+from bayplan.simulate.evictions import Evictions
 from bayplan.simulate.gang_turns import GangTurn, GangTurns
 from bayplan.simulate.gangs import Gangs
 from bayplan.simulate.members import (
@@ -56,6 +57,10 @@ from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 # How long a scheduler takes to decide and bind, and a kubelet to start containers; the same for all that are compared.
 DECIDES_IN: Seconds = 0.01
 STARTS_IN: Seconds = 1.0
+# How long an evicted pod takes to leave.
+STOPS_IN: Seconds = 2.0
+# A deadline that no simulation reaches: evicted pods always leave.
+DELETED = "2100-01-01T00:00:00Z"
 LONGEST_BACKOFF: Seconds = 360.0
 
 
@@ -85,6 +90,10 @@ class Simulation:
         self._gangs = Gangs(scenario.workloads, scenario.nodes, scenario.levels)
         self._gang_scheduler = self._open_gang_scheduler()
         self._turns = GangTurns(self._gang_scheduler)
+        self._evictions = Evictions(self._state, self._scheduler, self._answers) if scenario.preemption else None
+        # Pods on nodes by key, and the planned ends of those that come to one.
+        self._member_of: dict[str, LiveMember] = {}
+        self._ends: dict[str, int] = {}
         # By gang, pods that have started and wait for the others; by unit, what is planned for the end of its patience.
         self._held: dict[str, list[tuple[LiveMember, Pod]]] = {}
         self._patience: dict[str, int] = {}
@@ -170,7 +179,9 @@ class Simulation:
         if member.gang is not None and self._scheduler.knows_gangs:
             unit = self._turns.join(member, member.gang, pod)
         else:
-            unit = WaitingUnit(pod_key(pod), ((member, pod),), self._state.classes.of(pod))
+            # Pods of one class get the same answer, but each has victims of its own.
+            waits_for = self._state.classes.of(pod) if self._evictions is None else pod_key(pod)
+            unit = WaitingUnit(pod_key(pod), ((member, pod),), waits_for)
         if unit is not None:
             self._waiting.add(unit, self.now)
         self._go_on_deciding()
@@ -210,18 +221,57 @@ class Simulation:
 
     def _decide_about_pod(self, unit: WaitingUnit) -> GangTurn:
         ((_, pod),) = unit.pods
-        decision = schedule_one(
-            self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
-        )
+        again_at = None
+        if self._evictions is None:
+            decision = self._place(pod)
+        else:
+            attempt = self._evictions.decide(pod, partial(self._place, pod), self.now)
+            decision, again_at = attempt.decision, attempt.again_at
+            for key in attempt.evict:
+                self._evict(key)
         self._reports.refused(self._answers, pod)
         if not decision.placed:
-            return GangTurn()
+            return GangTurn(patience_ends=again_at)
         if not self._scheduler.keeps_ledger:
             # It looks at zones to choose a node, but promises none to the pod.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
         assume(self._state, decision, pod)
         self._reports.reserved(decision.node or "", pod)
         return GangTurn({decision.pod: decision})
+
+    def _place(self, pod: Pod) -> Decision:
+        return schedule_one(
+            self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
+        )
+
+    def _evict(self, key: str) -> None:
+        """A pod is asked to leave its node; it does so after a while."""
+        pod = self._state.bound[key]
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=DELETED)
+        self._state.set_pod(msgspec.structs.replace(pod, metadata=metadata), at=self.now)
+        self._clock.after(STOPS_IN, partial(self._leave, key))
+
+    def _leave(self, key: str) -> None:
+        """An evicted pod is gone, unless it came to its end meanwhile; its controller creates another one."""
+        pod, member = self._bound.pop(key, None), self._member_of.pop(key, None)
+        if pod is None:
+            return
+        node = self._state.names[self._state.pods[key].row]
+        self._free(key, node)
+        self._tally.evicted(self._state.classes.request_of(pod).total, wanted=member is not None)
+        if member is not None:
+            self._clock.cancel(self._ends.pop(key, -1))
+            member.node = None
+            self._replace(member)
+        self._wake()
+
+    def _free(self, key: str, node: str) -> None:
+        """A pod has left its node."""
+        self._kubelets[node].remove(key)
+        self._state.remove_pod(key, at=self.now)
+        if self._evictions is not None:
+            self._evictions.gone(key, self.now)
+        self._reports.changed(node)
 
     def _bind(self, member: LiveMember, pod: Pod, decision: Decision) -> None:
         """Send a pod to its node: in the order of decisions, or together with all that is
@@ -251,6 +301,8 @@ class Simulation:
             workload = member.workload.name
             self._tally.refuse(KubeletRefusal(self.now, key, workload, node, admission.reason, admission.message))
             self._state.remove_pod(key)
+            if self._evictions is not None:
+                self._evictions.refused(key)
             if member.gang is not None:
                 member.gang.refuse(key)
             self._replace(member)
@@ -258,6 +310,9 @@ class Simulation:
         self._state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
         self._bound[key] = pod
         member.node = node
+        self._member_of[key] = member
+        if self._evictions is not None:
+            self._evictions.admitted(key)
         self._tally.started(request.total)
         held = self._agents[node].holdings(key)
         self._tally.stands_in({zone for in_zones in held.values() for zone in in_zones}, kubelet.machine)
@@ -276,7 +331,8 @@ class Simulation:
 
     def _run(self, member: LiveMember, pod: Pod) -> None:
         if member.wanted.runs_for is not None:
-            self._clock.after(STARTS_IN + member.wanted.runs_for, partial(self._end, member, pod))
+            ends = self.now + STARTS_IN + member.wanted.runs_for
+            self._ends[pod_key(pod)] = self._clock.at(ends, partial(self._end, member, pod))
 
     def _note_first_start(self, member: LiveMember, pod: Pod) -> None:
         if not member.started:
@@ -310,15 +366,13 @@ class Simulation:
 
     def _end(self, member: LiveMember, pod: Pod) -> None:
         key, node = pod_key(pod), member.node or ""
-        self._kubelets[node].remove(key)
-        self._state.remove_pod(key, at=self.now)
-        del self._bound[key]
+        del self._bound[key], self._member_of[key], self._ends[key]
+        self._free(key, node)
         if member.gang is not None:
             member.gang.end(key)
         member.node = None
         member.finished = True
         self._tally.ended(self._state.classes.request_of(pod).total)
-        self._reports.changed(node)
         self._wake()
 
     def _wake(self) -> None:
@@ -368,6 +422,8 @@ class Simulation:
             gang_outcomes=self._gangs.outcomes,
             refused_by_node=dict(sorted(tally.refused_by_node.items())),
             remarks=tuple(self._remarks),
+            evicted=None if self._evictions is None else self._evictions.evicted,
+            evicted_in_vain=0 if self._evictions is None else self._evictions.in_vain,
         )
 
     def _last_moment(self) -> Moment:

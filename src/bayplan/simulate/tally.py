@@ -89,6 +89,13 @@ class Tally:
         for name in self._used:
             self._used[name] -= total.get(name, 0)
 
+    def evicted(self, total: Mapping[str, int], *, wanted: bool) -> None:
+        """A pod left its node for another one; if it is one of the `wanted` ones, it waits again."""
+        self.running -= wanted
+        self.waiting += wanted
+        for name in self._used:
+            self._used[name] -= total.get(name, 0)
+
     def refuse(self, refusal: KubeletRefusal) -> None:
         """A kubelet sent a pod back."""
         self.refused[refusal.reason] += 1

@@ -95,17 +95,23 @@ main()
 
 
 TIDIES_UP_SLOWLY = """
-import signal, time
-from bayplan.cli.main import _unwind
-signal.signal(signal.SIGTERM, _unwind)
-try:
-    signal.raise_signal(signal.SIGTERM)
-finally:
-    time.sleep(1.5)  # longer than until the program is asked again
-    print("tidied up")
+import atexit, signal, time
+from bayplan.cli import main, program
+def busy(_argv):
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        time.sleep(1.5)  # longer than until the program is asked again
+        print("tidied up")
+program.run = busy
+class FreedLate:
+    def __del__(self, sleep=time.sleep):  # after Python has given up its signal handlers
+        sleep(1.5)
+late = FreedLate()
+main.main()
 """
 
 
-def test_a_program_that_tidies_up_is_not_asked_again() -> None:
+def test_a_program_that_tidies_up_or_ends_slowly_is_not_asked_again() -> None:
     done = subprocess.run([sys.executable, "-c", TIDIES_UP_SLOWLY], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (143, "tidied up\n", "")

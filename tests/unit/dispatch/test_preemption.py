@@ -192,6 +192,11 @@ def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> 
         "expected one of In, NotIn, Exists,"
         " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
     )
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert action.stage is Stage.PLANNED
 
 
 def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:

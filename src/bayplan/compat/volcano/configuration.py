@@ -146,7 +146,10 @@ def _check_actions(text: str, remarks: list[str]) -> None:
         raise ArgumentError(f'actions: "{unknown[0]}" is no action; expected {", ".join(ACTIONS)}')
     left_out = [action for action in actions if action not in DONE_ANYWAY]
     if left_out:
-        remarks.append(f"the actions {', '.join(left_out)} have no effect: this profile evicts no pods")
+        remarks.append(
+            f"the actions {', '.join(left_out)} have no effect: this profile evicts no pods; a KubeSchedulerConfiguration with"
+            " `preemption: On` does"
+        )
 
 
 def _plugins(file: _File, remarks: list[str]) -> dict[str, dict[str, Any]]:

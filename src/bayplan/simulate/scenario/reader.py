@@ -21,10 +21,13 @@ from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.nodes import nodes_of
 from bayplan.simulate.scenario.remarks import remarks_on
 from bayplan.simulate.scenario.trace import read_trace
-from bayplan.simulate.scenario.values import duration, duration_of_at_least, text, whole_number
+from bayplan.simulate.scenario.values import duration, duration_of_at_least, text, whole_number, yes_or_no
 from bayplan.simulate.scenario.workloads import workload_of
 
-KEYS = ("name", "seed", "lasts", "reportDelay", "levels", "nodes", "cluster", "groupingRules", "workloads", "trace")
+KEYS = (
+    *("name", "seed", "lasts", "reportDelay", "levels", "preemption", "nodes", "cluster", "groupingRules"),
+    *("workloads", "trace"),
+)
 LASTS = 600.0
 LARGEST_SEED = 2**63 - 1
 NO_CLUSTER = RecordedCluster((), (), (), ())
@@ -54,7 +57,10 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
         report_delay=section.take("reportDelay", duration, 0.0),
         lasts=section.take("lasts", duration_of_at_least(1.0), LASTS),
         levels=tuple(section.items("levels", text)),
+        preemption=section.take("preemption", yes_or_no, default=False),
     )
+    if scenario.preemption and any(workload.together for _, workload in workloads):
+        section.written.at("preemption").wrong("is simulated for single pods only, and the scenario has gangs")
     _check_gangs(section, scenario, workloads)
     faults.check()
     from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)

@@ -232,7 +232,10 @@ def test_scores(plugin: dict[str, Any], weights: dict[str, int]) -> None:
         (
             {"name": "gang"},
             "enqueue, allocate, preempt, reclaim",
-            "the actions preempt, reclaim have no effect: this profile evicts no pods",
+            (
+                "the actions preempt, reclaim have no effect: this profile evicts no pods; a KubeSchedulerConfiguration"
+                " with `preemption: On` does"
+            ),
         ),
     ],
 )
