@@ -1,4 +1,4 @@
-"""`bayplan web` on a real API server: two users with different rights, live updates, an API server that goes away."""
+"""`bayplan web` on a real API server: two users with different rights, and an open page that follows the cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.kubernetes.control_plane.objects import remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
+from tests.web.chromium import browser_program, opened_page
 from tests.web.running_web import RunningWeb, running_web
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -123,3 +124,35 @@ def test_viewers_see_names_only_of_namespaces_that_they_may_read(
     # Live: a new pod is on the page without a restart.
     control_plane.apply(pod(namespace, "web-late"))
     wait_until(lambda: "web-late" in text("partly", "waiting"), "the page follows the cluster", timeout=60)
+
+
+def test_an_open_page_follows_the_cluster_without_reload(control_plane: ControlPlane, namespace: str) -> None:
+    program = browser_program()
+    if program is None:
+        pytest.skip("no chromium or google-chrome on this machine")
+    kubeconfig = ("--kubeconfig", str(control_plane.kubeconfig))
+    with running_web(*kubeconfig) as local, opened_page(program) as page:
+        wait_until(lambda: local.ask("/readyz").status == 200, "the cluster is read", timeout=120)
+        page.open(f"{local.url}/")
+        page.run("window.marker = 'kept'")
+        for name in ("web-live-1", "web-live-2"):
+            control_plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        page.until("document.querySelector('tbody')?.innerText.includes('web-live-2')")
+        control_plane.apply(pod(namespace, "web-waits"))
+        page.run("document.querySelector('nav a[href=\"/why\"]').click()")
+        page.until(f"document.querySelector('main').innerText.includes('{namespace}/web-waits')")
+        control_plane.delete("/api/v1/nodes/web-live-2")
+        page.run("document.querySelector('nav a[href=\"/\"]').click()")
+        page.until(
+            "document.querySelector('tbody') && !document.querySelector('tbody').innerText.includes('web-live-2')"
+        )
+        assert page.errors == []
+
+        control_plane.apiserver.kill()
+        try:
+            page.until("document.getElementById('trouble').innerText.includes('the cluster cannot be read')")
+            assert "web-live-1" in page.text("tbody"), "the last state stays"
+        finally:
+            control_plane.apiserver.start()
+        page.until("document.getElementById('trouble').hidden")
+        assert page.run("window.marker") == "kept"

@@ -15,7 +15,7 @@ from bayplan.cli.program import is_bad_input
 from bayplan.cli.shared.watching import SECONDS_BETWEEN_LOOKS, signature_of
 from bayplan.cli.web_answers.answers import ClusterAnswers
 from bayplan.kube.client.access import Access
-from bayplan.kube.client.client import ApiError, Unreachable
+from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.client.live import follow_cluster
 from bayplan.kube.object_set import ObjectSet
 from bayplan.services.web.board import Board
@@ -23,6 +23,9 @@ from bayplan.services.web.board import Board
 # Seconds between two states of a cluster that changes all the time, and before a lost cluster is tried again.
 SETTLE = 1.0
 RETRY = 2.0
+
+# How the report of a watch begins that is being resumed.
+INTERRUPTED = "the cluster cannot be read at the moment"
 
 Make = Callable[[ObjectSet, list[str]], ClusterAnswers]
 
@@ -52,18 +55,35 @@ async def follow_files(
 async def follow_live(board: Board, access: Access, make: Make) -> None:
     """Publish the cluster, and again after changes, without end."""
     loop = asyncio.get_running_loop()
+    reports: set[asyncio.Task[None]] = set()
 
     def show(objects: ObjectSet, problems: list[str]) -> None:
         asyncio.run_coroutine_threadsafe(board.publish(make(objects, problems)), loop).result()
 
     def on_trouble(trouble: str) -> None:
-        tasks.add(task := loop.create_task(board.report(f"the cluster cannot be read: {trouble}")))
-        task.add_done_callback(tasks.discard)
+        reports.add(task := loop.create_task(board.report(f"{INTERRUPTED}: {trouble}")))
+        task.add_done_callback(reports.discard)
 
-    tasks: set[asyncio.Task[None]] = set()
-    while True:
-        try:
-            await follow_cluster(access, show, settle=SETTLE, on_trouble=on_trouble)
-        except (ApiError, Unreachable) as error:
-            await board.report(f"the cluster cannot be read: {error}")
-        await asyncio.sleep(RETRY)
+    recovering = loop.create_task(_clear_interruptions(board, access))
+    try:
+        while True:
+            try:
+                await follow_cluster(access, show, settle=SETTLE, on_trouble=on_trouble)
+            except (ApiError, Unreachable) as error:
+                await board.report(f"the cluster cannot be read: {error}")
+            await asyncio.sleep(RETRY)
+    finally:
+        recovering.cancel()
+
+
+async def _clear_interruptions(board: Board, access: Access) -> None:
+    """Take back the report of an interrupted watch once the API server answers: a quiet cluster brings no new state."""
+    async with KubeClient(access) as client:
+        while True:
+            await asyncio.sleep(RETRY)
+            if board.notice.trouble.startswith(INTERRUPTED):
+                try:
+                    await client.request("GET", "/version")
+                except (ApiError, Unreachable):
+                    continue
+                await board.report("")
