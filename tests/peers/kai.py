@@ -167,7 +167,7 @@ def documented(case: Json) -> str | None:
     paths = [path for node in case["nodes"] if None not in (path := [node["labels"].get(level) for level in levels])]
     wide = any("requirement  couldn't be satisfied" in text for text in refusals)
     if wide or any(_prefers_wider_than_around(tree, levels, paths, -1) for tree in trees):
-        return "0.12 finds no place where the preferred level is wider than the domain at hand; mended later"
+        return "0.12 finds no place where the preferred level is wider than the domain at hand; fixed later"
     return None
 
 
