@@ -8,8 +8,15 @@ from statistics import median
 
 from benchmarks.measure import report
 from tests.peers.asking import Asked, Json
+from tests.peers.family import crash_of
 
 NANOSECONDS = 1e9
+
+
+class NoAnswer(Exception):
+    """The peer crashed, or took longer than it may."""
+
+
 Turn = Callable[[], Mapping[str, Sequence[float]]]
 """One contestant's turn: seconds of each run, by what was measured."""
 
@@ -43,10 +50,11 @@ def seconds_each(run: Callable[[], object], times: int) -> list[float]:
 
 
 def asked_for_times(peer: Asked, question: Json) -> Json:
-    """A peer's answer to `time`; raises ValueError where its code crashed or did not come back."""
+    """A peer's answer to `time`; raises NoAnswer where its code crashed or did not come back in time."""
     answer = peer.ask("time", question)
-    if "panic" in answer or "hang" in answer:
-        raise ValueError(f"{peer.peer} did not answer: {answer}")
+    crash = crash_of(answer)
+    if crash is not None:
+        raise NoAnswer(f"{peer.peer} {crash}")
     return answer
 
 

@@ -20,7 +20,7 @@ from bayplan.compat.kai.grouping.metadata import (
     KaiSubGroup,
 )
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Answers, InvalidGrouping, Question, Unanswered
+from bayplan.grouping.grouping import Answers, InvalidGrouping, Lookup, Unanswered
 from bayplan.grouping.raw import Reference, WrongValue, labels_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def grouping_problem(case: Case) -> str | None:
 def recorded_group(case: Case) -> KaiGroup:
     """What bayplan's form of the recorded grouper makes, with the objects that KAI read in place of a cluster."""
     reads = case.get("clusterReads") or []
-    answers: dict[Question, list[Any]] = {}
+    answers: dict[Lookup, list[Any]] = {}
     while True:
         try:
             return grouper_of(case)(kai_case(case, answers, settings_of(case["config"], reads)))
@@ -118,7 +118,7 @@ def settings_of(config: dict[str, Any], reads: list[dict[str, Any]]) -> KaiSetti
     )
 
 
-def answer(question: Question, reads: list[dict[str, Any]]) -> list[Any]:
+def answer(question: Lookup, reads: list[dict[str, Any]]) -> list[Any]:
     """The objects that KAI found when it asked the same."""
     if question.labels:
         listed = [

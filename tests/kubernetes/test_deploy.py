@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.config.service_settings import LeaderElection
+from bayplan.config.service_settings import LeaderElectionSettings
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube.client.access import find_access
@@ -294,7 +294,7 @@ def test_the_account_writes_conditions_but_not_onto_pods_that_were_bound_meanwhi
 
 def test_the_account_holds_its_lease_and_gives_it_up(control_plane: ControlPlane, account: Account) -> None:
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/bayplan"
-    settings = LeaderElection(True, 15.0, 10.0, 2.0, "bayplan", NAMESPACE)
+    settings = LeaderElectionSettings(True, 15.0, 10.0, 2.0, "bayplan", NAMESPACE)
     seen: list[str | None] = []
 
     async def story(client: KubeClient) -> None:

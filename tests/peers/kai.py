@@ -20,6 +20,9 @@ LEVELS = ("k8s.io/zone", "k8s.io/block", "k8s.io/rack")
 HOSTNAME = "kubernetes.io/hostname"
 VALUES = ("r1", "r2", "r3", "r10")
 
+Paths = list[list[str | None]]
+"""Of each node, its values of the levels, the widest first."""
+
 
 def draw_allocate(random: Random, _version: str) -> Json:
     """A cluster with jobs that run, and one to three that wait."""
@@ -161,29 +164,38 @@ def documented(case: Json) -> str | None:
     refusals = [text for texts in case["refused"].values() for text in texts]
     levels = case["topologies"][0]["levels"]
     trees = [job["rootSubGroupSet"] for job in case["jobs"] if job["name"] in case["refused"]]
+    paths = [path for node in case["nodes"] if None not in (path := [node["labels"].get(level) for level in levels])]
     wide = any("requirement  couldn't be satisfied" in text for text in refusals)
-    if wide or any(_prefers_wider_than_around(tree, levels, _common_level(case, levels)) for tree in trees):
+    if wide or any(_prefers_wider_than_around(tree, levels, paths, -1) for tree in trees):
         return "0.12 finds no place where the preferred level is wider than the domain at hand; fixed later"
     return None
 
 
-def _common_level(case: Json, levels: list[str]) -> int:
+def _common_level(paths: Paths) -> int:
     """The narrowest level of which all nodes share a domain; -1 if there is none."""
-    paths = [[node["labels"].get(level) for level in levels] for node in case["nodes"]]
-    shared = [path for path in paths if None not in path]
-    return max(
-        (depth for depth in range(len(levels)) if len({str(path[: depth + 1]) for path in shared}) == 1), default=-1
-    )
+    depths = range(len(paths[0]) if paths else 0)
+    return max((depth for depth in depths if len({str(path[: depth + 1]) for path in paths}) == 1), default=-1)
 
 
-def _prefers_wider_than_around(group: Json, levels: list[str], around: int) -> bool:
-    """Whether some group prefers a level that is not narrower than that of a group around it."""
+def _prefers_wider_than_around(group: Json, levels: list[str], paths: Paths, around: int) -> bool:
+    """Whether some group prefers a level no narrower than that of a group around it, or than its nodes' domain."""
+    around = max(around, _common_level(paths))
     asked = group.get("topologyConstraint") or {}
     if "preferred" in asked and levels.index(asked["preferred"]) <= around:
         return True
-    own = max([around, *(levels.index(asked[kind]) for kind in ("required", "preferred") if kind in asked)])
+    depths = [levels.index(asked[kind]) for kind in ("required", "preferred") if kind in asked]
+    chosen = [paths, *(domain for depth in depths for domain in _domains(paths, depth))]
     inner = [*group.get("subGroups", ()), *group.get("podSets", ())]
-    return any(_prefers_wider_than_around(each, levels, own) for each in inner)
+    own = max([around, *depths])
+    return any(_prefers_wider_than_around(each, levels, domain, own) for each in inner for domain in chosen)
+
+
+def _domains(paths: Paths, depth: int) -> list[Paths]:
+    """The nodes of each domain of a level."""
+    found: dict[str, Paths] = {}
+    for path in paths:
+        found.setdefault(str(path[: depth + 1]), []).append(path)
+    return list(found.values())
 
 
 FAMILIES = (

@@ -70,7 +70,7 @@ class ServiceFields(Strict, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderElection:
+class LeaderElectionSettings:
     """Leader election as it is run."""
 
     enabled: bool
@@ -94,7 +94,7 @@ class ClientConnection:
 class ServiceSettings:
     """The settings of a running scheduler beside its profiles."""
 
-    leader_election: LeaderElection
+    leader_election: LeaderElectionSettings
     client: ClientConnection
     initial_backoff: float
     max_backoff: float
@@ -133,7 +133,7 @@ def _check_backoff(written: ServiceFields) -> None:
         )
 
 
-def _leader_election(written: LeaderElectionFields) -> LeaderElection:
+def _leader_election(written: LeaderElectionFields) -> LeaderElectionSettings:
     duration, deadline, retry = (
         _positive_duration(text, f"leaderElection.{field}")
         for field, text in (
@@ -160,7 +160,7 @@ def _leader_election(written: LeaderElectionFields) -> LeaderElection:
         raise ArgumentError(f"leaderElection.resourceLock: {written.resource_lock!r} is not allowed: must be leases")
     if not written.resource_name:
         raise ArgumentError("leaderElection.resourceName: is empty: must be the name of a Lease")
-    return LeaderElection(
+    return LeaderElectionSettings(
         written.leader_elect,
         duration,
         deadline,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from bayplan.kube.wire.scheduling_v1alpha3 import MOST_LEVELS
 
 
-class Hierarchy:
+class GroupHierarchy:
     """Keys of group objects, and the objects that they are a part of."""
 
     def __init__(self) -> None:

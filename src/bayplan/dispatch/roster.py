@@ -25,7 +25,7 @@ from bayplan.dialects.registry import (
     parent_of,
     shown,
 )
-from bayplan.dispatch.hierarchy import Hierarchy
+from bayplan.dispatch.hierarchy import GroupHierarchy
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -77,7 +77,7 @@ class GangRoster:
         self._unreadable: dict[str, str] = {}
         # Pods that name a gang and wait for another scheduler.
         self._strangers = _PodsByGang()
-        self._hierarchy = Hierarchy()
+        self._hierarchy = GroupHierarchy()
         # Dialects whose group objects the API server does not serve.
         self._not_served: set[str] = set()
 

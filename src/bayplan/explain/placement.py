@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.explain.numa.labels import zone_column
-from bayplan.explain.ranking import Candidate, Ranking
+from bayplan.explain.ranking import RankedNode, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines, shortened
@@ -107,5 +107,5 @@ def _narrower(header: list[str], rows: list[list[str]]) -> list[str]:
     return [second, first, *rest]
 
 
-def _score(candidate: Candidate, position: int) -> str:
+def _score(candidate: RankedNode, position: int) -> str:
     return str(candidate.scores[position].score)

@@ -29,7 +29,7 @@ class PluginScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedNode:
     """A node that would take the pod."""
 
     node: str
@@ -43,7 +43,7 @@ class Candidate:
 class Ranking:
     """The best candidates, and the number of nodes that would take the pod."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[RankedNode, ...]
     usable: int
 
     @property
@@ -58,7 +58,7 @@ class Ranking:
 def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, most: int) -> Ranking:
     """The best `most` nodes. Nodes that the kubelet's replay rejects are skipped, as in the decision."""
     usable = int((answer.rank != NOT_USABLE).sum())
-    candidates: list[Candidate] = []
+    candidates: list[RankedNode] = []
     for row in ranking(answer, usable):
         if len(candidates) == most:
             break
@@ -69,7 +69,7 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
         scores = _together(profile, *_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
         unknown = profile.topology is not None and bool(profile.topology.remark(state, pod, row))
         score = score_in(int(answer.rank[row]))
-        candidates.append(Candidate(state.names[row], score, scores, placement.containers, unknown))
+        candidates.append(RankedNode(state.names[row], score, scores, placement.containers, unknown))
     return Ranking(tuple(candidates), usable)
 
 

@@ -3,7 +3,7 @@
     outcome = group_for(pod, owners, settings, answers, workloads)
 
 Owners are decoded objects, the nearest first. The outcome is a `Grouping`: the PodGroup that should exist and the pod's
-place in it, or that the pod stands alone, or why it waits. If another object is needed, the outcome is a `Question`
+place in it, or that the pod stands alone, or why it waits. If another object is needed, the outcome is a `Lookup`
 (`grouping.py`). The same input always gives the same outcome.
 """
 
@@ -28,7 +28,7 @@ from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
 from bayplan.grouping.annotations import GANG, WishReader, asks, meant_for_pods
 from bayplan.grouping.exclusive import level_of_groups
-from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, Unanswered
+from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, Unanswered
 from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
@@ -109,7 +109,7 @@ def group_for(
     settings: GroupingSettings | None = None,
     answers: Answers | None = None,
     workloads: KubernetesWorkloads | None = None,
-) -> Grouping | Question:
+) -> Grouping | Lookup:
     """The gang of a pod, or the question that must be answered first."""
     settings = settings or GroupingSettings()
     answers = {} if answers is None else answers

@@ -4,7 +4,7 @@
 the pod, and reports each `InvalidValue` as an event on its object.
 
 Most gangs follow from a pod and its owners. Grove's gangs and the progress of a JobSet need one more object. Grouping
-then returns a `Question`; the caller, who has access to the cluster, looks it up and asks again:
+then returns a `Lookup`; the caller, who has access to the cluster, looks it up and asks again:
 
     answers = {}
     while isinstance(outcome := group_for(pod, owners, settings, answers), Question):
@@ -85,7 +85,7 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Lookup:
     """One object by name, or all objects with these labels."""
 
     api_version: str
@@ -95,24 +95,24 @@ class Question:
     labels: tuple[tuple[str, str], ...] = ()
 
 
-Answers = Mapping[Question, Sequence[RawObject]]
+Answers = Mapping[Lookup, Sequence[RawObject]]
 
 
 class Unanswered(Exception):
     """Grouping cannot continue without this answer; never leaves this room."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Lookup) -> None:
         super().__init__(str(question))
         self.question = question
 
 
-def one(answers: Answers, question: Question) -> RawObject | None:
+def one(answers: Answers, question: Lookup) -> RawObject | None:
     """The object that a question names; None if it does not exist."""
     found = every(answers, question)
     return found[0] if found else None
 
 
-def every(answers: Answers, question: Question) -> Sequence[RawObject]:
+def every(answers: Answers, question: Lookup) -> Sequence[RawObject]:
     """The objects that a question means."""
     if question not in answers:
         raise Unanswered(question)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from bayplan.dialects.kai.pod_group import TOPOLOGY
 from bayplan.dialects.own.members import GROUP, POD_GROUP
 from bayplan.grouping.annotations import Wishes, WishReader
-from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Question, one
+from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, one
 from bayplan.grouping.podgroup import manifest_of, name_of
 from bayplan.grouping.raw import (
     RawObject,
@@ -75,7 +75,7 @@ def gang_name(pod: RawObject) -> str:
 def find_pod_gang(pod: RawObject, answers: Answers) -> RawObject | None:
     """The PodGang of a pod; None if it does not exist."""
     namespace = Reference.of(pod).namespace
-    return one(answers, Question(API_VERSION, "PodGang", namespace, gang_name(pod)))
+    return one(answers, Lookup(API_VERSION, "PodGang", namespace, gang_name(pod)))
 
 
 def read_pod_gang(gang: RawObject, namespace: str) -> PodGang:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bayplan.grouping.grouping import Answers, Question, every
+from bayplan.grouping.grouping import Answers, Lookup, every
 from bayplan.grouping.raw import RawObject, Reference, labels_of, list_at, metadata_of
 from bayplan.grouping.rules import Rules, rule_for
 from bayplan.grouping.workload import RoleSpec, Workload, described
@@ -26,7 +26,7 @@ def without_ended(workload: Workload, rules: Rules, answers: Answers) -> Workloa
     about = workload.about
     if (about.group, about.kind) != KIND:
         return workload
-    question = Question(JOB.api_version, JOB.kind, about.namespace, labels=((NAME, about.name),))
+    question = Lookup(JOB.api_version, JOB.kind, about.namespace, labels=((NAME, about.name),))
     ended: Counter[str] = Counter()
     for job in every(answers, question):
         # Jobs of an earlier JobSet of the same name do not count.

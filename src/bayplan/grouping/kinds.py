@@ -20,7 +20,7 @@ from bayplan.gangs.ranks.ranks import (
     WORKER_INDEX,
 )
 from bayplan.grouping.raw import RawObject, Reference, labels_of
-from bayplan.grouping.rules import ASKED, Condition, Rank, Role, Rule, rules_by_kind
+from bayplan.grouping.rules import ASKED, Condition, PodRole, Rank, Rule, rules_by_kind
 from bayplan.grouping.workload import Workload, described
 
 KUBEFLOW_ROLE = ["training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"]
@@ -29,10 +29,10 @@ KUBEFLOW_MINIMUM = "spec.runPolicy.schedulingPolicy.minAvailable"
 LWS_RANK = [Rank(label=WORKER_INDEX)]
 
 
-def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_one: str = "") -> Role:
+def _kubeflow_role(specs: str, name: str, *, minimum: str | None = None, from_one: str = "") -> PodRole:
     """One entry of `xReplicaSpecs`; no pod waits for succeeded ones."""
     replicas = f"spec.{specs}.{name}.replicas|1"
-    return Role(
+    return PodRole(
         name=name.lower(),
         replicas=replicas,
         minimum=minimum,
@@ -92,7 +92,7 @@ KINDS = (
         group="jobset.x-k8s.io",
         kind="JobSet",
         roles=[
-            Role(
+            PodRole(
                 each="spec.replicatedJobs",
                 name_at="name",
                 replicas=["replicas|1 * template.spec.parallelism|1", "replicas|1 * template.spec.completions"],
@@ -114,14 +114,14 @@ KINDS = (
         group="leaderworkerset.x-k8s.io",
         kind="LeaderWorkerSet",
         roles=[
-            Role(
+            PodRole(
                 name="leader",
                 means="0",
                 replicas=1,
                 template="spec.leaderWorkerTemplate.leaderTemplate",
                 rank=LWS_RANK,
             ),
-            Role(
+            PodRole(
                 name="workers",
                 means="*",
                 replicas="spec.leaderWorkerTemplate.size|1 - 1",
@@ -168,8 +168,8 @@ KINDS = (
         group="ray.io",
         kind="RayCluster",
         roles=[
-            Role(name="headgroup", replicas=1, template="spec.headGroupSpec.template"),
-            Role(
+            PodRole(name="headgroup", replicas=1, template="spec.headGroupSpec.template"),
+            PodRole(
                 each="spec.workerGroupSpecs",
                 name_at="groupName",
                 # KubeRay keeps the replicas between both bounds.
@@ -190,7 +190,7 @@ KINDS = (
         kind="Job",
         minimum="spec.minAvailable",
         roles=[
-            Role(
+            PodRole(
                 each="spec.tasks",
                 name_at="name",
                 replicas="replicas|1",

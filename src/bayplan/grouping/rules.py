@@ -51,7 +51,7 @@ class Rank(_Written, frozen=True):
     times: str = _ONCE
 
 
-class Role(_Written, frozen=True):
+class PodRole(_Written, frozen=True):
     """Pods of one role: a group of the gang, or the whole gang if it is the only role.
 
     With `each`, a list in the object, there is one group per entry, named by the field `name_at`; paths then start at
@@ -101,7 +101,7 @@ class Rule(_Written, frozen=True):
     remaining: str | None = None
     template: str = ""
     rank: list[Rank] = []
-    roles: list[Role] = []
+    roles: list[PodRole] = []
     role_label: list[str] = []
     one_gang_per: str = ""
     staged: Condition | None = None
@@ -109,12 +109,12 @@ class Rule(_Written, frozen=True):
     ranks_of_whole: bool = False
     leader_apart: Condition | None = None
 
-    def every_role(self) -> Sequence[Role]:
+    def every_role(self) -> Sequence[PodRole]:
         """The roles; a kind with one role has one without a name."""
         if self.roles:
             return self.roles
         replicas = 1 if self.replicas is None else self.replicas
-        return [Role(replicas=replicas, remaining=self.remaining, template=self.template, rank=self.rank)]
+        return [PodRole(replicas=replicas, remaining=self.remaining, template=self.template, rank=self.rank)]
 
 
 class RuleFile(_Written, frozen=True):
@@ -184,7 +184,7 @@ def _check(rule: Rule, at: ObjectPath) -> None:
     _check_roles_differ(rule.roles, at.child("roles"))
 
 
-def _check_roles_differ(roles: Sequence[Role], at: ObjectPath) -> None:
+def _check_roles_differ(roles: Sequence[PodRole], at: ObjectPath) -> None:
     """Check that no two roles share a name or a value of the role label."""
     names: set[str] = set()
     values: set[str] = set()
@@ -201,7 +201,7 @@ def _check_roles_differ(roles: Sequence[Role], at: ObjectPath) -> None:
         values.add(value)
 
 
-def _check_role(role: Role, at: ObjectPath) -> None:
+def _check_role(role: PodRole, at: ObjectPath) -> None:
     if bool(role.name) == bool(role.each):
         raise InvalidObject(at.child("name"), "needs one of name and each")
     if role.name and not _ROLE_NAME.fullmatch(role.name):

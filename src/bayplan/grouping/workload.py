@@ -30,7 +30,7 @@ from bayplan.grouping.rules import (
     ASKED,
     Amounts,
     Condition,
-    Role,
+    PodRole,
     Rule,
     Rules,
     fields_of,
@@ -55,7 +55,7 @@ class RoleSpec:
     `source` is the root of the role's paths; `where` is the field of its pod template, empty if it has none.
     """
 
-    role: Role
+    role: PodRole
     name: str
     value: str
     size: int
@@ -198,7 +198,7 @@ def _parts(thing: RawObject, rule: Rule) -> list[RoleSpec]:
     return parts
 
 
-def _sources(thing: RawObject, role: Role) -> list[tuple[RawObject, str, str]]:
+def _sources(thing: RawObject, role: PodRole) -> list[tuple[RawObject, str, str]]:
     """The roots of a role's paths: the object, or each entry of a list in it; with its field and the role's name."""
     if not role.each:
         return [(thing, "", role.name)]
@@ -212,13 +212,13 @@ def _sources(thing: RawObject, role: Role) -> list[tuple[RawObject, str, str]]:
     return found
 
 
-def _exists(role: Role, source: RawObject) -> bool:
+def _exists(role: PodRole, source: RawObject) -> bool:
     if role.needs and look_up(source, path_of(role.needs)) is None:
         return False
     return not (role.unless and look_up(source, path_of(role.unless)) is True)
 
 
-def _part(role: Role, source: RawObject, where: str, name: str, rank: int) -> RoleSpec:
+def _part(role: PodRole, source: RawObject, where: str, name: str, rank: int) -> RoleSpec:
     try:
         size = smallest(role.replicas, source) or 0
         wanted = _capped(role.minimum, first(role.minimum, source) or size, size)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.simulate.numbers import clock, counted, number, percent
-from bayplan.simulate.run import GangOutcome, Moment, Run, WorkloadResult
+from bayplan.simulate.run import GangRun, Moment, Run, WorkloadResult
 from bayplan.simulate.scenario.model import Scenario
 
 # All refusals are counted, but only this many are worth reading.
@@ -242,7 +242,7 @@ def _run_document(run: Run) -> Document:
     }
 
 
-def _gang_document(gang: GangOutcome) -> Document:
+def _gang_document(gang: GangRun) -> Document:
     return {
         "name": gang.name,
         "workload": gang.workload,

@@ -23,7 +23,7 @@ from bayplan.explain.why import WIDTH
 from bayplan.kube.visible import visible_lines
 from bayplan.simulate.comparison import Comparison, answer, figures, troubled
 from bayplan.simulate.numbers import clock, counted, number
-from bayplan.simulate.run import GangOutcome, Run, Waiting, WorkloadResult
+from bayplan.simulate.run import GangRun, Run, Waiting, WorkloadResult
 
 INDENT = "  "
 # What a screen holds; the document and the page have them all.
@@ -78,7 +78,7 @@ def _gangs(run: Run) -> list[str]:
     return lines + _more(len(relaxed) - MOST_REASONS, "gang that gave up wishes", "gangs that gave up wishes")
 
 
-def _gang_row(gang: GangOutcome) -> tuple[str, ...]:
+def _gang_row(gang: GangRun) -> tuple[str, ...]:
     moments = ("-" if moment is None else clock(moment) for moment in (gang.complete_at, gang.whole_at))
     where = hostlist(gang.domains, LONGEST_DOMAINS) or "-"
     return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where

@@ -22,7 +22,7 @@ from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodStatus
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from bayplan.simulate.run import GangOutcome
+from bayplan.simulate.run import GangRun
 from bayplan.simulate.scenario.model import GangPattern, Seconds, SimulatedNode, Workload
 
 
@@ -164,10 +164,10 @@ class Gangs:
         return round(sum(counts) / len(counts), 4) if counts else None
 
     @property
-    def outcomes(self) -> tuple[GangOutcome, ...]:
+    def outcomes(self) -> tuple[GangRun, ...]:
         """What became of each gang, in the order of the scenario."""
         return tuple(
-            GangOutcome(
+            GangRun(
                 name=gang.name,
                 workload=workload,
                 complete_at=gang.complete_at,

@@ -51,7 +51,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class GangOutcome:
+class GangRun:
     """What became of one gang: when the last pod that it needs had arrived, when the last one had started, how many
     pods have, and where.
 
@@ -126,7 +126,7 @@ class Run:
     gangs_whole: int = 0
     gangs_in_part: int = 0
     domains_per_gang: float | None = None
-    gang_outcomes: tuple[GangOutcome, ...] = ()
+    gang_outcomes: tuple[GangRun, ...] = ()
     zones_decided: int = 0
     zones_not_as_decided: int = 0
     evicted: int | None = None

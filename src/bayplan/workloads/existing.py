@@ -18,7 +18,7 @@ from bayplan.gangs.ranks.ranks import (
     RAY_REPLICA_INDEX,
     WORKER_INDEX,
 )
-from bayplan.grouping.grouping import Question
+from bayplan.grouping.grouping import Lookup
 from bayplan.grouping.raw import RawObject, Reference, labels_of, managing, metadata_of
 from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.workloads.apps import HOSTNAME_FIELD, TEMPLATE_HASH
@@ -59,7 +59,7 @@ class OwnerIndex:
         """The object of a reference, ignoring its uid."""
         return self._things.get((about.group, about.kind, about.namespace or "default"), {}).get(about.name)
 
-    def answer(self, question: Question) -> list[RawObject]:
+    def answer(self, question: Lookup) -> list[RawObject]:
         """The objects that grouping asks for (`grouping/grouping.py`)."""
         asked = Reference(question.api_version, question.kind)
         of_kind = self._things.get((asked.group, asked.kind, question.namespace or "default"), {})

@@ -18,7 +18,7 @@ from bayplan.dialects.dialect import full_name
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
 from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, settled_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue, Question
+from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
@@ -68,7 +68,7 @@ class _Grouper:
         self._beside = beside
         self._settings = settings
         self._known = set(written)
-        self._answers: dict[Question, list[RawObject]] = {}
+        self._answers: dict[Lookup, list[RawObject]] = {}
         self._chains: dict[Reference, tuple[tuple[RawObject, ...], Reference | None]] = {}
         # Owners whose pods stand alone unless a pod requests a gang: most pods of a cluster, so they are checked once.
         self._of_loners: set[Reference] = set()

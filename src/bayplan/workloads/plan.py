@@ -19,7 +19,7 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue, Question
+from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
@@ -221,7 +221,7 @@ def _grouped(
     """Each pod with the labels of its gang, and the gangs."""
     above_top = owner_of(thing)
     above = () if above_top is None else beside.owners.above(above_top)
-    answers: dict[Question, list[RawObject]] = {}
+    answers: dict[Lookup, list[RawObject]] = {}
     members: list[PlannedMember] = []
     gangs: dict[str, PodGroup] = {}
     problems: dict[InvalidValue, None] = {}
@@ -247,11 +247,11 @@ def grouping_of(
     pod: Pod,
     owners: Sequence[RawObject],
     settings: GroupingSettings,
-    answers: dict[Question, list[RawObject]],
+    answers: dict[Lookup, list[RawObject]],
     beside: Beside,
 ) -> Grouping:
     """The gang of a pod with these owners; `answers` caches lookups."""
-    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Question):
+    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Lookup):
         answers[outcome] = beside.owners.answer(outcome)
     return outcome
 

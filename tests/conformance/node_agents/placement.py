@@ -16,8 +16,8 @@ from bayplan.services.agent.forms.placement_encoding import (
     UNKNOWN,
     ContainerName,
     EncodedPlacement,
-    Metadata,
     PlacementError,
+    PlacementMetadata,
     container_hash,
 )
 
@@ -51,12 +51,12 @@ def decode_placement(placement: EncodedPlacement, containers: Iterable[Container
     return {container: found.get(container, metadata.busiest) for _, container in by_hash}
 
 
-def read_metadata(text: str) -> Metadata:
+def read_metadata(text: str) -> PlacementMetadata:
     """The metadata out of their attribute; what it does not say stays unknown."""
     start = PREFIX + SEPARATOR
     if not text.startswith(start):
         raise PlacementError("malformed metadata")
-    metadata = Metadata()
+    metadata = PlacementMetadata()
     for part in text.removeprefix(start).split(SEPARATOR):
         try:
             metadata = _with_field(metadata, part)
@@ -65,7 +65,7 @@ def read_metadata(text: str) -> Metadata:
     return metadata
 
 
-def _with_field(metadata: Metadata, part: str) -> Metadata:
+def _with_field(metadata: PlacementMetadata, part: str) -> PlacementMetadata:
     name, equals, value = part.partition("=")
     if not equals:
         raise PlacementError("malformed metadata pair")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.config.configuration import ConfigurationError, configuration_of
-from bayplan.config.service_settings import ClientConnection, LeaderElection, ServiceSettings, parse_duration
+from bayplan.config.service_settings import ClientConnection, LeaderElectionSettings, ServiceSettings, parse_duration
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from tests.builders.bodies import Json
 
@@ -20,7 +20,7 @@ def settings(**fields: object) -> ServiceSettings:
 
 def test_defaults() -> None:
     assert settings() == ServiceSettings(
-        leader_election=LeaderElection(True, 15.0, 10.0, 2.0, "bayplan", "kube-system"),
+        leader_election=LeaderElectionSettings(True, 15.0, 10.0, 2.0, "bayplan", "kube-system"),
         client=ClientConnection(None, 2000.0, 4000),
         initial_backoff=1.0,
         max_backoff=10.0,
@@ -47,7 +47,7 @@ def test_what_is_written_counts() -> None:
         leaderElection=election, clientConnection=connection, podInitialBackoffSeconds=2, podMaxBackoffSeconds=60
     )
     assert found == ServiceSettings(
-        leader_election=LeaderElection(False, 60.0, 40.0, 0.5, "second", "ml"),
+        leader_election=LeaderElectionSettings(False, 60.0, 40.0, 0.5, "second", "ml"),
         client=ClientConnection("/etc/kubeconfig", 100.0, 150),
         initial_backoff=2.0,
         max_backoff=60.0,

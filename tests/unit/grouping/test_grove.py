@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bayplan.grouping.group import GroupingSettings, group_for
-from bayplan.grouping.grouping import Grouping, Question
+from bayplan.grouping.grouping import Grouping, Lookup
 from tests.unit.grouping.workloads import Raw, pod, problems, spec_of, thing
 
 MEMBER = pod({"grove.io/podgang": "train"}, name="decode-0")
-QUESTION = Question("scheduler.grove.io/v1alpha1", "PodGang", "ml", "train")
+QUESTION = Lookup("scheduler.grove.io/v1alpha1", "PodGang", "ml", "train")
 CLIQUE_SET = thing("grove.io/v1alpha1", "PodCliqueSet", {})
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.group import GroupingSettings, group_for
-from bayplan.grouping.grouping import Grouping, Question
+from bayplan.grouping.grouping import Grouping, Lookup
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 Raw = dict[str, Any]
@@ -50,10 +50,10 @@ def grouped(
     """What becomes of a pod with these owners, where nothing else must be known but Kubernetes' Workloads and the Jobs
     of a JobSet.
     """
-    answers: dict[Question, Sequence[Raw]] = {}
+    answers: dict[Lookup, Sequence[Raw]] = {}
     outcome = group_for(member, owners, settings, answers, workloads)
-    if isinstance(outcome, Question):
-        assert outcome == Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
+    if isinstance(outcome, Lookup):
+        assert outcome == Lookup("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
         answers[outcome] = jobs
         outcome = group_for(member, owners, settings, answers, workloads)
     assert isinstance(outcome, Grouping), outcome

@@ -8,7 +8,7 @@ import pytest
 from bayplan.simulate.comparison import Comparison, answer, comparison_document, figures
 from bayplan.simulate.comparison_text import comparison_text
 from bayplan.simulate.numbers import clock, percent
-from bayplan.simulate.run import GangOutcome, Waiting, WorkloadResult
+from bayplan.simulate.run import GangRun, Waiting, WorkloadResult
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run
 
 
@@ -87,9 +87,9 @@ def test_the_whole_text() -> None:
 
 def test_the_gangs_of_the_scheduler_that_is_judged_have_a_line_each() -> None:
     gangs = (
-        GangOutcome("ml/train-0", "train", 5.0, 80.0, 8, "rack", ("b1/r1", "b1/r2"), ("segments of 4 in one rack",)),
-        GangOutcome("ml/train-1", "train", 5.0, None, 0, "rack", ()),
-        GangOutcome("ml/plain-0", "plain", None, None, 0, None, ()),
+        GangRun("ml/train-0", "train", 5.0, 80.0, 8, "rack", ("b1/r1", "b1/r2"), ("segments of 4 in one rack",)),
+        GangRun("ml/train-1", "train", 5.0, None, 0, "rack", ()),
+        GangRun("ml/plain-0", "plain", None, None, 0, None, ()),
     )
     lines = comparison_text(a_comparison(blind_run(), a_run(gang_outcomes=gangs))).splitlines()
     at = lines.index("bayplan: 3 gangs")

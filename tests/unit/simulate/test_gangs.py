@@ -12,7 +12,7 @@ import pytest
 from bayplan.gangs.model import Gang
 from bayplan.simulate.comparison import Comparison, comparison_document
 from bayplan.simulate.gangs import Gangs
-from bayplan.simulate.run import GangOutcome, Run
+from bayplan.simulate.run import GangRun, Run
 from bayplan.simulate.scenario.lines import ScenarioError
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.simulation import Simulation
@@ -61,7 +61,7 @@ def run_of(scenario: Path, scheduler: str = "bayplan") -> Run:
     return simulation.result()
 
 
-def gangs_of(tmp_path: Path, *workloads: str, scheduler: str = "bayplan") -> list[GangOutcome]:
+def gangs_of(tmp_path: Path, *workloads: str, scheduler: str = "bayplan") -> list[GangRun]:
     """What becomes of gangs that come 5 s after the two pods."""
     written = "".join(f"- {{kind: Job, arrive: 5s, {each}}}\n" for each in workloads)
     return list(ran(tmp_path, TWO_RACKS + written, scheduler).gang_outcomes)

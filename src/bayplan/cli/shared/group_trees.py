@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, key_of, parent_of
-from bayplan.dispatch.hierarchy import Hierarchy
+from bayplan.dispatch.hierarchy import GroupHierarchy
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
@@ -28,7 +28,7 @@ class GroupTrees:
     def __init__(self, groups: Iterable[AnyPodGroup], namespace: str | None = None) -> None:
         self._namespace = namespace or "default"
         self._groups = {self.key_of(each): _in_namespace(each, self._namespace) for each in groups}
-        self._hierarchy = Hierarchy()
+        self._hierarchy = GroupHierarchy()
         for key, written in self._groups.items():
             self._hierarchy.put(key, parent_of(written))
 

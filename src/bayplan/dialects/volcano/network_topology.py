@@ -26,14 +26,14 @@ from bayplan.kube.wire.volcano_scheduling_v1beta1 import MODES, SOFT, NetworkTop
 
 
 @dataclass(frozen=True, slots=True)
-class Closeness:
+class AllowedTiers:
     """The levels of a `networkTopology`; None if it has no request."""
 
     required: str | None = None
     preferred: str | None = None
 
 
-NOTHING = Closeness()
+NOTHING = AllowedTiers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Tiers:
             return self.topology
         return self.if_soft if any(group.preferred for group in groups) else ""
 
-    def closeness(self, asked: NetworkTopology | None, at: ObjectPath) -> Closeness:
+    def closeness(self, asked: NetworkTopology | None, at: ObjectPath) -> AllowedTiers:
         """The levels of a `networkTopology`. Raises `InvalidObject` if it is ambiguous."""
         if asked is None:
             return NOTHING
@@ -96,9 +96,9 @@ class Tiers:
             raise InvalidObject(at, self.waits)
         closest = self.tiers[0].level if self.tiers else None
         if asked.mode == SOFT:
-            return Closeness(preferred=closest)
+            return AllowedTiers(preferred=closest)
         required = self._level(asked, at)
-        return Closeness(required, closest if required not in (None, closest) else None)
+        return AllowedTiers(required, closest if required not in (None, closest) else None)
 
     def _level(self, asked: NetworkTopology, at: ObjectPath) -> str | None:
         """The level of the highest tier; None if it is missing or spans the whole cluster, as in Volcano."""

@@ -17,7 +17,7 @@ from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.members import arrived, counted, group_of, has_begun
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import UNSCHEDULABLE, Document, Phase, Progress
-from bayplan.dialects.volcano.network_topology import Closeness, Tiers
+from bayplan.dialects.volcano.network_topology import AllowedTiers, Tiers
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -126,7 +126,7 @@ def _by_policy(
 
 
 def _policy_part(
-    policy: SubGroupPolicy, pods: Sequence[Pod], others: int, closeness: Closeness, written: PodGroup, at: ObjectPath
+    policy: SubGroupPolicy, pods: Sequence[Pod], others: int, closeness: AllowedTiers, written: PodGroup, at: ObjectPath
 ) -> _Part:
     """The sub-groups of a policy; `others` is the number of members that it does not select."""
     size = 1 if policy.sub_group_size is None else policy.sub_group_size
@@ -165,7 +165,7 @@ def _least_sub_groups(policy: SubGroupPolicy, size: int, pods: Sequence[Pod], ot
     return max(policy.min_sub_groups or 0, -(-of_tasks // size), -(-of_all // size))
 
 
-def _whole(parts: Sequence[_Part], least: int, closeness: Closeness) -> Group:
+def _whole(parts: Sequence[_Part], least: int, closeness: AllowedTiers) -> Group:
     """The whole gang; a single nameless group is the gang itself."""
     if len(parts) == 1 and not parts[0].group.name:
         group = parts[0].group

@@ -30,7 +30,7 @@ from bayplan.kube.client.credentials import (
     basic,
 )
 from bayplan.kube.client.exec_credentials import ExecPlugin
-from bayplan.kube.client.kubeconfig import Chosen, Cluster, Entry, User, choose, kubeconfig_files
+from bayplan.kube.client.kubeconfig import Chosen, Cluster, KubeconfigEntry, User, choose, kubeconfig_files
 from bayplan.kube.client.proxies import proxy_from_environment
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -102,7 +102,7 @@ def _from_kubeconfig(chosen: Chosen, environment: Mapping[str, str]) -> Access:
     )
 
 
-def _server(cluster: Entry[Cluster]) -> str:
+def _server(cluster: KubeconfigEntry[Cluster]) -> str:
     server = cluster.value.server.rstrip("/")
     if not server:
         raise cluster.error("server", "is not set")
@@ -116,14 +116,14 @@ def _server(cluster: Entry[Cluster]) -> str:
     return server
 
 
-def _proxy(cluster: Entry[Cluster]) -> str | None:
+def _proxy(cluster: KubeconfigEntry[Cluster]) -> str | None:
     proxy = cluster.value.proxy_url
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise cluster.error("proxy-url", f'"{proxy}" is not supported; expected http://HOST:PORT or https://HOST:PORT')
     return proxy or None
 
 
-def _trust(cluster: Entry[Cluster]) -> Trust:
+def _trust(cluster: KubeconfigEntry[Cluster]) -> Trust:
     stated = cluster.value
     authorities = _data_or_file(
         cluster,
@@ -146,7 +146,12 @@ def _trust(cluster: Entry[Cluster]) -> Trust:
 
 
 def _credentials(
-    cluster: Entry[Cluster], user: Entry[User], trust: Trust, *, encrypted: bool, environment: Mapping[str, str]
+    cluster: KubeconfigEntry[Cluster],
+    user: KubeconfigEntry[User],
+    trust: Trust,
+    *,
+    encrypted: bool,
+    environment: Mapping[str, str],
 ) -> Credentials:
     stated = user.value
     if stated.auth_provider is not None:
@@ -178,7 +183,7 @@ def _credentials(
     return Fixed(Credential(authorization, tls))
 
 
-def _certificate(user: Entry[User]) -> ClientCertificate | None:
+def _certificate(user: KubeconfigEntry[User]) -> ClientCertificate | None:
     stated = user.value
     certificate = _data_or_file(
         user, "client-certificate", data=stated.client_certificate_data, file=stated.client_certificate
@@ -193,7 +198,9 @@ def _certificate(user: Entry[User]) -> ClientCertificate | None:
     return ClientCertificate(certificate, key)
 
 
-def _data_or_file(entry: Entry[Cluster] | Entry[User], field: str, *, data: str, file: str) -> bytes | None:
+def _data_or_file(
+    entry: KubeconfigEntry[Cluster] | KubeconfigEntry[User], field: str, *, data: str, file: str
+) -> bytes | None:
     """PEM from `FIELD-data`, which wins, or from the file that FIELD names."""
     if data:
         try:
@@ -208,7 +215,7 @@ def _data_or_file(entry: Entry[Cluster] | Entry[User], field: str, *, data: str,
     return None
 
 
-def _impersonation(user: Entry[User]) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: KubeconfigEntry[User]) -> tuple[tuple[str, str], ...]:
     stated = user.value
     if not stated.impersonate:
         return ()

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from bayplan.kube.client.credentials import AccessError, ClientCertificate, Credential, Trust
-from bayplan.kube.client.kubeconfig import Cluster, Entry, Exec, User
+from bayplan.kube.client.kubeconfig import Cluster, Exec, KubeconfigEntry, User
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.json_text import json_words
 
@@ -48,8 +48,8 @@ class ExecPlugin:
 
     def __init__(
         self,
-        user: Entry[User],
-        cluster: Entry[Cluster],
+        user: KubeconfigEntry[User],
+        cluster: KubeconfigEntry[Cluster],
         trust: Trust | None,
         certificate: ClientCertificate | None,
         environment: Mapping[str, str],
@@ -145,7 +145,7 @@ class ExecPlugin:
         return self._user.error("exec.command", f'"{self._exec.command}" {problem}')
 
 
-def _command(user: Entry[User], plugin: Exec) -> list[str]:
+def _command(user: KubeconfigEntry[User], plugin: Exec) -> list[str]:
     """The program with its arguments; raises AccessError for what cannot be run without asking it."""
     if plugin.api_version not in API_VERSIONS:
         raise user.error(
@@ -164,7 +164,7 @@ def _command(user: Entry[User], plugin: Exec) -> list[str]:
 
 
 def _environment(
-    plugin: Exec, cluster: Entry[Cluster], trust: Trust | None, environment: Mapping[str, str]
+    plugin: Exec, cluster: KubeconfigEntry[Cluster], trust: Trust | None, environment: Mapping[str, str]
 ) -> dict[str, str]:
     spec: dict[str, object] = {"interactive": False}
     if plugin.provide_cluster_info:

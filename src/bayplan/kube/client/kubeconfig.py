@@ -125,7 +125,7 @@ _E = TypeVar("_E")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[_E]):
+class KubeconfigEntry(Generic[_E]):
     """Something in a kubeconfig, and where it stands."""
 
     file: Path
@@ -146,8 +146,8 @@ class Chosen:
     """What a context stands for."""
 
     name: str
-    cluster: Entry[Cluster]
-    user: Entry[User]
+    cluster: KubeconfigEntry[Cluster]
+    user: KubeconfigEntry[User]
     namespace: str
 
 
@@ -178,14 +178,14 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
     if name not in contexts:
         source = "context" if context else "current-context"
         raise AccessError(f'{where}: {source}: "{name}" does not exist; {known}')
-    chosen: Entry[Context] = contexts[name]
+    chosen: KubeconfigEntry[Context] = contexts[name]
     clusters = _first_wins(configs, "clusters", "cluster")
     users = _first_wins(configs, "users", "user")
     if chosen.value.cluster not in clusters:
         raise chosen.error("cluster", _does_not_exist(chosen.value.cluster, clusters, "clusters"))
     if chosen.value.user and chosen.value.user not in users:
         raise chosen.error("user", _does_not_exist(chosen.value.user, users, "users"))
-    anonymous = Entry(chosen.file, f'users["{chosen.value.user}"].user', User())
+    anonymous = KubeconfigEntry(chosen.file, f'users["{chosen.value.user}"].user', User())
     return Chosen(
         name,
         clusters[chosen.value.cluster],
@@ -199,8 +199,10 @@ def _does_not_exist(name: str, known: Mapping[str, object], plural: str) -> str:
     return f'"{name}" does not exist; {there_are}' if name else "is not set"
 
 
-def _first_wins(configs: Sequence[tuple[Path, _Kubeconfig]], plural: str, singular: str) -> dict[str, Entry[Any]]:
-    found: dict[str, Entry[Any]] = {}
+def _first_wins(
+    configs: Sequence[tuple[Path, _Kubeconfig]], plural: str, singular: str
+) -> dict[str, KubeconfigEntry[Any]]:
+    found: dict[str, KubeconfigEntry[Any]] = {}
     for file, config in configs:
         names: set[str] = set()
         for named in getattr(config, plural) or []:
@@ -211,7 +213,7 @@ def _first_wins(configs: Sequence[tuple[Path, _Kubeconfig]], plural: str, singul
             value = getattr(named, singular)
             if value is None:
                 value = {"cluster": Cluster, "user": User, "context": Context}[singular]()
-            found.setdefault(named.name, Entry(file, field, value))
+            found.setdefault(named.name, KubeconfigEntry(file, field, value))
     return found
 
 

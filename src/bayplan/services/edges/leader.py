@@ -74,7 +74,7 @@ async def lease_keeper(access: Access) -> AsyncIterator[LeaseKeeper]:
 
 async def run_while_leading(
     keeper: LeaseKeeper,
-    settings: service_settings.LeaderElection,
+    settings: service_settings.LeaderElectionSettings,
     identity: str,
     work: Callable[[HoldsLease], Coroutine[Any, Any, None]],
     *,
@@ -119,7 +119,7 @@ async def run_while_leading(
                 await keeper.run(election.release())
 
 
-def _election(client: KubeClient, settings: service_settings.LeaderElection, identity: str) -> LeaderElection:
+def _election(client: KubeClient, settings: service_settings.LeaderElectionSettings, identity: str) -> LeaderElection:
     lease = LeaseSettings(
         namespace=settings.namespace,
         name=settings.name,

@@ -27,7 +27,7 @@ KEPT_FOR = 10.0  # seconds, as kube-scheduler keeps its answers
 MOST_KEPT = 256
 
 
-class Refusal(NamedTuple):
+class DeniedRequest(NamedTuple):
     """The HTTP status and the sentence of a refused request."""
 
     status: int
@@ -41,13 +41,13 @@ class MetricsGuard:
         self._client = client
         self._clock = clock
         # By the token's hash, so that memory holds no tokens: until when the answer counts, and the answer.
-        self._kept: BoundedDict[bytes, tuple[float, Refusal | None]] = BoundedDict(MOST_KEPT)
+        self._kept: BoundedDict[bytes, tuple[float, DeniedRequest | None]] = BoundedDict(MOST_KEPT)
 
-    async def refusal(self, authorization: str) -> Refusal | None:
+    async def refusal(self, authorization: str) -> DeniedRequest | None:
         """Why a request with this header is refused; None if it is allowed."""
         token = bearer_token(authorization)
         if not token:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "send a token: Authorization: Bearer TOKEN")
+            return DeniedRequest(HTTPStatus.UNAUTHORIZED, "send a token: Authorization: Bearer TOKEN")
         key = hashlib.sha256(token.encode(errors="replace")).digest()
         until, kept = self._kept.get(key, (0.0, None))
         if self._clock() < until:
@@ -56,14 +56,16 @@ class MetricsGuard:
             answer = await self._ask(token)
         except (ApiError, Unreachable, msgspec.DecodeError) as problem:
             logger.warning("cannot review a token for /metrics", extra={"problem": str(problem)})
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be asked who may read; see the log")
+            return DeniedRequest(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be asked who may read; see the log"
+            )
         self._kept[key] = (self._clock() + KEPT_FOR, answer)
         return answer
 
-    async def _ask(self, token: str) -> Refusal | None:
+    async def _ask(self, token: str) -> DeniedRequest | None:
         user = await user_of(self._client, token)
         if user is None:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "the token is not valid")
+            return DeniedRequest(HTTPStatus.UNAUTHORIZED, "the token is not valid")
         if not await may(self._client, user, {"nonResourceAttributes": {"path": PATH, "verb": "get"}}):
-            return Refusal(HTTPStatus.FORBIDDEN, f"{user.get('username', '')} must not get {PATH}")
+            return DeniedRequest(HTTPStatus.FORBIDDEN, f"{user.get('username', '')} must not get {PATH}")
         return None

@@ -6,7 +6,7 @@ kube-scheduler picks victims by sums, which seldom makes room in one zone. Per c
 * if they do not suffice, the cheapest victims on that node that do replace them, as the protocol allows;
 * if none do, the node is dropped.
 
-A running gang loses members beyond its minimum, or all of its members if they are on that node.
+Victims for a pod with volumes remain as they are, or the node is dropped. A running gang loses members beyond its minimum, or all of its members if they are on that node.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dispatch.victim_gangs import is_protected, running_gang
 from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.preemption.victims import Victims
@@ -54,11 +55,14 @@ def preempt(
         pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), cluster.eviction_profile_of(pod)
     )
     budget = Budget(work, hard=True)
+    has_volumes = any(claims_of(pod))
     kept: dict[str, MetaVictims] = {}
     try:
         for node, proposed in proposals.items():
             row = state.rows.get(node)
-            found = None if row is None else _checked(cluster, row, preemptor, proposed, budget)
+            found = (
+                None if row is None else _checked(cluster, row, preemptor, proposed, budget, has_volumes=has_volumes)
+            )
             if found is not None:
                 kept[node] = found
     except OutOfWork:
@@ -67,13 +71,22 @@ def preempt(
 
 
 def _checked(
-    cluster: ExtenderCluster, row: int, preemptor: Preemptor, proposed: MetaVictims, budget: Budget
+    cluster: ExtenderCluster,
+    row: int,
+    preemptor: Preemptor,
+    proposed: MetaVictims,
+    budget: Budget,
+    *,
+    has_volumes: bool,
 ) -> MetaVictims | None:
     state = cluster.state
     given = {victim.uid for victim in proposed.pods or ()}
     if not given <= _uids_on(state, row):
         return None  # the watch is behind the scheduler, or ahead of it
     found = victims_on(state, row, preemptor, _rules(cluster, row, given), budget)
+    if has_volumes:
+        # Any victim may make room for volumes, which the extender does not watch: all of them go, or none.
+        return None if found is None or _cripples_a_gang(cluster, given, row) else proposed
     if found is None:
         found = victims_on(state, row, preemptor, _rules(cluster, row), budget)
         return _by_uid(state, found) if found is not None and found.pods else None

@@ -20,7 +20,7 @@ from typing import Protocol
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.grouping.group import ALONE, GROUPED, group_for
-from bayplan.grouping.grouping import Grouping, Question
+from bayplan.grouping.grouping import Grouping, Lookup
 from bayplan.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Pod
@@ -281,7 +281,7 @@ class PodGrouper:
         self._queue.done(key)
 
     async def _find_group(self, pod: Pod, chain: Chain) -> Grouping:
-        answers: dict[Question, list[RawObject]] = {}
+        answers: dict[Lookup, list[RawObject]] = {}
         for _ in range(MAX_QUESTIONS):
             outcome = group_for(pod, chain.owners, self.cache.settings, answers, self.cache.workloads)
             if isinstance(outcome, Grouping):

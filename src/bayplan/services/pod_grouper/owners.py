@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bayplan.grouping.grouping import Question
+from bayplan.grouping.grouping import Lookup
 from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.client.versions import resources_of
@@ -111,7 +111,7 @@ class OwnerFetcher:
         self._clock = clock
         self._kept: SizedCache[Reference, tuple[float, RawObject]] = SizedCache(MAX_OBJECTS, MAX_BYTES)
         self._asking: dict[Reference, asyncio.Task[RawObject | None]] = {}
-        self._lists: BoundedDict[Question, tuple[float, asyncio.Task[list[RawObject]]]] = BoundedDict(MAX_LISTS)
+        self._lists: BoundedDict[Lookup, tuple[float, asyncio.Task[list[RawObject]]]] = BoundedDict(MAX_LISTS)
 
     async def chain(self, pod: Pod, *, no_older_than: float) -> Chain:
         """A pod's owners, at most this many seconds old. Raises what the client raises."""
@@ -141,7 +141,7 @@ class OwnerFetcher:
         # Shielded: other callers may wait for the same answer.
         return await asyncio.shield(asking)
 
-    async def answer(self, question: Question) -> list[RawObject]:
+    async def answer(self, question: Lookup) -> list[RawObject]:
         """Answer a question of `grouping/`: one object by name, or all with some labels."""
         if question.name:
             about = Reference(question.api_version, question.kind, question.namespace, question.name)
@@ -158,7 +158,7 @@ class OwnerFetcher:
         self._lists[question] = at, listing
         return await asyncio.shield(listing)
 
-    async def _list(self, question: Question) -> list[RawObject]:
+    async def _list(self, question: Lookup) -> list[RawObject]:
         """Objects with some labels; none if they cannot be read."""
         place = await self._discovery.place(question.api_version, question.kind)
         if place is None:

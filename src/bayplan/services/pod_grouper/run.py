@@ -19,7 +19,7 @@ from bayplan.config.service_settings import (
     DEFAULT_BURST,
     DEFAULT_LEASE_NAMESPACE,
     DEFAULT_QPS,
-    LeaderElection,
+    LeaderElectionSettings,
 )
 from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.access import Access
@@ -92,7 +92,7 @@ async def _follow_and_lead(
         leading.labels(LEASE).set(int(leads))
 
     on_change(leads=False)
-    election = LeaderElection(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
+    election = LeaderElectionSettings(options.leader_elect, 15.0, 10.0, 2.0, LEASE, options.lease_namespace)
     await run_until_signal(
         *(_follow(client, each, grouper.cache) for each in grouper.cache.followed),
         run_while_leading(keeper, election, identity, grouper.work, on_change=on_change),

@@ -14,14 +14,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.config.service_settings import LeaderElection
+from bayplan.config.service_settings import LeaderElectionSettings
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.resources import PODS
 from bayplan.services.edges.leader import HoldsLease, LeadershipLost, LeaseKeeper, lease_keeper, run_while_leading
 from tests.builders.services import api_error, in_virtual_time
 from tests.scripted_api_server import ScriptedServer, asynchronous, listing, says
 
-SETTINGS = LeaderElection(
+SETTINGS = LeaderElectionSettings(
     enabled=True, lease_duration=15.0, renew_deadline=10.0, retry_period=2.0, name="bayplan", namespace="bayplan-system"
 )
 
@@ -70,7 +70,9 @@ class LeaseServer:
 class Instance:
     """A replica that records its life."""
 
-    def __init__(self, server: LeaseServer, name: str, story: list[str], settings: LeaderElection = SETTINGS) -> None:
+    def __init__(
+        self, server: LeaseServer, name: str, story: list[str], settings: LeaderElectionSettings = SETTINGS
+    ) -> None:
         self._server = server
         self._name = name
         self._story = story
@@ -210,7 +212,7 @@ def test_without_leader_election_the_work_starts_at_once() -> None:
 
     async def tell() -> None:
         server = LeaseServer()
-        alone = LeaderElection(False, 15.0, 10.0, 2.0, "bayplan", "kube-system")
+        alone = LeaderElectionSettings(False, 15.0, 10.0, 2.0, "bayplan", "kube-system")
         task = Instance(server, "a", story, alone).start()
         await asyncio.sleep(1)
         task.cancel()
@@ -235,7 +237,7 @@ async def test_flow_control_of_other_requests_does_not_delay_the_lease() -> None
         waiting.cancel()
 
 
-BRIEF = LeaderElection(True, 1.0, 0.6, 0.1, "bayplan", "bayplan-system")
+BRIEF = LeaderElectionSettings(True, 1.0, 0.6, 0.1, "bayplan", "bayplan-system")
 
 
 @contextmanager

@@ -49,9 +49,12 @@ def preempted(
     budget: str = "",
     pods: tuple[Pod, ...] = PODS,
     minimum: int = 0,
+    claim: str = "",
 ) -> Any:
     """The victims that remain, by node, for a pod of so many CPUs and priority 1000."""
     pod = wire_pod(simple_pod({"cpu": cpus, "memory": "1Gi"}, "high", priority=1000))
+    if claim:
+        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     victims: Json = {
         name: {"Pods": [{"UID": f"uid-{each}"} for each in pods], "NumPDBViolations": 0}
         for name, pods in proposals.items()
@@ -119,6 +122,17 @@ def test_candidates_that_cannot_help_are_dropped(cpus: int, proposals: dict[str,
 
 def test_violated_disruption_budgets_are_counted() -> None:
     assert preempted(6, {"n1": ("c",)}, budget="c") == {"n1": ({"c"}, 1)}
+
+
+@pytest.mark.parametrize(
+    "proposed, remain",
+    [
+        (("a", "c"), {"n1": ({"a", "c"}, 0)}),  # a frees no zone, but perhaps a volume
+        (("a",), {}),  # not enough in a zone, and other victims might keep a volume busy
+    ],
+)
+def test_victims_for_a_pod_with_volumes_go_as_proposed_or_not_at_all(proposed: tuple[str, ...], remain: Any) -> None:
+    assert preempted(6, {"n1": proposed}, claim="data") == remain
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from bayplan.grouping.grouping import Question
+from bayplan.grouping.grouping import Lookup
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher
@@ -80,7 +80,7 @@ def test_a_kind_that_is_not_installed_ends_the_chain_before_it() -> None:
     assert chain.unreadable == "App (example.com/v1) is not installed"
 
 
-QUESTION = Question("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
+QUESTION = Lookup("batch/v1", "Job", "ml", labels=(("jobset.sigs.k8s.io/jobset-name", "train"),))
 LIST_OF_JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 
 

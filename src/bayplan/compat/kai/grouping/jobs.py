@@ -22,7 +22,7 @@ from bayplan.compat.kai.grouping.metadata import (
     usual_group,
     wrong_pod,
 )
-from bayplan.grouping.grouping import Question, every
+from bayplan.grouping.grouping import Lookup, every
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -213,7 +213,7 @@ def _number(text: str) -> int:
 
 def _grouped_by_pod(case: KaiCase, revision: Reference) -> bool:
     """Whether pods of a revision are in groups of their own, from before gangs were wanted."""
-    question = Question("v1", "Pod", revision.namespace, labels=((REVISION, revision.name),))
+    question = Lookup("v1", "Pod", revision.namespace, labels=((REVISION, revision.name),))
     groups = [
         annotations_of(pod)[GROUP_OF_POD]
         for pod in every(case.answers, question)

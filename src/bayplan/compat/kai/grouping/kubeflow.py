@@ -19,7 +19,7 @@ from bayplan.compat.kai.grouping.metadata import (
     wrong_pod,
 )
 from bayplan.gangs.ranks.ranks import KUBEFLOW_INDEX
-from bayplan.grouping.grouping import Question, every
+from bayplan.grouping.grouping import Lookup, every
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -66,7 +66,7 @@ def mpi_job(case: KaiCase) -> KaiGroup:
 
 def _launcher_exists(case: KaiCase) -> bool:
     owner = Reference.of(case.owner)
-    question = Question("v1", "Pod", owner.namespace, labels=((JOB_NAME, owner.name), (JOB_ROLE, "launcher")))
+    question = Lookup("v1", "Pod", owner.namespace, labels=((JOB_NAME, owner.name), (JOB_ROLE, "launcher")))
     return any(not metadata_of(pod).get("deletionTimestamp") for pod in every(case.answers, question))
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import KaiSettings
-from bayplan.grouping.grouping import Answers, InvalidGrouping, InvalidValue, Question, one
+from bayplan.grouping.grouping import Answers, InvalidGrouping, InvalidValue, Lookup, one
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, look_up
 from bayplan.kube.json_text import decode
 
@@ -89,7 +89,7 @@ class KaiCase:
 
     def find(self, api_version: str, kind: str, name: str, namespace: str = "") -> RawObject | None:
         """Another object of the cluster; None if it does not exist."""
-        return one(self.answers, Question(api_version, kind, namespace, name))
+        return one(self.answers, Lookup(api_version, kind, namespace, name))
 
 
 def usual_group(case: KaiCase, owners: Sequence[RawObject] = ()) -> KaiGroup:

@@ -38,7 +38,7 @@ class PlacementError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class PlacementMetadata:
     """The number of containers and zones, and the fullest zone, which has no vector."""
 
     containers: int = UNKNOWN
@@ -55,7 +55,7 @@ class Metadata:
 class EncodedPlacement:
     """The metadata, and a vector for every zone with containers except the fullest."""
 
-    metadata: Metadata
+    metadata: PlacementMetadata
     vectors: Mapping[int, str]
 
 
@@ -79,7 +79,7 @@ def encode_placement(zones: int, zone_of: Mapping[ContainerName, int]) -> Encode
         in_zone.setdefault(zone, []).append(number)
     busiest = max(sorted(in_zone), key=lambda zone: len(in_zone[zone]), default=0)
     return EncodedPlacement(
-        Metadata(len(zone_of), zones, busiest, LEB89),
+        PlacementMetadata(len(zone_of), zones, busiest, LEB89),
         {zone: encode_vector(numbers) for zone, numbers in sorted(in_zone.items()) if zone != busiest},
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayplan.grouping.group import GroupingSettings, KaiSettings, group_for
-from bayplan.grouping.grouping import Grouping, Question
+from bayplan.grouping.grouping import Grouping, Lookup
 from tests.unit.grouping.workloads import Raw, pod, problems, spec_of, thing
 
 LWS = "leaderworkerset.sigs.k8s.io"
@@ -19,7 +19,7 @@ def kai(member: Raw, *owners: Raw, found: dict[str, list[Raw]] | None = None, **
     """What KAI makes of a pod; `found` are the objects of its cluster, by name (or by kind
     where a list is asked for).
     """
-    answers: dict[Question, list[Raw]] = {}
+    answers: dict[Lookup, list[Raw]] = {}
     while True:
         outcome = group_for(member, owners, GroupingSettings(mode="kai", kai=KaiSettings(**settings)), answers)
         if isinstance(outcome, Grouping):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from bayplan.services.agent.forms.placement_encoding import (
     EncodedPlacement,
-    Metadata,
     PlacementError,
+    PlacementMetadata,
     encode_placement,
     encode_vector,
 )
@@ -57,16 +57,16 @@ def test_invalid_placements_are_not_encoded(zones: int, zone: int, message: str)
         encode_placement(zones, {A: zone})
 
 
-GOOD = Metadata(2, 2, 0, "leb89")
+GOOD = PlacementMetadata(2, 2, 0, "leb89")
 
 
 @pytest.mark.parametrize(
     "metadata, vectors, message",
     [
-        (Metadata(2, 2, 0, "zip"), {}, "unsupported vector encoding"),
-        (Metadata(2, 2, -1, "leb89"), {}, "unknown busiest node"),
-        (Metadata(2, 2, 2, "leb89"), {}, "inconsistent busiest node data"),
-        (Metadata(3, 2, 0, "leb89"), {}, "inconsistent container set"),
+        (PlacementMetadata(2, 2, 0, "zip"), {}, "unsupported vector encoding"),
+        (PlacementMetadata(2, 2, -1, "leb89"), {}, "unknown busiest node"),
+        (PlacementMetadata(2, 2, 2, "leb89"), {}, "inconsistent busiest node data"),
+        (PlacementMetadata(3, 2, 0, "leb89"), {}, "inconsistent container set"),
         (GOOD, {0: "!"}, "corrupted NUMA vector"),
         (GOOD, {2: "!"}, "corrupted NUMA vector"),
         (GOOD, {1: "%"}, "corrupted NUMA vector"),
@@ -75,7 +75,7 @@ GOOD = Metadata(2, 2, 0, "leb89")
         (GOOD, {1: "!!"}, "duplicated data in multiple NUMA vectors"),
     ],
 )
-def test_invalid_vectors_are_not_decoded(metadata: Metadata, vectors: dict[int, str], message: str) -> None:
+def test_invalid_vectors_are_not_decoded(metadata: PlacementMetadata, vectors: dict[int, str], message: str) -> None:
     with pytest.raises(PlacementError, match=message):
         decode_placement(EncodedPlacement(metadata, vectors), [A, B])
 
