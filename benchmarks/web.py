@@ -27,8 +27,8 @@ LEVELS = ("example.com/block", "example.com/rack", "kubernetes.io/hostname")
 IN_A_RACK, IN_A_BLOCK = 16, 512
 
 
-def cluster_file(nodes: int, folder: Path) -> Path:
-    """A dump: blocks of 32 racks of 16 nodes, each with a report of its zones."""
+def cluster_file(nodes: int, folder: Path, *, reports: bool) -> Path:
+    """A dump: blocks of 32 racks of 16 nodes, each with a report of its zones if asked for."""
     items: list[dict[str, Any]] = []
     for number in range(nodes):
         place = {LEVELS[0]: f"b{number // IN_A_BLOCK}", LEVELS[1]: f"r{number // IN_A_RACK % 32}"}
@@ -36,7 +36,7 @@ def cluster_file(nodes: int, folder: Path) -> Path:
         made: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", **node(name)}
         made["metadata"] = {"name": name, "labels": {**place, LEVELS[2]: name}}
         zones = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", **topology(name)}
-        items += [made, zones]
+        items += [made, zones] if reports else [made]
     levels = [{"nodeLabel": level} for level in LEVELS]
     head = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": {"name": "network"}}
     items.append({**head, "spec": {"levels": levels}})
@@ -50,10 +50,10 @@ def run() -> None:
     program = browser_program()
     with tempfile.TemporaryDirectory() as name:
         for nodes in SIZES:
-            file = cluster_file(nodes, Path(name))
-            _server(nodes, read_cluster_files([file]))
+            _server(nodes, read_cluster_files([cluster_file(nodes, Path(name), reports=True)]))
             if program is not None:
-                _browser(nodes, file, program)
+                # The page draws the same boxes without reports, and such a dump is read in seconds.
+                _browser(nodes, cluster_file(nodes, Path(name), reports=False), program)
 
 
 def _server(nodes: int, objects: ObjectSet) -> None:
