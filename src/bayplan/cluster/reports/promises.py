@@ -161,36 +161,40 @@ class Promises:
             for key, placed in self._pods_on(row)
             if placed.promised and not placed.listed and not placed.shown and key not in self.only_kept
         ]
-        zones = {charge.zone for charge in freed}
-        if not any(self._may_be_in(placed, zones, unlisted) for _, placed in unlisted):
+        if not self._may_be_in(row, {charge.zone for charge in freed}, unlisted):
             return
+        anywhere: dict[int, Charges] = {}
         for key, placed in unlisted:
-            may_hold = charges_of(state.columns, could_hold(placed.request, report))
+            # A node may have a thousand equal pods, and lose them all at once.
+            may_hold = anywhere.get(id(placed.request))
+            if may_hold is None:
+                may_hold = charges_of(state.columns, could_hold(placed.request, report))
+                anywhere[id(placed.request)] = may_hold
+            if placed.promised == may_hold:
+                continue  # in doubt already
             give(state.columns, row, placed.charges)
             taken = take(state.columns, row, may_hold)
             state.pods[key] = replace(placed, charges=taken, promised=may_hold, by_amounts=False)
             state.freshness.promised_in_the_dark(row, key, report)
 
-    def _may_be_in(self, placed: PlacedPod, freed: set[int], unlisted: Pods) -> bool:
-        """Whether a promise in one zone may be in a lower one that was freed; one over several
-        zones may be anywhere.
-        """
-        zones = {charge.zone for charge in placed.promised}
-        if len(zones) > 1:
-            return True
-        available = self._state.columns.zone_available
+    def _may_be_in(self, row: int, freed: set[int], unlisted: Pods) -> bool:
+        """Whether a promise in one zone may be in a lower one that was freed; one over several zones may be anywhere."""
         held: defaultdict[tuple[int, int], float] = defaultdict(float)
         for _, other in unlisted:
             for charge in other.charges:
                 held[charge.resource, charge.zone] += charge.amount
+        available = self._state.columns.zone_available[:, :, row]
 
-        def fits(zone: int) -> bool:
+        def fits(promised: Charges, zone: int) -> bool:
             return all(
-                charge.amount <= available[charge.resource, zone, placed.row] + held[charge.resource, zone]
-                for charge in placed.promised
+                charge.amount <= available[charge.resource, zone] + held[charge.resource, zone] for charge in promised
             )
 
-        return any(zone < lowest and fits(zone) for zone in freed for lowest in zones)
+        for promised in {placed.promised for _, placed in unlisted}:
+            zones = {charge.zone for charge in promised}
+            if len(zones) > 1 or any(zone < lowest and fits(promised, zone) for zone in freed for lowest in zones):
+                return True
+        return False
 
     def is_ahead(self, row: int) -> bool:
         """True if pods came or went since a node's report that it does not show yet."""
