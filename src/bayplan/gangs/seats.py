@@ -14,9 +14,8 @@ import numpy as np
 
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
-from bayplan.engine.kubelet import admit
 from bayplan.engine.numa.placement import Placement, knowledge_of, placement_of
-from bayplan.engine.slots.replay import after, unsettled
+from bayplan.engine.slots.outlook import Outlook, after
 from bayplan.gangs.model import Gang, Seat
 from bayplan.gangs.outline import Tried
 from bayplan.gangs.ranks.parallelism import seated_by_groups
@@ -147,21 +146,23 @@ class SeatTaker:
         if state.waits_for_report(row):
             return False
         node = knowledge_of(state, row, topology.arguments.assumptions)
+        outlook = None if node is None else Outlook(node)
         members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for decision, each in here), (seat.pod, pod)]
         here.clear()
-        for number, (key, each) in enumerate(members, start=1):
-            if node is None:
+        for key, each in members:
+            if outlook is None:
                 return False
             request = state.classes.of(each).request
-            admission = admit(node, request)
-            placement = placement_of(state, node, admission, report)
-            if placement.refusal is not None:
+            admission = outlook.admit(request)
+            if admission is None:
                 return False
-            if state.freshness.waits_for_reports and number < len(members) and unsettled(request, admission):
+            placement = placement_of(state, outlook.now, admission, report)
+            if placement.refusal is not None:
                 return False
             here.append(_decided(seat, row, placement, each, key, volumes=state.volumes.plan_for(each, row)))
             assume(state, *here[-1])
-            node = after(node, admission)
+            waits = state.freshness.waits_for_reports
+            outlook = outlook.after(request, admission) if waits else Outlook(after(outlook.now, admission))
         return True
 
 

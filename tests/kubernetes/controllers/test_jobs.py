@@ -48,6 +48,12 @@ def test_a_job_that_does_not_fit_binds_nothing(space: Space) -> None:
     assert not [pod for pod in space.alive("job-name=large") if pod["spec"].get("nodeName")]
 
 
+def test_small_init_containers_cost_no_place(space: Space) -> None:
+    # KubeRay adds such a container to every worker. Three pods fit a node, as without it.
+    space.apply(job("train", 8, init_cpu="200m"))
+    assert len(space.racks_of(space.wait_for_pods(8))) == 1
+
+
 def test_a_suspended_job_starts_as_a_gang_when_it_resumes(space: Space) -> None:
     space.apply(job("train", 6, suspend=True))
     space.wait(lambda: "Suspended" in conditions_of(space, "train"), "the Job is suspended")

@@ -20,12 +20,12 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
-from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.numa.admission import relevant_wants
 from bayplan.engine.numa.demand import demand_of
 from bayplan.engine.numa.one_node import lowest_zone_that_holds
 from bayplan.engine.numa.placement import knowledge_of
-from bayplan.engine.slots.replay import after, listed_by_name, unsettled
+from bayplan.engine.slots.outlook import Outlook, after
+from bayplan.engine.slots.replay import listed_by_name
 from bayplan.engine.slots.reports import reports_of
 
 Mix = tuple[tuple[int, int], ...]
@@ -119,7 +119,7 @@ class NodeMixes:
             self.gave_up = True
             return None
         attempt = _Attempt(self._classes, self._rank, self.budget, settled_only=waits)
-        found = attempt.order(node, counts)
+        found = attempt.order(Outlook(node), counts)
         self.gave_up |= found is None and attempt.admissions >= MOST_ADMISSIONS
         return found
 
@@ -184,10 +184,11 @@ class _Attempt:
         self.admissions = 0
         self.seen: set[Hashable] = set()
 
-    def order(self, node: NodeKnowledge, counts: Mix) -> Order | None:
+    def order(self, outlook: Outlook, counts: Mix) -> Order | None:
         if not counts:
             return ()
-        state = (counts, node.free_cpus, repr(node.memory), repr(node.devices))
+        node, later = outlook.now, outlook.later
+        state = (counts, node.free_cpus, repr(node.memory), repr(later and later.memory), repr(node.devices))
         if state in self.seen:
             return None
         self.seen.add(state)
@@ -197,12 +198,14 @@ class _Attempt:
             self.admissions += 1
             self.budget.spend(WORK_OF_AN_ADMISSION)
             request = self.classes[number].request
-            admission = admit(node, request)
-            if not admission.admitted or (
-                self.settled_only and sum(count for _, count in counts) > 1 and unsettled(request, admission)
-            ):
+            admission = outlook.admit(request)
+            if admission is None or not admission.admitted:
                 continue
-            rest = self.order(after(node, admission), _one_less(counts, number))
+            less = _one_less(counts, number)
+            following = outlook.after(request, admission) if self.settled_only else Outlook(after(node, admission))
+            if following is None and less:
+                continue
+            rest = () if following is None else self.order(following, less)
             if rest is not None:
                 return (number, *rest)
         return None

@@ -22,12 +22,13 @@ from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
-from bayplan.engine.kubelet import Admission, NodeKnowledge, admit
+from bayplan.engine.kubelet import Admission, NodeKnowledge
 from bayplan.engine.kubelet.masks import zones_in
 from bayplan.engine.numa.admission import wants_of
 from bayplan.engine.numa.demand import Demand, demand_of
 from bayplan.engine.numa.placement import knowledge_of
-from bayplan.engine.slots.replay import MOST_REMEMBERED, after, amounts_that_decide, listed_by_name, unsettled
+from bayplan.engine.slots.outlook import Outlook, after
+from bayplan.engine.slots.replay import MOST_REMEMBERED, amounts_that_decide, listed_by_name
 from bayplan.engine.slots.reports import reports_of
 
 Counts = NDArray[np.int32]
@@ -118,16 +119,20 @@ def _in_a_row(
 ) -> int:
     """Pods in whole units that a kubelet admits before a unit is torn apart."""
     shared: set[int] = set()
+    outlook = Outlook(node)
     for number in range(most):
-        budget.spend(WORK_OF_AN_ADMISSION)
-        admission = admit(node, request)
-        zones = _zones_held(node, admission)
-        if not admission.admitted or len(zones) != 1 or (number % unit and zones != shared):
+        budget.spend(WORK_OF_AN_ADMISSION if outlook.later is None else 2 * WORK_OF_AN_ADMISSION)
+        admission = outlook.admit(request)
+        if admission is None or not admission.admitted:
+            return number // unit * unit
+        zones = _zones_held(outlook.now, admission)
+        if len(zones) != 1 or (number % unit and zones != shared):
             return number // unit * unit
         shared = zones
-        if settled_only and unsettled(request, admission):
+        following = outlook.after(request, admission) if settled_only else Outlook(after(outlook.now, admission))
+        if following is None:
             return (number + 1) // unit * unit
-        node = after(node, admission)
+        outlook = following
     return most // unit * unit
 
 

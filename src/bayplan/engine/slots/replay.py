@@ -6,13 +6,13 @@ zones, but racks are full of equal nodes: what has been counted once is remember
 
 Two cautions make the count smaller than it could be. A node with more zones than can be replayed has the slots that
 were found until then. And a scheduler that waits for reports (`cluster/reports/freshness.py`) replays only nodes whose
-report shows every pod, and goes on after a pod only if the end of its init containers changes nothing.
+report shows every pod, and counts a pod only if the kubelet's verdict is the same whether init containers of those
+before it have ended or not (`outlook.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import Columns
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.request import CPU, PodRequest, Role, is_memory
+from bayplan.cluster.pods.request import CPU, PodRequest, is_memory
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
-from bayplan.engine.kubelet import Admission, NodeKnowledge, ZoneMemory, admit
-from bayplan.engine.kubelet.masks import mask_of
-from bayplan.engine.kubelet.memory import MemoryLedger, charge
+from bayplan.engine.kubelet import NodeKnowledge
 from bayplan.engine.numa.demand import Demand
 from bayplan.engine.numa.placement import knowledge_of, zones_held
+from bayplan.engine.slots.outlook import Outlook, after
 from bayplan.engine.slots.reports import reports_of
 
 RowNumbers = NDArray[np.intp]
@@ -83,64 +82,23 @@ def admitted_in_a_row(
 ) -> int:
     """How many equal pods, at most `most`, a kubelet admits one after another, each in at most `most_zones`.
 
-    `settled_only` stops after an unsettled one.
+    With `settled_only`, whenever their init containers end.
     """
+    outlook = Outlook(node)
     for number in range(most):
-        budget.spend(WORK_OF_AN_ADMISSION)
-        admission = admit(node, request)
-        if not admission.admitted:
+        budget.spend(WORK_OF_AN_ADMISSION if outlook.later is None else 2 * WORK_OF_AN_ADMISSION)
+        admission = outlook.admit(request)
+        if admission is None or not admission.admitted:
             return number
         if most_zones is not None:
-            zones: set[int] = set().union(*(zones_held(node, placed) for placed in admission.containers))
+            zones: set[int] = set().union(*(zones_held(outlook.now, placed) for placed in admission.containers))
             if len(zones) > most_zones:
                 return number
-        if settled_only and unsettled(request, admission):
+        following = outlook.after(request, admission) if settled_only else Outlook(after(outlook.now, admission))
+        if following is None:
             return number + 1
-        node = after(node, admission)
+        outlook = following
     return most
-
-
-def unsettled(request: PodRequest, admission: Admission) -> bool:
-    """True if init containers hold memory that no later container reuses: it becomes free when they end.
-
-    CPUs and devices of init containers stay with their pod.
-    """
-    ends = {container.name for container in request.containers if container.role is Role.INIT}
-    return any(block.size for placed in admission.containers if placed.name in ends for block in placed.memory)
-
-
-def after(node: NodeKnowledge, admission: Admission) -> NodeKnowledge:
-    """The node after a pod is admitted: its resources are in use, and its init containers have not finished."""
-    cpus = 0
-    devices: dict[str, set[str]] = {}
-    memory = MemoryLedger.of(node)
-    for placed in admission.containers:
-        cpus |= mask_of(placed.cpus)
-        for resource, ids in placed.devices.items():
-            devices.setdefault(resource, set()).update(ids)
-        for block in placed.memory:
-            charge(memory, mask_of(block.zones), block.type, block.size)
-    return replace(
-        node,
-        free_cpus=node.free_cpus & ~cpus,
-        memory={
-            zone: ZoneMemory(
-                allocatable=before.allocatable,
-                free={name: memory.free[zone, name] for name in before.free},
-                group=memory.group[zone],
-                assignments=memory.assignments[zone],
-            )
-            for zone, before in node.memory.items()
-        },
-        devices={
-            resource: tuple(
-                replace(device, allocated=True) if device.id in devices[resource] else device for device in listed
-            )
-            if resource in devices
-            else listed
-            for resource, listed in node.devices.items()
-        },
-    )
 
 
 _COUNTED: WeakKeyDictionary[ClusterState, dict[Hashable, int]] = WeakKeyDictionary()
