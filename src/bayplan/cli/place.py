@@ -70,7 +70,7 @@ def place(
     whether a better place exists, and what room is left; or proves that there is none.
 
     Of a Deployment, StatefulSet, Job, JobSet, PyTorchJob or another workload the pods are made as its controller would
-    make them, and the gangs as the pod grouper would; pods that exist already are not made again. docs/commands.md
+    make them, and the gangs as the pod grouper would; pods that exist already are not made again. docs/place.md
     lists the kinds.
 
     Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.

@@ -1,6 +1,6 @@
 """Decisions as documents for programs: the same facts as the text, in a stable shape.
 
-Plain dictionaries, ready for JSON or YAML. Amounts are Kubernetes quantities as text. docs/commands.md has the schema;
+Plain dictionaries, ready for JSON or YAML. Amounts are Kubernetes quantities as text. docs/place.md has the schema;
 within one `apiVersion`, fields are added and never renamed.
 """
 

@@ -165,7 +165,7 @@ def troubled(workload: WorkloadResult) -> bool:
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """What `bayplan simulate -o json` prints; the schema is in docs/commands.md."""
+    """What `bayplan simulate -o json` prints; the schema is in docs/simulate.md."""
     scenario = comparison.scenario
     return {
         "apiVersion": API_VERSION,

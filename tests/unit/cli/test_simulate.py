@@ -89,7 +89,7 @@ def test_a_scenario_happens_under_all_three_schedulers(bayplan: Bayplan, scenari
 
 
 def test_the_example_in_the_documentation_is_true(bayplan: Bayplan, scenario: Path) -> None:
-    section = (EXAMPLES.parent / "docs" / "commands.md").read_text().partition("\n## simulate\n")[2]
+    section = (EXAMPLES.parent / "docs" / "simulate.md").read_text()
     scenario.write_text(section.partition("```yaml\n")[2].partition("```")[0])
     command, _, expected = section.partition("\n$ bayplan ")[2].partition("```")[0].partition("\n")
     arguments = command.replace("scenario.yaml", str(scenario)).split()

@@ -69,7 +69,7 @@ ROUTES = (
 
 
 def openapi_document() -> dict[str, Any]:
-    """OpenAPI 3.1. Documents are described by their `kind` in docs/commands.md."""
+    """OpenAPI 3.1. Documents are described by their `kind` in the pages of the commands."""
     paths: dict[str, Any] = {
         "/api/v1/events": {
             "get": _operation(

@@ -34,7 +34,7 @@ def test_the_first_line_is_the_answer(bayplan: Bayplan, gang: str, code: int, an
 
 DOCUMENTED = re.findall(
     r"```\n\$ bayplan ([^\n]* examples/gangs/cluster\.yaml[^\n]*)\n(.*?)```",
-    (EXAMPLES.parent / "docs" / "commands.md").read_text(),
+    "".join((EXAMPLES.parent / "docs" / page).read_text() for page in ("place.md", "why.md", "topology.md")),
     re.DOTALL,
 )
 
