@@ -177,3 +177,7 @@ def test_markup_in_objects_is_data_in_json_with_its_own_type(hostile: RunningWeb
     answer = hostile.ask("/api/v1/nodes/n1")
     assert answer.headers["Content-Type"] == "application/json"
     assert MARKUP not in hostile.ask("/node/n1").body.decode()
+
+
+def test_a_reader_who_reloads_the_page_again_and_again_is_served(telco: RunningWeb) -> None:
+    assert {telco.ask("/static/app.js").status for _ in range(300)} == {200}

@@ -58,6 +58,8 @@ HEADERS = {
     "Server": "bayplan",
 }
 WHAT_IF_COST = 10.0
+# A page has twenty files, which are in memory: a reader who reloads it must not run into the limit.
+FILE_COST = 0.05
 
 
 def is_loopback(host: str | None) -> bool:
@@ -191,7 +193,7 @@ def _check(request: web.Request, limit: RateLimit, *, local: bool) -> None:
     origin = request.headers.get("Origin")
     if origin is not None and origin.partition("://")[2] != request.host:
         raise Unanswerable(HTTPStatus.FORBIDDEN, "requests of other sites are not answered")
-    cost = WHAT_IF_COST if request.method == "POST" else 1.0
+    cost = WHAT_IF_COST if request.method == "POST" else 1.0 if request.path.startswith("/api/") else FILE_COST
     wait = limit.seconds_to_wait(request.remote or "", cost)
     if wait:
         raise Unanswerable(HTTPStatus.TOO_MANY_REQUESTS, f"too many requests; try again in {wait:.1f} s")
