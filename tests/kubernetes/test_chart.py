@@ -97,6 +97,17 @@ def test_preemption_is_that_of_its_overlay() -> None:
     assert found == wanted
 
 
+def test_scrape_annotations_name_the_port_of_the_metrics() -> None:
+    objects = rendered("extender.enabled=true", "web.enabled=true", "monitoring.scrapeAnnotations=true")
+    ports = {
+        name: (each["spec"]["template"]["metadata"].get("annotations") or {}).get("prometheus.io/port")
+        for (kind, _, name), each in objects.items()
+        if kind == "Deployment"
+    }
+    expected = {"scheduler": "10361", "pod-grouper": "10364", "extender": "10366", "web": None}
+    assert ports == {f"bayplan-{name}": port for name, port in expected.items()}
+
+
 def test_the_extender_takes_a_secret_and_profiles_of_its_own() -> None:
     objects = rendered(
         "extender.enabled=true", 'extender.servingSecret="mine"', 'extender.profiles=[{"schedulerName":"other"}]'
@@ -156,6 +167,8 @@ def test_values_switch_parts_on_and_off() -> None:
     )
     kinds = {kind for kind, _, _ in objects}
     assert kinds >= {"NetworkPolicy", "PodMonitor"}
+    (scraped,) = objects["PodMonitor", "bayplan-system", "bayplan-scheduler"]["spec"]["podMetricsEndpoints"]
+    assert (scraped["scheme"], "bearerTokenFile" in scraped) == ("https", True)
     assert "PodDisruptionBudget" not in kinds
     assert ("ClusterRoleBinding", "", "bayplan-scheduler-auth-delegator") in objects
     assert not {name for _, _, name in objects} & {"bayplan-scheduler-release"}

@@ -120,8 +120,9 @@ class Closing:
         units = dict.fromkeys(unit for row in self.rows for unit in self.kept_room.nominations.units_on(row))
         node, others = self.kept_room.state.names[self.rows[0]], len(self.rows) - 1
         where = f"{node} and {others} more" if others else node
+        run = "runs" if len(units) == 1 else "run"
         return (
-            f"waits until {', '.join(units)} runs: the kubelet of {where} could give the room kept for it to this unit"
+            f"waits until {', '.join(units)} {run}: the kubelet of {where} could give the room kept for it to this unit"
         )
 
 

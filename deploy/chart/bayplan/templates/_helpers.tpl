@@ -30,8 +30,9 @@
 {{- $_ := set $container "args" (concat $container.args (list "--tls-cert-file=/etc/bayplan-tls/tls.crt" "--tls-private-key-file=/etc/bayplan-tls/tls.key")) -}}
 {{- range $probe := list "livenessProbe" "readinessProbe" }}{{ $_ := set (index $container $probe "httpGet") "scheme" "HTTPS" }}{{ end -}}
 {{- end -}}
-{{- if $root.Values.monitoring.scrapeAnnotations -}}
-{{- $port := (index $container.ports 0).containerPort | int | toString -}}
+{{- $port := "" -}}
+{{- range $container.ports }}{{ if eq .name "health" }}{{ $port = .containerPort | int | toString }}{{ end }}{{ end -}}
+{{- if and $root.Values.monitoring.scrapeAnnotations $port -}}
 {{- $_ := set $object.spec.template.metadata "annotations" (dict "prometheus.io/scrape" "true" "prometheus.io/port" $port "prometheus.io/scheme" (ternary "https" "http" (not (empty $values.tlsSecret)))) -}}
 {{- end -}}
 {{ toYaml $object }}

@@ -454,7 +454,7 @@ def find_member(session: ClusterSession, name: str, namespace: str | None) -> Po
     None if there is no such gang.
     """
     kind, _, rest = name.partition("/")
-    for pod in session.objects.pods if rest and kind in KINDS else ():
+    for pod in session.objects.pods if rest and kind.lower() in KINDS else ():
         key = gang_named(pod)
         full = key.rpartition(" ")[2]
         is_meant = full == rest if "/" in rest else full == f"{namespace or full.partition('/')[0]}/{rest}"
@@ -466,7 +466,7 @@ def find_member(session: ClusterSession, name: str, namespace: str | None) -> Po
 def find_gang(session: ClusterSession, name: str, namespace: str | None) -> PodGroup | None:
     """The PodGroup of the dump called NAME, NAMESPACE/NAME or podgroup/NAME; None if a pod must be meant."""
     kind, _, rest = name.partition("/")
-    certain = bool(rest) and kind in KINDS
+    certain = bool(rest) and kind.lower() in KINDS
     name = rest if certain else name
     by_name = {
         f"{each.metadata.namespace or 'default'}/{each.metadata.name}": each for each in pod_groups(session.objects)

@@ -7,6 +7,7 @@ each gets a session of its own.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ from bayplan.services.web.answers import Names, Question, Unanswerable
 
 RANKED = 5
 MOST_VICTIM_SEARCHES = 3
+# Of a what-if: each pod is decided and explained.
+MOST_PODS = 2_000
 # What the path of a manifest in memory begins with; users know it as their manifest.
 IN_MEMORY = "/proc/self/fd/"
 
@@ -146,7 +149,8 @@ class ClusterAnswers:
         try:
             document = numa_document(drawn_node(self._session, question.get("node")))
         except click.ClickException as error:
-            document = {**NO_ZONES, "node": summary["node"], "problem": error.format_message()}
+            pods = {"podsNotPinned": self._session.state.pods_on(row)}
+            document = {**NO_ZONES, **pods, "node": summary["node"], "problem": error.format_message()}
         return {**document, "summary": summary}
 
     def _topology(self, question: Question) -> Document:
@@ -179,6 +183,11 @@ class ClusterAnswers:
         session = self._open(self._objects, owners=True)
         with _in_memory(question.manifest) as path:
             read = read_work(session, [path], None)
+        if len(read.objects.pods) > MOST_PODS:
+            text = (
+                f"the manifest has {len(read.objects.pods):,} pods, a what-if at most {MOST_PODS:,}; use bayplan place"
+            )
+            raise Unanswerable(HTTPStatus.BAD_REQUEST, text)
         for pod in read.objects.pods:
             namespace = pod.metadata.namespace or "default"
             if question.visible is not None and namespace not in question.visible:
@@ -207,9 +216,8 @@ def _in_memory(manifest: bytes) -> Iterator[Path]:
 def _as_manifest(text: str) -> str:
     """A sentence about the manifest, as its author knows it."""
     words = text.split(IN_MEMORY)
-    return "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])]).replace(
-        "-f ", "the manifest "
-    )
+    text = "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])])
+    return re.sub(r"(?<!\S)-f ", "the manifest ", text)
 
 
 def _status(error: click.ClickException) -> HTTPStatus:

@@ -58,7 +58,11 @@ async def follow_live(board: Board, access: Access, make: Make) -> None:
     reports: set[asyncio.Task[None]] = set()
 
     def show(objects: ObjectSet, problems: list[str]) -> None:
-        asyncio.run_coroutine_threadsafe(board.publish(make(objects, problems)), loop).result()
+        try:
+            told = board.publish(make(objects, problems))
+        except click.ClickException as error:  # a configuration that was edited, for example
+            told = board.report(error.format_message())
+        asyncio.run_coroutine_threadsafe(told, loop).result()
 
     def on_trouble(trouble: str) -> None:
         reports.add(task := loop.create_task(board.report(f"{INTERRUPTED}: {trouble}")))

@@ -166,7 +166,8 @@ class NodeMixes:
             columns = self._state.columns
             kind = reports_of(self._state).kind(row) if self._state.reports[row] is not None else None
             amounts = (columns.zone_available[:, :, row], columns.free[:, row], columns.allocatable[:, row])
-            seen = (kind, listed_by_name(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
+            ahead = self._state.freshness.waits_for_reports and self._state.is_ahead_of_report(row)
+            seen = (kind, ahead, listed_by_name(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
             key = self._keys[position] = (seen, *(numbers.tobytes() for numbers in amounts))
         return key
 

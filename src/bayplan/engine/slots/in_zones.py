@@ -103,9 +103,12 @@ def _by_replay(
     counts = []
     amounts = amounts_that_decide(state.columns, demand, rows, slots.astype(np.float64))
     for row, here, most in zip(rows.tolist(), amounts, slots.tolist(), strict=True):
+        if waits and state.is_ahead_of_report(row):
+            counts.append(0)  # not remembered: the next report may show the same amounts
+            continue
         key = (pod, assumptions, waits, unit, seen.kind(row), listed_by_name(state, row), here.tobytes())
         if key not in known:
-            node = None if waits and state.is_ahead_of_report(row) else knowledge_of(state, row, assumptions)
+            node = knowledge_of(state, row, assumptions)
             known[key] = 0 if node is None else _in_a_row(node, pod.request, most, unit, budget, settled_only=waits)
         counts.append(known[key])
     return counts

@@ -95,7 +95,7 @@ async def follow_cluster(
     async with KubeClient(access) as client:
         cluster = _Followed()
         tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in followed()]
-        loop = asyncio.get_running_loop()
+        loop, pause = asyncio.get_running_loop(), settle
         try:
             for task in tasks:
                 task.add_done_callback(lambda _: cluster.changed.set())
@@ -104,12 +104,12 @@ async def follow_cluster(
                 for task in tasks:
                     if task.done():
                         task.result()  # it only ends with an error
-                await asyncio.sleep(settle)
+                await asyncio.sleep(pause)
                 cluster.changed.clear()
                 if not cluster.awaited:
                     began = loop.time()
                     await asyncio.to_thread(show, *cluster.objects())
-                    settle = max(settle, loop.time() - began)
+                    pause = max(settle, loop.time() - began)
         finally:
             for task in tasks:
                 task.cancel()

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -46,7 +46,7 @@ EVERYTHING = Viewer()
 class OpenAccess:
     """Every client sees everything: for the loopback."""
 
-    async def viewer(self, _authorization: str, _namespaces: Iterable[str]) -> Viewer:
+    async def viewer(self, _authorization: str, _namespaces: Collection[str]) -> Viewer:
         """Anyone."""
         return EVERYTHING
 
@@ -55,11 +55,11 @@ class TokenAccess:
     """One token, from a file, that opens everything: for pages about a dump, where no API server can be asked."""
 
     def __init__(self, token: Token) -> None:
-        self._token = token
+        self.token = token
 
-    async def viewer(self, authorization: str, _namespaces: Iterable[str]) -> Viewer:
+    async def viewer(self, authorization: str, _namespaces: Collection[str]) -> Viewer:
         """The bearer of the token."""
-        if not bearer_token(authorization) or not self._token.accepts(authorization):
+        if not bearer_token(authorization) or not self.token.accepts(authorization):
             raise Unanswerable(HTTPStatus.UNAUTHORIZED, "send the token: Authorization: Bearer TOKEN")
         return EVERYTHING
 
@@ -70,19 +70,22 @@ class ReviewedAccess:
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._kept: BoundedDict[bytes, tuple[float, Viewer | Unanswerable]] = BoundedDict(MOST_KEPT)
+        # Until when it holds, and the namespaces that were asked about.
+        self._kept: BoundedDict[bytes, tuple[float, frozenset[str], Viewer | Unanswerable]] = BoundedDict(MOST_KEPT)
 
-    async def viewer(self, authorization: str, namespaces: Iterable[str]) -> Viewer:
+    async def viewer(self, authorization: str, namespaces: Collection[str]) -> Viewer:
         """The user behind a token; raises `Unanswerable` if there is none, or one who must not look."""
         token = bearer_token(authorization)
         if not token:
             raise Unanswerable(HTTPStatus.UNAUTHORIZED, "send a token of this cluster: Authorization: Bearer TOKEN")
         key = hashlib.sha256(token.encode(errors="replace")).digest()
-        until, known = self._kept.get(key, (0.0, EVERYTHING))
-        if self._clock() >= until:
-            known = await self._asked(token, sorted(namespaces))
+        until, asked, known = self._kept.get(key, (0.0, frozenset(), EVERYTHING))
+        is_partial = isinstance(known, Viewer) and known.visible is not None
+        if self._clock() >= until or (is_partial and not asked.issuperset(namespaces)):
+            asked = frozenset(namespaces)
+            known = await self._asked(token, sorted(asked))
             if not (isinstance(known, Unanswerable) and known.status == HTTPStatus.SERVICE_UNAVAILABLE):
-                self._kept[key] = (self._clock() + KEPT_FOR, known)
+                self._kept[key] = (self._clock() + KEPT_FOR, asked, known)
         if isinstance(known, Unanswerable):
             raise known
         return known

@@ -44,6 +44,13 @@ class Encoded(NamedTuple):
     zipped: bytes | None
 
 
+class Shown(NamedTuple):
+    """One state of the board."""
+
+    answers: Answers
+    generation: int
+
+
 class Api:
     """The handlers of `/api/v1`."""
 
@@ -51,6 +58,8 @@ class Api:
         self._board = board
         self._access = access
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="answers")
+        # A large what-if holds up other what-ifs, and no screen.
+        self._what_ifs = ThreadPoolExecutor(max_workers=1, thread_name_prefix="what-if")
         self._kept: SizedCache[tuple[int, Question], Encoded] = SizedCache(MOST_ANSWERS, MOST_BYTES)
         self._streams = 0
 
@@ -63,12 +72,13 @@ class Api:
         return found
 
     def close(self) -> None:
-        """End the thread."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """End the threads."""
+        for thread in (self._thread, self._what_ifs):
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def _handler(self, route: Route) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            answers, viewer = await self._viewed(request)
+            shown, viewer = await self._viewed(request)
             given = dict(request.match_info) | dict(request.query)
             unknown = [name for name in request.query if name not in route.parameters]
             if unknown:
@@ -79,21 +89,22 @@ class Api:
                 raise Unanswerable(HTTPStatus.NOT_FOUND, f"no namespace {namespace!r} that {viewer.name} may read")
             manifest = await _manifest(request) if route.method == "post" else b""
             question = Question(route.answers, tuple(sorted(given.items())), manifest, viewer.visible)
-            return _response(request, await self._encoded(answers, question, route), route)
+            return _response(request, await self._encoded(shown, question, route), route)
 
         return handle
 
-    async def _viewed(self, request: web.Request) -> tuple[Answers, Viewer]:
-        answers = self._board.answers
+    async def _viewed(self, request: web.Request) -> tuple[Shown, Viewer]:
+        # Both before anything is awaited: a new state may be published meanwhile.
+        answers, generation = self._board.answers, self._board.notice.generation
         namespaces = answers.names.namespaces if answers is not None else ()
         viewer = await self._access.viewer(request.headers.get("Authorization", ""), namespaces)
         if answers is None:
             raise Unanswerable(HTTPStatus.SERVICE_UNAVAILABLE, self._board.notice.trouble or NOT_YET)
-        return answers, viewer
+        return Shown(answers, generation), viewer
 
-    async def _encoded(self, answers: Answers, question: Question, route: Route) -> Encoded:
+    async def _encoded(self, shown: Shown, question: Question, route: Route) -> Encoded:
         """The answer, computed once per state of the board; equal questions that wait share it."""
-        key = (self._board.notice.generation, question)
+        answers, key = shown.answers, (shown.generation, question)
 
         def answered() -> Encoded:
             known = self._kept.get(key)
@@ -105,7 +116,8 @@ class Api:
             return known
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, answered)
+            thread = self._thread if route.method == "get" else self._what_ifs
+            return await asyncio.get_running_loop().run_in_executor(thread, answered)
         except Unanswerable as error:
             raise _without_names(error, answers.names, question.visible) from None
 

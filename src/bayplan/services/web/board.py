@@ -31,13 +31,16 @@ class Board:
 
     async def publish(self, answers: Answers) -> None:
         """Show a new state; earlier trouble is over."""
-        self.answers = answers
-        await self._tell(Notice(self.notice.generation + 1, "", time.time()))
+        async with self._changed:
+            self.answers, self.notice = answers, Notice(self.notice.generation + 1, "", time.time())
+            self._changed.notify_all()
 
     async def report(self, trouble: str) -> None:
         """Tell pages that what they show can no longer be kept current."""
-        if trouble != self.notice.trouble:
-            await self._tell(Notice(self.notice.generation, trouble, self.notice.taken_at))
+        async with self._changed:
+            if trouble != self.notice.trouble:
+                self.notice = Notice(self.notice.generation, trouble, self.notice.taken_at)
+                self._changed.notify_all()
 
     async def next_notice(self, seen: Notice | None, patience: float) -> Notice | None:
         """The current notice as soon as it differs from the one seen; None if that takes longer than `patience`."""
@@ -47,8 +50,3 @@ class Board:
         except TimeoutError:
             return None
         return self.notice
-
-    async def _tell(self, notice: Notice) -> None:
-        async with self._changed:
-            self.notice = notice
-            self._changed.notify_all()

@@ -40,12 +40,16 @@ class _Redaction:
         if isinstance(value, list):
             return [self.cleaned(each) for each in value if not self._is_hidden_result(each)]
         if isinstance(value, dict):
-            found = {self.cleaned(key): self.cleaned(each) for key, each in value.items()}
+            found = {self._key(key): self.cleaned(each) for key, each in value.items()}
             own = found.get("pod")
             if isinstance(own, str) and own != value["pod"]:
                 found |= {key: empty for key, empty in _DETAILS.items() if key in found}
             return found
         return value
+
+    def _key(self, key: str) -> str:
+        """A key that names a pod. All others are words of the document, whatever pods are called."""
+        return self._word(key) if key.partition("/")[0] in self._names.namespaces and "/" in key else key
 
     def _is_hidden_result(self, value: Any) -> bool:
         """A search result names its namespace in a field of its own."""

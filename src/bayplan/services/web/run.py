@@ -43,6 +43,8 @@ async def _run(source: Source, options: WebOptions, serving: Callable[[int], Non
         access = await _access(options, stack)
         serving(await stack.enter_async_context(serve_web(options.address, board, access, tls=tls)))
         parts = [source(board)]
+        if isinstance(access, TokenAccess) and files.token is not None:
+            parts.append(reload_on_change([files.token], access.token.reload, what="token"))
         if tls is not None:
             parts.append(reload_on_change([name for name in (files.certificate, files.key) if name], tls.reload))
         await run_until_signal(*parts)
