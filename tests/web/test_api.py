@@ -179,5 +179,18 @@ def test_markup_in_objects_is_data_in_json_with_its_own_type(hostile: RunningWeb
     assert MARKUP not in hostile.ask("/node/n1").body.decode()
 
 
+def test_a_what_if_of_very_many_pods_is_refused_with_advice(telco: RunningWeb) -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+    pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 5_000, "selector": {"matchLabels": {"a": "b"}}, "template": pods}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    headers = {"Content-Type": "application/json"}
+    answer = telco.ask("/api/v1/what-if", json.dumps(body).encode(), headers)
+    assert (answer.status, answer.json["error"]) == (
+        400,
+        "the manifest has 5,000 pods, a what-if at most 2,000; use bayplan place",
+    )
+
+
 def test_a_reader_who_reloads_the_page_again_and_again_is_served(telco: RunningWeb) -> None:
     assert {telco.ask("/static/app.js").status for _ in range(300)} == {200}

@@ -19,13 +19,14 @@ from bayplan.engine.kubelet import admit
 from bayplan.engine.numa.placement import knowledge_of
 from bayplan.engine.numa.rows import Rows
 from bayplan.engine.slots import outlook
+from bayplan.engine.slots.in_zones import slots_in_zones
 from bayplan.engine.slots.outlook import after
 from bayplan.engine.slots.slots import slot_bounds, slots
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster, place
-from tests.builders.objects import GI, GPU, Amounts, container, node, pod, simple_pod, topology, zone
+from tests.builders.objects import GI, GPU, Amounts, bound, container, node, pod, simple_pod, topology, zone
 
 ZONE: Amounts = {"cpu": 8, "memory": "16Gi", GPU: 2}
 ALL: Amounts = {"cpu": 16, "memory": "32Gi", GPU: 4}
@@ -261,3 +262,27 @@ def test_after_an_admission_the_node_has_less() -> None:
 
 def simple_pod_request(state: ClusterState, amounts: Amounts) -> PodRequest:
     return state.classes.of(simple_pod(amounts)).request
+
+
+def test_what_holds_while_a_node_is_ahead_of_its_report_is_not_remembered() -> None:
+    def report(cpus: int, memory: str) -> NodeResourceTopology:
+        first = zone(0, {"cpu": (8, 8, cpus), "memory": ("32Gi", "32Gi", memory)})
+        return topology(first, zone(1, {"cpu": 8, "memory": "32Gi"}))
+
+    state = cluster(report(8, "32Gi"))
+    state.freshness.waits_for_reports = True
+    waiting = state.classes.of(
+        pod(container({"cpu": 1, "memory": "1Gi"}, "a"), container({"cpu": 1, "memory": "1Gi"}, "b"))
+    )
+    rows = np.array([0])
+
+    def in_pairs() -> list[int]:
+        counted = slots(state, waiting, Assumptions(), slice(0, 1), 24)
+        return slots_in_zones(state, waiting, Assumptions(), rows, counted, 2).tolist()
+
+    first = simple_pod({"cpu": 2, "memory": "1Gi"}, "first")
+    place(state, first)
+    assert in_pairs() == [0]
+    state.set_pod(bound(first, "n1", phase="Running"))
+    state.set_topology(report(6, "31Gi"))  # the same amounts, now reported
+    assert in_pairs() == [2]

@@ -81,6 +81,17 @@ def test_answers_are_kept_for_a_while_and_then_asked_again() -> None:
     assert viewer(access) == 403
 
 
+def test_rights_in_namespaces_that_were_not_asked_about_are_asked() -> None:
+    server = ApiServer(("nodes", ""), ("pods", "ml"))
+    access = access_to(server)
+    # The stream of events asks about no namespace, and may come first.
+    assert asyncio.run(access.viewer("Bearer good", ())) == Viewer("ada", frozenset())
+    assert viewer(access) == Viewer("ada", frozenset({"ml"}))
+    asked = server.asked
+    assert asyncio.run(access.viewer("Bearer good", ())) == Viewer("ada", frozenset({"ml"}))
+    assert server.asked == asked
+
+
 def test_an_api_server_that_was_away_is_asked_again_at_once() -> None:
     server = ApiServer(("nodes", ""), ("pods", ""), away=True)
     access = access_to(server)

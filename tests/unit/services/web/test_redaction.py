@@ -61,3 +61,12 @@ def test_keys_are_redacted_too() -> None:
 def test_viewers_of_everything_get_the_document_itself() -> None:
     document = {"answer": "telco/upf-0"}
     assert redacted(document, NAMES, None) is document
+
+
+def test_words_of_the_document_stay_whatever_pods_are_called() -> None:
+    names = Names(frozenset({"telco"}), {"items": frozenset({"telco"}), "free": frozenset({"telco"})})
+    document = {"items": [{"free": {"cpu": "8"}}], "preemption": {"telco/items": {}}}
+    assert redacted(document, names, frozenset()) == {
+        "items": [{"free": {"cpu": "8"}}],
+        "preemption": {"hidden/pod-1": {}},
+    }
