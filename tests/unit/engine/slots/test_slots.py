@@ -278,7 +278,7 @@ def test_what_holds_while_a_node_is_ahead_of_its_report_is_not_remembered() -> N
 
     def in_pairs() -> list[int]:
         counted = slots(state, waiting, Assumptions(), slice(0, 1), 24)
-        return slots_in_zones(state, waiting, Assumptions(), rows, counted, 2).tolist()
+        return [int(each) for each in slots_in_zones(state, waiting, Assumptions(), rows, counted, 2)]
 
     first = simple_pod({"cpu": 2, "memory": "1Gi"}, "first")
     place(state, first)
