@@ -195,7 +195,7 @@ def test_a_stock_scheduler_binds_pods_that_ask_for_it(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     with control_plane.start_stock_scheduler(scheduler_name=scheduler_name, percentage=percentage) as scheduler:
         control_plane.post(pods, pod("mine", schedulerName=scheduler_name))
-        control_plane.post(pods, pod("not-mine", schedulerName="another"))
+        control_plane.post(pods, pod("not-mine", schedulerName="unknown"))
         wait_until(lambda: "nodeName" in control_plane.get(f"{pods}/mine")["spec"], "the pod is bound")
         assert control_plane.get(f"{pods}/mine")["spec"]["nodeName"] == "n1"
         assert "nodeName" not in control_plane.get(f"{pods}/not-mine")["spec"]
