@@ -44,6 +44,7 @@ def test_a_full_cluster_places_the_rest_when_pods_go(space: Space) -> None:
     # A node takes three pods of 2 CPUs: one in its first zone, two in the second.
     space.apply(deployment("web", 40))
     space.wait(lambda: len(space.running()) == 36, "the cluster is full")
+    space.wait(lambda: len(space.why_waiting()) == 4 and all(space.why_waiting().values()), "all others are told why")
     assert all("CPUs" in why or "cpu" in why for why in space.why_waiting().values()), space.why_waiting()
     space.apply(deployment("other", 0))
     space.kubectl("scale", "deployment/web", "--replicas=30")
