@@ -40,14 +40,15 @@ def _delete_volumes(cluster: Cluster) -> list[Json]:
 
 
 def add_volumes(space: Space, *nodes: str) -> None:
-    """One local volume for each mention of a node, found to be available by its controller."""
+    """One local volume for each mention of a node, seen by its controller; a pod that waits for it may have it already."""
     mentions: Counter[str] = Counter()
     names = []
     for node in nodes:
         mentions[node] += 1
         names.append(f"{space.namespace}-{node}-{mentions[node]}")
         space.plane.apply(volume(names[-1], "10Gi", cls=CLASS, on=node))
-    space.wait(lambda: all(phase_of(space, name) == "Available" for name in names), f"{names} are available")
+    seen = ("Available", "Bound")
+    space.wait(lambda: all(phase_of(space, name) in seen for name in names), f"{names} are available")
 
 
 def phase_of(space: Space, name: str) -> str:
