@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from bayplan.kube.visible import visible
-from bayplan.services.edges.health import AddressError, host_and_port
+from bayplan.services.edges.listening import listening
 from bayplan.services.extender.metrics import ExtenderMetrics
 from bayplan.services.extender.requests import BadRequest
 from bayplan.services.extender.service import ExtenderService
@@ -48,7 +47,6 @@ async def serve_extender(
     token: Token | None = None,
 ) -> AsyncIterator[int]:
     """Serve while the context lasts; yields the port. Requests in progress are answered before it ends."""
-    host, port = host_and_port(address)
     application = extender_application(service, metrics, most_bytes=most_bytes, token=token)
     timeout = service.settings.timeout
     runner = web.AppRunner(
@@ -58,17 +56,8 @@ async def serve_extender(
         lingering_time=LINGERING,
         access_log=None,
     )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None)
-        try:
-            await site.start()
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise AddressError(f"cannot listen on {address}: {reason}; choose another with --address") from None
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with listening(runner, address, tls.context if tls else None) as port:
+        yield port
 
 
 def extender_application(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -21,7 +20,8 @@ from aiohttp.typedefs import Middleware
 
 from bayplan.explain.theme import DARK, LIGHT, css_variables
 from bayplan.kube.visible import visible
-from bayplan.services.edges.health import AddressError, host_and_port
+from bayplan.services.edges.health import host_and_port
+from bayplan.services.edges.listening import listening
 from bayplan.services.extender.tls import ServingTls
 from bayplan.services.web.access import Access
 from bayplan.services.web.answers import Unanswerable
@@ -75,21 +75,12 @@ def is_loopback(host: str | None) -> bool:
 @asynccontextmanager
 async def serve_web(address: str, board: Board, access: Access, *, tls: ServingTls | None = None) -> AsyncIterator[int]:
     """Serve while the context lasts; yields the port."""
-    host, port = host_and_port(address)
+    host, _ = host_and_port(address)
     runner = web.AppRunner(
         web_application(board, access, local=is_loopback(host)), shutdown_timeout=0.5, access_log=None
     )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, ssl_context=tls.context if tls else None)
-        try:
-            await site.start()
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise AddressError(f"cannot listen on {address}: {reason}; choose another with --address") from None
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    async with listening(runner, address, tls.context if tls else None) as port:
+        yield port
 
 
 def web_application(board: Board, access: Access, *, local: bool) -> web.Application:
