@@ -92,19 +92,20 @@ def brought_together(problem: Problem, known: Solution, budget: Budget) -> Solut
 
 def _in_narrow_domains(problem: Problem, budget: Budget) -> Iterator[tuple[Solution | None, int]]:
     """Placements found quickly in single domains or the whole tree, and how close pods can be in the next ones."""
-    inside = [each for _, some, _ in narrowed.from_below(problem) for each in some]
+    spans = [span for _, some, _ in narrowed.from_below(problem) for span in some]
     if problem.tree.size <= SMALL_TREE and len(problem.shapes) == 1:
-        inside += narrowed.in_required_domains(problem)
-    possible = [closest_possible(each.problem) for each in inside]
-    order = sorted(range(len(inside)), key=lambda index: -possible[index])
+        spans += narrowed.required_domains(problem)
+    possible = closest_possible(problem, spans)
+    order = sorted(range(len(spans)), key=lambda index: -possible[index])
     for index, following in zip(order[:MOST_CLOSER], [*order[1:], None], strict=False):
-        each = inside[index].problem
         if budget.is_spent:
             return
+        inside = narrowed.inside_of(problem, *spans[index])
+        each = inside.problem
         budget.spend(reading(each))
         found = None if shortage(each) else quickly(each, budget.at_most(WORK_FOR_A_DOMAIN))
         if found is not None and found.found:
-            found = inside[index].moved(_gathered(each, found, budget))
+            found = inside.moved(_gathered(each, found, budget))
         yield found, 0 if following is None else possible[following]
 
 

@@ -1,19 +1,19 @@
 """Find a place for a whole gang, or prove that there is none. Cheap arguments come first.
 
-1. Bounds (`bounds.py`): too few slots in total, or no required domain that holds enough. This is a proof.
+1. Equal pods with one constraint (`equal/equal_pods.py`): arithmetic, always exact.
 
-2. Equal pods with one constraint (`equal_pods.py`): arithmetic, always exact.
+2. Bounds (`bounds.py`): too few slots in total, or no required domain that holds enough. This is a proof.
 
-3. Groups of equal pods (`packing.py`): a depth-first search. It is exact about feasibility, and optimal if it meets the
-bound on domains. Pods of different shapes (`best_fit.py`): best fit of whole groups in several orders, optimal if it
-meets the bound.
+3. Groups of equal pods (`groups/packing.py`): a depth-first search. It is exact about feasibility, and optimal if it
+meets the bound on domains. Pods of different shapes (`groups/best_fit.py`): best fit of whole groups in several orders,
+optimal if it meets the bound.
 
-4. The rest (`program.py`): an integer program over domains, whose node packing is verified exactly. If the whole is too
-large, it runs on parts of the cluster (`narrowed.py`). Its "no" is a proof.
+4. The rest (`exact/program.py`): an integer program over domains, whose node packing is verified exactly. If the whole
+is too large, it runs on parts of the cluster (`exact/narrowed.py`). Its "no" is a proof.
 
-Every step counts its work (`budget.py`), and none reads a clock, so an answer does not depend on the load. Groups are
-close together if that costs nothing (`closeness.py`), and equal ones get their places in the order of ranks. The answer
-names the step that it rests on.
+Every step counts its work (`engine/budget.py`), and none reads a clock, so an answer does not depend on the load.
+Groups are close together if that costs nothing (`closeness.py`), and equal ones get their places in the order of ranks.
+The answer names the step that it rests on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from bayplan.engine.gangs.problem import (
 
 
 def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:
-    """The best placement that can be found in some time.
+    """The best placement that can be found within the budget.
 
     `layers` are slices of the pods of a gang of equal pods without parts inside.
     """
@@ -72,7 +72,7 @@ def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> 
     impossible = shortage(problem) or crowd(problem)
     if impossible:
         return infeasible(impossible)
-    assert not layers
+    assert not layers, "only gangs of equal pods without groups have slices of their own"
     return in_order_of_ranks(problem, _of_groups(problem, budget))
 
 
@@ -93,7 +93,8 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
     """Search inside single domains, from the lowest level up to the first level with a domain that holds all pods."""
     unsure = False
     for_each = budget.left / narrowed.MOST_DOMAINS
-    for level, inside, complete in narrowed.from_below(problem):
+    for level, spans, complete in narrowed.from_below(problem):
+        inside = [narrowed.inside_of(problem, *span) for span in spans]
         # Where there is too little room for a part, nothing is searched.
         tries = [
             each.moved(_in_few_domains(each.problem, budget.at_most(for_each)))
@@ -225,19 +226,13 @@ def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:
     whole = Spots.of(counts)
     if len(problem.parts) == 1:
         return ({shape: whole},)
-    # Plain Python: there are few positions for each part, and arrays would cost 20 us each.
-    left = [[int(at), int(count)] for at, count in zip(whole.positions, whole.counts, strict=True)][::-1]
-    placed: list[dict[int, Spots]] = []
-    for part in problem.parts:
-        missing, positions, shares = part.pods.get(shape, 0), [], []
-        while missing:
-            share = min(missing, left[-1][1])
-            positions.append(left[-1][0])
-            shares.append(share)
-            missing -= share
-            left[-1][1] -= share
-            if not left[-1][1]:
-                left.pop()
-        spots = Spots(np.array(positions, dtype=np.intp), np.array(shares, dtype=np.int64))
-        placed.append({shape: spots} if part.pods else {})
-    return tuple(placed)
+    # All at once, and each part a run of it: arrays for each part would cost 20 us.
+    reached, ends = whole.counts.cumsum(), np.array([part.pods.get(shape, 0) for part in problem.parts]).cumsum()
+    cuts = np.union1d(reached, ends[ends > 0])
+    positions = whole.positions[reached.searchsorted(cuts)]
+    shares = np.diff(cuts, prepend=0)
+    behind = (cuts.searchsorted(ends) + (ends > 0)).tolist()
+    return tuple(
+        {shape: Spots(positions[first:end], shares[first:end])} if part.pods else {}
+        for part, first, end in zip(problem.parts, [0, *behind], behind, strict=False)
+    )

@@ -337,8 +337,8 @@ def _zones_of(node: NodeKnowledge, placed: ContainerPlacement) -> ContainerZones
     if node.by_name or in_one_zone or len(node.zone_ids) == 1:
         # How many CPUs of an init container stay with the pod depends on the cores they are on.
         return ContainerZones(placed.name, zones, shares_known=node.by_name)
-    # With every zone in it there is no other set of that size. Of smaller ones options decide that plain reports do not
-    # name.
+    # A set of all zones is the only one of its size. Which smaller set is chosen depends on kubelet options that a
+    # plain report does not state.
     used_whole = placed.preferred and settings.scope is Scope.CONTAINER and zones == placed.zones == node.zone_ids
     return ContainerZones(placed.name, zones, estimated=not used_whole, shares_known=False)
 

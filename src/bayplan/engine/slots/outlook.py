@@ -1,10 +1,10 @@
 """Replay pods whose init containers may end at any moment: a node as it is now, and as it is once they have ended.
 
-Memory of an init container that no later container of its pod reuses becomes free when it ends, before or after the next
-pod is admitted. So a verdict counts only if it is the same either way. Then it is the same if some have ended and others
-have not: the kubelet takes the best set of zones that has room. More memory only adds sets, so the best of all sets, which
-also has room with the least memory, is the best in between as well. Memory that spans zones can also close zones to other
-pods, so there the replay stops.
+Memory of an init container that no later container of its pod reuses becomes free when it ends, before or after the
+next pod is admitted. So a verdict counts only if it is the same either way. Then it is the same if some have ended and
+others have not: the kubelet takes the best set of zones that has room. More memory only adds sets, so the best of all
+sets, which also has room with the least memory, is the best in between as well. Memory that spans zones can also close
+zones to other pods, so there the replay stops.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ Nothing here asks node by node as long as amounts decide:
 
 * the node's own sums bound every count, whatever its kubelet does with zones;
 * `single-numa-node` admits as many as its zones hold, each by itself: a sum over zones. `restricted` does the same,
-  unless a
-  pod is larger than a zone;
+  unless a pod is larger than a zone;
 * `best-effort` and `none` take CPUs and devices from anywhere: what the zones hold in sum. Memory has zones of its own;
 * containers that are aligned one by one are sent through all nodes in step, pod after pod, lowest zone first.
 
@@ -125,7 +124,8 @@ def _by_node_sums(columns: Columns, pod: PodClass, rows: Rows, most: int) -> Cou
     free = columns.free[indexes, rows] if isinstance(rows, slice) else columns.free[indexes[:, np.newaxis], rows]
     times: Counts = np.minimum.reduce(free / amounts, axis=0)
     np.floor(times, out=times)
-    return np.clip(times, 0.0, float(min(most, 1) if pod.host_ports else most), out=times)
+    np.minimum(times, float(min(most, 1) if pod.host_ports else most), out=times)
+    return np.maximum(times, 0.0, out=times)
 
 
 def _parts(columns: Columns, demand: Demand, rows: Rows) -> list[tuple[Mask | None, Policy, Scope]]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs import closeness
@@ -17,7 +16,7 @@ from bayplan.engine.gangs.search import search
 from tests.unit.engine.gangs.small_trees import BLOCK, NO_SUMS, NODE, RACK, equal_pods, gang, group, pods_of, racks
 
 LINES = ("b1/r1: 4 4", "b1/r2: 3 3", "b2/r1: 8 2")
-TWO_APART = [replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) for number in range(2)]
+TWO_APART = [structs.replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) for number in range(2)]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ TWO_APART = [replace(group(f"segment {number}", 1, BLOCK, parent=1), apart=0) fo
         ),
         ([gang(), group("a", 11, RACK)], "group a needs 11 slots in one rack, the most there are is 10"),
         (
-            [replace(gang(7, RACK), home=1)],
+            [structs.replace(gang(7, RACK), home=1)],
             "the gang needs 7 slots in b1/r2, where members run, the most there are is 6",
         ),
         (
@@ -150,7 +149,7 @@ def test_a_no_about_several_shapes_comes_from_the_exact_search(preferred: int | 
 
 def test_running_members_draw_the_others_to_them() -> None:
     tree, slots = racks("b1/r1: 2", "b1/r2: 4", "b1/r3: 2")
-    whole = replace(gang(2, None, RACK), running_at=(2,))
+    whole = structs.replace(gang(2, None, RACK), running_at=(2,))
     problem = Problem(tree, (whole,), (slots,), *NO_SUMS)
     solution = search(problem, Budget())
     assert solution.placed[0][0].positions.tolist() == [2]

@@ -209,8 +209,8 @@ def test_a_pod_that_must_be_replayed_has_slots_only_while_the_report_shows_every
     [
         # less than the pod: its memory is reused, so it costs no slot
         ({"cpu": "200m", "memory": "64Mi"}, "pod", 4, 4),
-        # the same, but the init container of the third pod is aligned by itself and leaves its memory in the other zone:
-        # whether it has ended makes no difference to the fourth
+        # the same, but the init container of the third pod is aligned by itself and leaves its memory in the other
+        # zone: whether it has ended makes no difference to the fourth
         ({"cpu": "200m", "memory": "64Mi"}, "container", 4, 4),
         # just as much: the same CPUs are reused
         ({"cpu": 4, "memory": "4Gi"}, "pod", 4, 4),

@@ -95,14 +95,18 @@ class _Chooser:
         wish = self.wish
         place = self._order.index(Goal.CLOSEST)
         before = self._order[:place]
-        anywhere = self._best_inside(wish.required) if before else None
-        # Spreading over nodes and running_at on the same one contradict each other: closeness ends at the level of the
-        # chosen domains.
+        # Usually their number is all that counts before closeness, and known without choosing any.
+        fewest = self._fewest() if before == (Goal.FEWEST_DOMAINS,) else None
+        anywhere = self._best_inside(wish.required) if before and fewest is None else None
+        # Spreading pods over nodes contradicts putting them on one node, so closeness ends at the level of the chosen
+        # domains.
         lowest = wish.target if wish.spread else self.tree.node_level
-        most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else None
+        most = anywhere.number if Goal.FEWEST_DOMAINS in before and anywhere is not None else fewest
         for level in range(lowest, wish.required, -1):
             closer = self._best_inside(level, most)
-            if closer is not None and (anywhere is None or closer.score(before) <= anywhere.score(before)):
+            if closer is None or (fewest is not None and closer.number > fewest):
+                continue
+            if anywhere is None or closer.score(before) <= anywhere.score(before):
                 return closer
         found = anywhere or self._best_inside(wish.required)
         assert found is not None  # the caller has checked that a required domain holds all pods
@@ -125,6 +129,26 @@ class _Chooser:
         if self.wish.preferred != self.wish.target or not self.wish.running_at:
             return []
         return sorted({int(self.tree.domain_at[self.wish.target][position]) for position in self.wish.running_at})
+
+    def _fewest(self) -> int | None:
+        """The fewest new domains that any choice needs; None if that is not counted by itself."""
+        wish = self.wish
+        if wish.required >= wish.target or wish.layers:
+            return None
+        room, missing = self._unused_room()
+        if missing <= 0:
+            return 0
+        needing = self._needing(wish.required, self._holding(wish.required), room, missing, every=False)
+        return next((fewest for _, _, fewest in needing), None)
+
+    def _unused_room(self) -> tuple[Counts, int]:
+        """The room of target domains without running members, and how many pods the others leave for it."""
+        used, room = self._used, self.room[self.wish.target]
+        if not used:
+            return room, self.wish.pods
+        unused = room.copy()
+        unused[used] = 0
+        return unused, self.wish.pods - int(room[used].sum())
 
     def _best_inside(self, level: int, most: int | None = None) -> Choice | None:
         """The best choice inside one domain of a level; None if none holds all pods in at most `most` new domains."""
@@ -182,13 +206,9 @@ class _Chooser:
 
     def _in_several(self, level: int, around: NDArray[np.intp], most: int | None) -> Choice | None:
         """The level is above the target: the best set of domains inside one of those that hold all pods."""
-        used, target_room = self._used, self.room[self.wish.target]
-        missing = self.wish.pods - int(target_room[used].sum())
+        target_room, missing = self._unused_room()
         if missing <= 0:
-            return Choice(level, *self._bounds(level, int(around[0])), used, 0, 0)
-        if used:
-            target_room = target_room.copy()
-            target_room[used] = 0
+            return Choice(level, *self._bounds(level, int(around[0])), self._used, 0, 0)
         fewest_first = self._goals[0] is Goal.FEWEST_DOMAINS or self.wish.roomiest
         best_set = tightest_of_number if fewest_first else tightest_of_any_number
         if self.wish.roomiest:
@@ -239,7 +259,7 @@ class _Chooser:
         """
         starts = self.tree.starts[self.wish.target]
         if level == WHOLE_TREE:
-            yield 0, self._nearest_first(np.arange(len(room))), _needed(room, missing)
+            yield 0, self._nearest_first(np.arange(len(room))), fewest_domains(room, missing)
             return
         begins = np.searchsorted(starts, self.tree.starts[level])
         order = np.lexsort((-room, self.tree.domain_at[level][starts]))
@@ -271,9 +291,9 @@ class _Chooser:
         return Choice(level, first, end, (), dealt.cost, 0, shares, self._from_leftover_on)
 
 
-def _needed(room: Counts, missing: int) -> int:
+def fewest_domains(room: Counts, missing: int) -> int:
     """How many of these domains hold the missing pods, the largest first."""
-    return 1 + int(np.searchsorted(np.cumsum(np.sort(room)[::-1]), missing))
+    return 1 + int(np.sort(room)[::-1].cumsum().searchsorted(missing))
 
 
 def distances_to(tree: Tree, running_at: Sequence[int]) -> Counts:

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal.choice import Choice, EqualPods, choose, distances_to
+from bayplan.engine.gangs.equal.choice import Choice, EqualPods, choose, distances_to, fewest_domains
 from bayplan.engine.gangs.equal.slices import Layer
-from bayplan.engine.gangs.equal.tree_table import TableRequest, largest_first, place_by_table
+from bayplan.engine.gangs.equal.table_request import TableRequest
+from bayplan.engine.gangs.equal.tree_table import largest_first, place_by_table
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 
@@ -65,28 +66,29 @@ def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
     if wish.preferred is None:
         return Found(counts, 0, most, unproven)
     wider_proven = by_table is not None or _few_wider_domains(tree, room, wish, counts)
-    touched = tree.domain_at[wish.preferred][np.flatnonzero(counts)]
+    touched = tree.domain_at[wish.preferred][counts.nonzero()[0]]
     if wish.running_at:
         touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.running_at)]))
-    return Found(counts, 1 + int(np.count_nonzero(np.diff(touched))), most, unproven, wider_proven)
+    return Found(counts, 1 + int(np.count_nonzero(touched[1:] != touched[:-1])), most, unproven, wider_proven)
 
 
 def _few_wider_domains(tree: Tree, room: Sequence[Counts], wish: EqualPods, counts: Counts) -> bool:
     """True if no fewer domains of any wider level hold all pods, or running members are in them anyway."""
-    used = [*np.flatnonzero(counts).tolist(), *wish.running_at]
+    used = [*counts.nonzero()[0].tolist(), *wish.running_at]
     for level in range((wish.preferred or 0) - 1, -1, -1):
-        domains = tree.domain_at[level]
-        running_at = {int(domains[at]) for at in wish.running_at}
-        left = wish.pods - int(room[level][list(running_at)].sum())
-        others = np.sort(np.delete(room[level], list(running_at)))[::-1]
-        needed = len(running_at) + (1 + int(np.searchsorted(np.cumsum(others), left)) if left > 0 else 0)
+        domains, others, left = tree.domain_at[level], room[level], wish.pods
+        in_use = {int(domains[at]) for at in wish.running_at}
+        if in_use:
+            left -= int(others[list(in_use)].sum())
+            others = np.delete(others, list(in_use))
+        needed = len(in_use) + (fewest_domains(others, left) if left > 0 else 0)
         if len(set(domains[used].tolist())) > needed:
             return False
     return True
 
 
 def _not_counted(wish: EqualPods) -> frozenset[Goal]:
-    """The goals that choosing by counting meets only about, and those behind them."""
+    """The goals that counting meets only approximately, and all later ones."""
     unknown = min(wish.objective.index(goal) for goal in (Goal.MEAN_DISTANCE, Goal.FEWEST_NODES))
     return frozenset(wish.objective[unknown:])
 

@@ -107,7 +107,7 @@ def _lowered(room: Counts, pods: int, number: int) -> TightSet:
     if number == 1:
         only = tightest_domain(room, pods)
         return TightSet([only], int(room[only]), proven=int(room[only]) == _bound(room, pods))
-    order = np.argsort(-room, kind="stable")
+    order = (-room).argsort(kind="stable")
     chosen: list[int] = order[:number].tolist()
     left_over = int(room[chosen].sum()) - pods
     smaller = order[number:][::-1]
@@ -117,7 +117,7 @@ def _lowered(room: Counts, pods: int, number: int) -> TightSet:
         if not left_over:
             break
         size = int(room[chosen[place]])
-        at = int(np.searchsorted(sizes, max(size - left_over, 1)))
+        at = int(sizes.searchsorted(max(size - left_over, 1)))
         while at in taken:
             at += 1
         if at < len(sizes) and sizes[at] < size:

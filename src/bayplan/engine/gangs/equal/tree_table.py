@@ -3,7 +3,7 @@
 Every goal is a sum over domains: the cost of using a domain and, for the mean distance, minus the square of the number
 of members in it (two of them in one domain are two edges closer). So each domain has a row: the least cost of 0, 1, 2,
 ... pods inside it. A rack's row follows from its nodes, filling the largest first; the row of a wider domain combines
-the rows inside it, one after another. The weights encode the order of goals. Only closeness is not a sum: there is an
+the rows inside it (`joining.py`). The weights encode the order of goals. Only closeness is not a sum: there is an
 answer for each level on which one domain holds all pods, and the best of these wins.
 
 Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (None), and
@@ -12,67 +12,24 @@ Costs are whole numbers. If the table would be too large, or its weights would n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal.slices import Layer
-from bayplan.engine.gangs.objective import Goal, Objective
+from bayplan.engine.gangs.equal.joining import LARGEST_COST, NO_WAY, Joined, joined
+from bayplan.engine.gangs.equal.table_request import TableRequest, Weights, weights_of
+from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 
 # Cells of all rows and of putting them together; a million of them take some 3 ms.
 MOST_CELLS = 400_000
 # Racks that are compared where all pods go into one.
 MOST_RACKS = 512
-LARGEST_COST = 1 << 60
-NO_WAY = np.int64(1 << 61)
-
-
-@dataclass(frozen=True)
-class TableRequest:
-    """Pods inside one domain of `required`, in few of `preferred`, by an order of goals; `running_at` are positions.
-
-    Domains at the level of a layer hold whole slices only, or one slice if slices are apart. `least` is the minimum of
-    pods per domain, by level.
-    """
-
-    pods: int
-    required: int
-    preferred: int | None
-    objective: Objective
-    running_at: tuple[int, ...] = ()
-    layers: tuple[Layer, ...] = ()
-    least: tuple[Counts, ...] = ()
-
-    def allows(self, level: int, pods: Counts) -> NDArray[np.bool_]:
-        """Which numbers of pods a domain of a level may have."""
-        allowed = np.ones(len(pods), dtype=np.bool_)
-        for layer in self.layers:
-            if layer.level == level:
-                allowed &= (pods % layer.size == 0) & (not layer.apart or pods <= layer.size)
-        return allowed
-
-    def may_be_in_one(self, level: int) -> bool:
-        """False if one domain of a level has too many slices that are apart."""
-        return not any(layer.apart and layer.level <= level and layer.size < self.pods for layer in self.layers)
-
-    def unit(self, level: int) -> int:
-        """Domains of a level hold multiples of this number of pods: whole slices, or single pods."""
-        return min((layer.size for layer in self.layers if layer.level >= level), default=1)
-
-    def most_domains(self, tree: Tree, level: int) -> int:
-        """No placement uses more domains of a level."""
-        return 1 if level <= self.required else min(self.pods // self.unit(level), len(tree.starts[level]))
-
-    @property
-    def target(self) -> int:
-        """The level whose leftover room counts."""
-        return self.required if self.preferred is None else max(self.required, self.preferred)
+_TOO_LARGE = np.iinfo(np.int64).max
 
 
 def place_by_table(
@@ -96,6 +53,11 @@ def place_by_table(
         top = next(holding, asked.required)
     if top > lowest:
         return None
+    # Where one domain of the lowest level might be the best.
+    in_one = not (by_nodes or asked.layers or asked.least) and lowest >= 0 and asked.closeness_decides
+    ideal = _ideal_domain(tree, slots, rooms, asked) if in_one else None
+    if ideal is not None:
+        return _filled(tree, slots, starts, {ideal: asked.pods}), True
     whole = top == lowest
     cells = np.flatnonzero(room >= asked.pods if whole else room)
     complete = not whole or len(cells) <= MOST_RACKS
@@ -103,17 +65,54 @@ def place_by_table(
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
     widths = () if whole else _widths(rooms, asked, lowest, top)
-    if _cells(tree, cells, widths, by_nodes=by_nodes) > MOST_CELLS:
+    is_too_large = _cells(tree, cells, widths, by_nodes=by_nodes) > MOST_CELLS
+    alone = np.flatnonzero(room >= asked.pods) if in_one and not whole else cells[:0]
+    if is_too_large and not len(alone):
         return None
     leftover = rooms[max(asked.target, 0)]
     if asked.layers:
         # Room for whole slices, then slots.
         sums = tree.sums(slots, max(asked.target, 0))
         leftover = leftover * (asked.most_domains(tree, asked.target) * int(sums.max()) + 1) + sums
-    weights = _weights(tree, asked, int(leftover.max()))
+    weights = weights_of(tree, asked, int(leftover.max()))
     if weights is None:
         return None
-    return _Table(tree, slots, asked, weights, lowest, top, starts, leftover).best(cells, widths), complete
+    table = _Table(tree, slots, asked, weights, lowest, top, starts, leftover)
+    found = table.best_in_one(alone) if 0 < len(alone) <= MOST_RACKS else None
+    if found is not None:
+        return found, True
+    if is_too_large:
+        return None
+    return table.best(cells, widths), complete
+
+
+def _ideal_domain(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest) -> int | None:
+    """A domain of the lowest level of labels in which the fewest nodes, each as large as any, hold all pods.
+
+    Nothing is closer, and nothing has fewer nodes: of several such domains, the one with the least left over is best.
+    """
+    starts, largest = tree.starts[tree.node_level - 1], int(slots.max())
+    full, rest = divmod(asked.pods, largest)
+    ideal = np.add.reduceat((slots == largest).astype(np.intp), starts) >= full
+    if rest:
+        ideal &= np.add.reduceat((slots >= rest).astype(np.intp), starts) > full
+    domains = ideal.nonzero()[0]
+    if not len(domains):
+        return None
+    if asked.target == WHOLE_TREE:
+        return int(domains[0])
+    leftover = rooms[asked.target][tree.domain_at[asked.target][starts[domains]]]
+    return int(domains[leftover.argmin()])
+
+
+def _filled(tree: Tree, slots: Counts, starts: NDArray[np.intp], shares: Mapping[int, int]) -> Counts:
+    """Pods by position, from those of each domain, which begin at `starts`."""
+    counts = np.zeros(tree.size, dtype=np.int64)
+    for domain, share in shares.items():
+        first = int(starts[domain])
+        end = int(starts[domain + 1]) if domain + 1 < len(starts) else tree.size
+        counts[first:end] = largest_first(slots[first:end], share)
+    return counts
 
 
 def _widths(rooms: Sequence[Counts], asked: TableRequest, lowest: int, top: int) -> list[int]:
@@ -143,52 +142,6 @@ def _largest_nodes_are_best(tree: Tree, asked: TableRequest) -> bool:
     return asked.target < tree.node_level and all(layer.level < tree.node_level for layer in asked.layers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Weights:
-    """What one unit of each goal costs; `domains` by level.
-
-    Goals before closeness are counted in units of `before_closeness`.
-    """
-
-    domains: dict[int, int]
-    squares: int
-    nodes: int
-    leftover: int
-    before_closeness: int
-
-
-def _weights(tree: Tree, asked: TableRequest, largest: int) -> _Weights | None:
-    """Weights that make the first goal decide before the second, and so on; None if they are too large."""
-    pods = asked.pods
-    widths: list[tuple[object, int]] = []
-    for goal in asked.objective:
-        if goal is Goal.FEWEST_DOMAINS and asked.preferred is not None:
-            levels = range(asked.preferred, -1, -1)
-            widths += [(level, asked.most_domains(tree, level)) for level in levels]
-        elif goal is Goal.MEAN_DISTANCE:
-            widths.append((goal, (tree.node_level + 1) * (pods + len(asked.running_at)) ** 2))
-        elif goal is Goal.FEWEST_NODES:
-            widths.append((goal, min(pods, tree.size)))
-        elif goal is Goal.LEAST_LEFTOVER:
-            widths.append((goal, asked.most_domains(tree, asked.target) * largest))
-        elif goal is Goal.CLOSEST:
-            widths.append((goal, 0))
-    weight, found = 1, {}
-    for name, most in reversed(widths):
-        found[name] = weight
-        weight *= most + 1
-    if weight > LARGEST_COST:
-        return None
-    domains = {level: found[level] for level in range(tree.node_level + 1) if level in found}
-    return _Weights(
-        domains,
-        found[Goal.MEAN_DISTANCE],
-        found[Goal.FEWEST_NODES],
-        found[Goal.LEAST_LEFTOVER],
-        found[Goal.CLOSEST],
-    )
-
-
 @dataclass(frozen=True)
 class _Rows:
     """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole slices) in it."""
@@ -201,11 +154,11 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Inside:
-    """What rows were made of: inner rows begin at `first`; `shares[n][domain, pods]` go into the n-th inner domain."""
+    """What rows were made of: inner rows, from `first` on those of each domain, and how they were joined."""
 
     rows: _Rows
     first: NDArray[np.intp]
-    shares: Sequence[NDArray[np.intp]]
+    joined: Joined
 
 
 @dataclass(frozen=True)
@@ -215,7 +168,7 @@ class _Table:
     tree: Tree
     slots: Counts
     asked: TableRequest
-    weights: _Weights
+    weights: Weights
     lowest: int
     top: int
     starts: NDArray[np.intp]
@@ -228,21 +181,29 @@ class _Table:
         `widths` are by level, the lowest first, how long rows are.
         """
         shares = self._one_cell(cells) if self.top == self.lowest else self._several_cells(cells, widths)
+        return None if shares is None else _filled(self.tree, self.slots, self.starts, shares)
+
+    def best_in_one(self, cells: NDArray[np.intp]) -> Counts | None:
+        """The best single domain of `cells`, which hold all pods; None if pods in several might be closer.
+
+        One pod elsewhere costs more closeness than better nodes can give: then no table is needed.
+        """
+        shares = self._one_cell(cells)
         if shares is None:
             return None
-        counts = np.zeros(self.tree.size, dtype=np.int64)
-        for cell, share in shares.items():
-            first = int(self.starts[cell])
-            end = int(self.starts[cell + 1]) if cell + 1 < len(self.starts) else self.tree.size
-            counts[first:end] = largest_first(self.slots[first:end], share)
-        return counts
+        pods, counts = self.asked.pods, _filled(self.tree, self.slots, self.starts, shares)
+        largest_first = -np.sort(-self.slots)
+        closest = np.minimum(largest_first[:pods].cumsum(), pods)
+        closest[1:] -= closest[:-1].copy()
+        lost = pods * pods - (pods - 1) ** 2 - 1
+        return counts if int(closest.dot(closest)) - int(counts.dot(counts)) < lost else None
 
     def _one_cell(self, cells: NDArray[np.intp]) -> dict[int, int] | None:
         """All pods in one domain of the lowest level."""
         pods = np.array([self.asked.pods])
         costs = self._lowest_costs(cells, pods)[:, 0]
         if self.asked.running_at:
-            costs = np.where(self._running_at(self.lowest)[cells] == len(self.asked.running_at), costs, NO_WAY)
+            costs = np.where(self._running_in(self.lowest)[cells] == len(self.asked.running_at), costs, NO_WAY)
         for level in range(self.lowest - 1, max(self.asked.required, 0) - 1, -1):
             costs = costs + self._own(level, self.tree.domain_at[level][self.starts[cells]], pods[0])
         costs = self._with_all(costs, self.lowest, cells)
@@ -279,7 +240,7 @@ class _Table:
             return []
         costs = self._with_all(rows.costs[:, -1], level, rows.domains)
         if level != WHOLE_TREE and asked.running_at:
-            costs = np.where(self._running_at(level)[rows.domains] == len(asked.running_at), costs, NO_WAY)
+            costs = np.where(self._running_in(level)[rows.domains] == len(asked.running_at), costs, NO_WAY)
         at = np.flatnonzero(costs < NO_WAY)
         if not len(at):
             return []
@@ -301,23 +262,26 @@ class _Table:
     def _lowest_costs(self, cells: NDArray[np.intp], pods: Counts) -> Counts:
         """By domain of the lowest level and number of pods, what they cost there."""
         if self.lowest == self.tree.node_level:
-            running_at = self._running_at(self.lowest)[cells]
-            new = np.where(running_at > 0, 0, self.weights.nodes)
-            costs = self._own(self.lowest, cells[:, np.newaxis], pods) + np.where(pods > 0, new[:, np.newaxis], 0)
-            fits = (pods <= self.slots[cells][:, np.newaxis]) & self._allows(self.lowest, cells, pods)
-            return np.where(fits, costs, NO_WAY)
+            running = self._running_in(self.lowest)[cells]
+            new = np.where(running > 0, 0, self.weights.nodes)
+            costs = np.where(pods > 0, new[:, np.newaxis], 0)
+            costs = np.where(pods <= self.slots[cells][:, np.newaxis], costs, NO_WAY)
+            return self._possible(self.lowest, cells, pods, costs)
         costs = self._costs_of_nodes(self._nodes_of(cells), pods)
         if self.lowest > WHOLE_TREE:
-            fits = (costs < NO_WAY) & self._allows(self.lowest, cells, pods)
-            costs = np.where(fits, costs + self._own(self.lowest, cells[:, np.newaxis], pods), NO_WAY)
+            costs = self._possible(self.lowest, cells, pods, costs)
         return costs
 
-    def _allows(self, level: int, domains: NDArray[np.intp], pods: Counts) -> NDArray[np.bool_]:
-        """[domain, pods]: which numbers of pods domains of a level may have."""
+    def _possible(self, level: int, domains: NDArray[np.intp], pods: Counts, costs: Counts) -> Counts:
+        """[domain, pods]: costs with those of domains of a level themselves, of numbers of pods that they may have."""
+        costs = costs + self._own(level, domains[:, np.newaxis], pods)
+        fits = costs < LARGEST_COST
         allowed = self.asked.allows(level, pods)
-        if not self.asked.least:
-            return allowed
-        return allowed & (pods >= self.asked.least[level][domains][:, np.newaxis])
+        if allowed is not None:
+            fits &= allowed
+        if self.asked.least:
+            fits &= pods >= self.asked.least[level][domains][:, np.newaxis]
+        return np.where(fits, costs, NO_WAY)
 
     def _nodes_of(self, racks: NDArray[np.intp]) -> Counts:
         """The slots of each rack's nodes, the largest first; filled up with zeros."""
@@ -326,33 +290,40 @@ class _Table:
         return np.sort(nodes, axis=1)[:, ::-1]
 
     def _costs_of_nodes(self, nodes: Counts, pods: Counts) -> Counts:
-        """By rack and number of pods, what their nodes cost; `NO_WAY` where a rack has too little room."""
-        if len(pods) > 1:
-            nodes, pods = nodes[:, np.newaxis, :], pods[:, np.newaxis]
-        reached = nodes.cumsum(axis=-1)
-        here = np.minimum(nodes, np.maximum(pods - reached + nodes, 0))
-        weights = self.weights
-        of_node = weights.nodes + weights.domains.get(self.tree.node_level, 0)
-        costs = of_node * np.count_nonzero(here, axis=-1) - weights.squares * (here * here).sum(axis=-1)
-        if self.asked.target == self.tree.node_level:
-            costs = costs + weights.leftover * (nodes * (here > 0)).sum(axis=-1)
-        costs = np.where(reached[..., -1] >= pods[..., 0], costs, NO_WAY)
-        return costs if costs.ndim > 1 else costs[:, np.newaxis]
+        """By rack and number of pods, in ascending order, what their nodes cost; `NO_WAY` without enough room."""
+        weights, asked, (racks, most) = self.weights, self.asked, nodes.shape
+        # What the largest nodes of a rack hold together, from none of them on, and the sum of squares of it.
+        reached, squares = (np.zeros((racks, most + 1), dtype=np.int64) for _ in range(2))
+        nodes.cumsum(axis=1, out=reached[:, 1:])
+        (nodes * nodes).cumsum(axis=1, out=squares[:, 1:])
+        rack = np.arange(racks)[:, np.newaxis]
+        # By rack and number of pods, how many nodes are full before the last one: those that fewer pods reach.
+        enough = pods.searchsorted(reached[:, 1:], side="right") + rack * (len(pods) + 1)
+        full = np.bincount(enough.ravel(), minlength=racks * (len(pods) + 1)).reshape(racks, -1)[:, :-1].cumsum(axis=1)
+        at = full + rack * (most + 1)
+        rest = pods - reached.take(at)
+        costs: Counts = -weights.squares * (squares.take(at) + rest * rest)
+        used = full + (rest > 0)
+        costs += (weights.nodes + weights.domains.get(self.tree.node_level, 0)) * used
+        if asked.target == self.tree.node_level:
+            costs += weights.leftover * reached.take(np.minimum(used, most) + rack * (most + 1))
+        costs[pods > reached[:, -1:]] = NO_WAY
+        return costs
 
     def _own(self, level: int, domains: NDArray[np.intp] | int, pods: Counts | int) -> Counts:
         """What domains of a level cost by their number of pods; those of running members are already in use."""
         weights, asked = self.weights, self.asked
         used: Counts | int = weights.domains.get(level, 0)
-        running_at: Counts | int = 0
+        running: Counts | int = 0
         if asked.running_at:
-            running_at = self._running_at(level)[domains]
-            used = np.where(running_at > 0, 0, used)
+            running = self._running_in(level)[domains]
+            used = np.where(running > 0, 0, used)
         if level == asked.target:
             leftover = weights.leftover * self.leftover[domains]
-            used = used + (np.where(running_at > 0, 0, leftover) if asked.preferred == level else leftover)
-        return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * running_at)
+            used = used + (np.where(running > 0, 0, leftover) if asked.preferred == level else leftover)
+        return np.where(pods > 0, used, 0) - weights.squares * pods * (pods + 2 * running)
 
-    def _running_at(self, level: int) -> Counts:
+    def _running_in(self, level: int) -> Counts:
         """How many members run in each domain of a level."""
         if level not in self.members:
             at = self.tree.domain_at[level][list(self.asked.running_at)]
@@ -360,30 +331,16 @@ class _Table:
         return self.members[level]
 
     def _joined(self, inside: _Rows, level: int, pods: Counts) -> _Rows:
-        """The rows of a level from those of its inner domains: the first of each, then the second, and so on."""
+        """The rows of a level from those of its inner domains."""
         around = self._around(inside, level)
-        first = np.flatnonzero(np.diff(around, prepend=-1))
-        domains, sizes = around[first], np.diff(np.append(first, len(around)))
-        size, most = len(pods), inside.costs.shape[1]
-        # Padding: the costs of n pods follow impossible ones, for k of n pods in the inner domain.
-        costs = np.full((len(domains), most - 1 + size), NO_WAY)
-        costs[:, most - 1] = 0
-        # A view, not a copy: [domain, n, k] is the cost of n - k pods. It halves the time of a table.
-        others = sliding_window_view(costs, most, axis=1)[:, :, ::-1]
-        shares = []
-        for number in range(int(sizes.max())):
-            here = slice(None) if number < sizes.min() else np.flatnonzero(sizes > number)
-            both = others[here] + inside.costs[first[here] + number][:, np.newaxis, :]
-            best = both.argmin(axis=2)
-            costs[here, most - 1 :] = np.minimum(both.min(axis=2), NO_WAY)
-            share = np.zeros((len(domains), size), dtype=np.intp)
-            share[here] = best
-            shares.append(share)
-        costs = costs[:, most - 1 :]
+        begins = np.concatenate(([True], around[1:] != around[:-1], [True])).nonzero()[0]
+        first, sizes = begins[:-1], begins[1:] - begins[:-1]
+        domains = around[first]
+        made = joined(inside.costs, first, sizes, len(pods))
+        costs = made.costs
         if level > WHOLE_TREE:
-            fits = (costs < NO_WAY) & self._allows(level, domains, pods)
-            costs = np.where(fits, costs + self._own(level, domains[:, np.newaxis], pods), NO_WAY)
-        return _Rows(level, domains, costs, _Inside(inside, first, shares))
+            costs = self._possible(level, domains, pods, costs)
+        return _Rows(level, domains, costs, _Inside(inside, first, made))
 
 
 def _shares(rows: _Rows, index: int, pods: int) -> dict[int, int]:
@@ -394,24 +351,21 @@ def _shares(rows: _Rows, index: int, pods: int) -> dict[int, int]:
     if inside is None:
         return {int(rows.domains[index]): pods}
     found: dict[int, int] = {}
-    for number in range(len(inside.shares) - 1, -1, -1):
-        share = int(inside.shares[number][index, pods])
-        if share:
-            found |= _shares(inside.rows, int(inside.first[index]) + number, share)
-            pods -= share
+    for number, share in inside.joined.shares(index, pods):
+        found |= _shares(inside.rows, int(inside.first[index]) + number, share)
     return found
 
 
 def largest_first(room: Counts, pods: int, multiple: int = 1) -> Counts:
     """Deal pods out in multiples into few places: the largest first, and the rest into the tightest that holds it."""
-    units, wanted = room // multiple, pods // multiple
+    units, wanted = (room, pods) if multiple == 1 else (room // multiple, pods // multiple)
+    order = (-units).argsort(kind="stable")
+    reached = units[order].cumsum()
+    full = int(reached.searchsorted(wanted, side="right"))
     counts = np.zeros(len(units), dtype=np.int64)
-    order = np.argsort(-units, kind="stable")
-    reached = np.cumsum(units[order])
-    full = order[reached <= wanted]
-    counts[full] = units[full]
-    missing = wanted - int(counts.sum())
+    counts[order[:full]] = units[order[:full]]
+    missing = wanted - (int(reached[full - 1]) if full else 0)
     if missing:
-        rest = np.where((counts > 0) | (units < missing), np.iinfo(np.int64).max, units)
+        rest = np.where((counts > 0) | (units < missing), _TOO_LARGE, units)
         counts[int(rest.argmin())] = missing
-    return counts * multiple
+    return counts if multiple == 1 else counts * multiple

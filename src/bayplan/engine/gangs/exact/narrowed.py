@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
@@ -37,6 +38,9 @@ MANY_SHAPES = 64
 SHARE = 1 / 8
 INSIDE = "exact inside the domains that were looked into"
 
+Span = tuple[int, int]
+"""A domain by its first position and the one behind its last."""
+
 
 def solve(problem: Problem, budget: Budget, least: int) -> Solution:
     """The best that is found with this much work.
@@ -57,9 +61,10 @@ def solve(problem: Problem, budget: Budget, least: int) -> Solution:
     best = _better(problem, whole, best)
     if not best.found and not problem.prefers:
         best = _better(problem, best, _in_few_domains(problem, budget, work * SHARE))
-    for number, inside in enumerate(in_required_domains(problem) if problem.parts[0].required is not None else ()):
+    for number, span in enumerate(required_domains(problem) if problem.parts[0].required is not None else ()):
         if number == MOST_DOMAINS or budget.is_spent or (best.found and preferred_domains(problem, best) == least):
             break
+        inside = inside_of(problem, *span)
         few = _in_few_domains(inside.problem, budget, work * SHARE / MOST_DOMAINS)
         best = _better(problem, best, inside.moved(few))
         exact = program.solve(inside.problem, budget.at_most(work / MOST_DOMAINS))
@@ -74,29 +79,29 @@ def _better(problem: Problem, known: Solution, other: Solution) -> Solution:
     return replace(other, status=Status.FEASIBLE, bound=INSIDE, wider_proven=False)
 
 
-def in_required_domains(problem: Problem) -> Iterator[Inside]:
-    """The problem in single domains of the required level, the tightest first; in the whole tree if there is none."""
+def required_domains(problem: Problem) -> Sequence[Span]:
+    """The domains of the required level with enough slots, the tightest first; the whole tree if there is none."""
     level = problem.parts[0].required
     if level is None:
-        yield Inside(problem, 0)
-    elif level != problem.tree.node_level:
-        yield from _in_single_domains(problem, level, len(problem.tree.starts[level]))
+        return [(0, problem.tree.size)]
+    every = len(problem.tree.starts[level])
+    return [] if level == problem.tree.node_level else _with_enough_slots(problem, level, every)
 
 
-def from_below(problem: Problem) -> Iterator[tuple[int, list[Inside], bool]]:
-    """Level, the problem in single domains of it, and whether these are all; for levels below the required one.
+def from_below(problem: Problem) -> Iterator[tuple[int, Sequence[Span], bool]]:
+    """Level, domains of it with enough slots, and whether these are all; for levels below the required one.
 
     The lowest level comes first. Running members must be in the domain, too.
     """
     required = problem.parts[0].required
     for level in range(problem.tree.node_level, WHOLE_TREE if required is None else required, -1):
         most = MOST_DOMAINS if len(problem.shapes) <= MANY_SHAPES else 1
-        inside = list(_in_single_domains(problem, level, most + 1 if most > 1 else 1))
-        yield level, inside[:most], len(inside) <= most > 1
+        spans = _with_enough_slots(problem, level, most + 1)
+        yield level, spans[:most], len(spans) <= most > 1
 
 
-def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Inside]:
-    """The problem in domains of a level with enough slots for each shape, the tightest first, up to a maximum."""
+def _with_enough_slots(problem: Problem, level: int, most: int) -> Sequence[Span]:
+    """The domains of a level with enough slots for each shape, the tightest first, up to a maximum."""
     tree = problem.tree
     enough = np.ones(len(tree.starts[level]), dtype=np.bool_)
     if problem.parts[0].running_at:
@@ -107,14 +112,15 @@ def _in_single_domains(problem: Problem, level: int, most: int) -> Iterator[Insi
         sums = tree.sums(problem.slots[shape], level)
         enough &= sums >= problem.totals[0][shape]
         if not enough.any():
-            return
+            return []
         room += sums
-    for domain in sorted(np.flatnonzero(enough).tolist(), key=lambda domain: int(room[domain]))[:most]:
-        yield inside_of(problem, *tree.bounds(level, domain))
+    domains = enough.nonzero()[0]
+    tightest_first = domains[room[domains].argsort(kind="stable")[:most]]
+    return [tree.bounds(level, domain) for domain in tightest_first.tolist()]
 
 
 @dataclass(frozen=True)
-class Inside:
+class NarrowedProblem:
     """A problem over the nodes of one domain, which begins at `first`: as quick as in a cluster of that size."""
 
     problem: Problem
@@ -136,11 +142,13 @@ class Inside:
         )
 
 
-def inside_of(problem: Problem, first: int, end: int) -> Inside:
+def inside_of(problem: Problem, first: int, end: int) -> NarrowedProblem:
     """The problem over the nodes of one domain, in which all members that run are."""
     tree = problem.tree
+    if (first, end) == (0, tree.size):
+        return NarrowedProblem(problem, 0)
     parts = tuple(
-        replace(
+        structs.replace(
             part,
             home=None if part.home is None else part.home - int(tree.domain_at[part.required or 0][first]),
             running_at=tuple(at - first for at in part.running_at),
@@ -158,7 +166,7 @@ def inside_of(problem: Problem, first: int, end: int) -> Inside:
         mixes=None if problem.mixes is None else _MixesInside(problem.mixes, first, end),
     )
     inner.__dict__.update({name: getattr(problem, name) for name in ("totals", "shapes")})
-    return Inside(inner, first)
+    return NarrowedProblem(inner, first)
 
 
 @dataclass
@@ -204,7 +212,7 @@ def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
         return best
     low, high = int(enough.argmax()), len(order)
     number = low + 1
-    whether = replace(problem, parts=tuple(replace(part, preferred=None) for part in problem.parts))
+    whether = replace(problem, parts=tuple(structs.replace(part, preferred=None) for part in problem.parts))
     while low < high and not budget.is_spent:
         inside = np.isin(problem.tree.domain_at[level], order[:number])
         found = program.solve(_restricted(whether, inside), budget.at_most(work))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.exact.solver import Answer, Program, SolverStatus
+from bayplan.engine.gangs.exact.solver import Program, SolverAnswer, SolverStatus
 from bayplan.engine.gangs.groups.groups import WHOLE_GANG, capacity_rows, groups_of
 from bayplan.engine.gangs.groups.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, preferred_domains, within
@@ -344,7 +344,7 @@ class _GangProgram:
     def _gave_up(self) -> bool:
         return self.problem.mixes is not None and self.problem.mixes.gave_up
 
-    def solution(self, answer: Answer, fillings: Mapping[int, Filling], *, sure: bool) -> Solution:
+    def solution(self, answer: SolverAnswer, fillings: Mapping[int, Filling], *, sure: bool) -> Solution:
         """Pods by position; `least` is a bound on the cost, of which less than a half is not for preferred domains."""
         found: dict[tuple[int, int], list[Spots]] = {}
         for cell, here in self._in_cells(answer.values).items():

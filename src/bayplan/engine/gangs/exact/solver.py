@@ -38,7 +38,7 @@ class SolverStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolverAnswer:
     """Values of the variables, if any; no solution costs less than `least`. `why` says what stopped the solver."""
 
     outcome: SolverStatus
@@ -74,7 +74,7 @@ class Program:
             self.columns.append(column)
             self.values.append(value)
 
-    def solve(self, budget: Budget) -> Answer:
+    def solve(self, budget: Budget) -> SolverAnswer:
         """Minimise the cost with the rest of a budget.
 
         Without costs, the question is only feasibility. Its time depends on luck: one in ten takes ten times as long.
@@ -89,17 +89,17 @@ class Program:
                 return answer
             work, seed = 2 * work, seed + 1
 
-    def _solve(self, budget: Budget, seed: int) -> Answer:
+    def _solve(self, budget: Budget, seed: int) -> SolverAnswer:
         nothing = np.zeros(0)
         try:
             import highspy
         except ImportError:
-            return Answer(SolverStatus.STOPPED, nothing, why=NOT_INSTALLED)
+            return SolverAnswer(SolverStatus.STOPPED, nothing, why=NOT_INSTALLED)
         if budget.is_spent:
-            return Answer(SolverStatus.STOPPED, nothing, why=OUT_OF_WORK)
+            return SolverAnswer(SolverStatus.STOPPED, nothing, why=OUT_OF_WORK)
         if not self.cost:
             holds = all(lower <= 0.0 <= upper for lower, upper in zip(self.lower, self.upper, strict=True))
-            return Answer(SolverStatus.BEST if holds else SolverStatus.NONE, nothing)
+            return SolverAnswer(SolverStatus.BEST if holds else SolverStatus.NONE, nothing)
         solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.silent()
         solver.setOptionValue("time_limit", GUARD_SECONDS)
@@ -118,14 +118,14 @@ class Program:
         budget.spend(max(work, (1 + len(checkpoints)) * WORK_OF_A_CHECKPOINT))
         # Every variable has bounds, so that only one reading is left of the second.
         if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
-            return Answer(SolverStatus.NONE, nothing)
+            return SolverAnswer(SolverStatus.NONE, nothing)
         why = GUARD if status == highspy.HighsModelStatus.kTimeLimit else OUT_OF_WORK
         values = np.asarray(solver.getSolution().col_value)
         if not len(values) or known.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Answer(SolverStatus.STOPPED, nothing, why=why)
+            return SolverAnswer(SolverStatus.STOPPED, nothing, why=why)
         if status == highspy.HighsModelStatus.kOptimal:
-            return Answer(SolverStatus.BEST, values, float(known.objective_function_value))
-        return Answer(SolverStatus.SOME, values, float(known.mip_dual_bound), why)
+            return SolverAnswer(SolverStatus.BEST, values, float(known.objective_function_value))
+        return SolverAnswer(SolverStatus.SOME, values, float(known.mip_dual_bound), why)
 
     def _model(self, highspy: Any) -> Any:
         lp = highspy.HighsLp()

@@ -56,7 +56,7 @@ class _Search:
         self.nodes = Nodes(problem, budget)
         rows = capacity_rows(problem)
         # What each part counts in every row, with all that is inside it.
-        self.counts = np.stack([rows.of(each) for each in problem.totals])
+        self.counts = rows.of_each(problem.totals)
         levels = {group.level for group in self.groups.groups}
         preferred = problem.parts[0].preferred
         self.levels = sorted(levels if preferred is None else levels | {preferred})

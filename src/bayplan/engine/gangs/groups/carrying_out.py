@@ -69,7 +69,7 @@ class _CarryingOut:
                 touched[:] = touched_before
                 return None
             for shape, _ in wanted:
-                self._deal_out(self.groups.members[group], shape, _since(now, after, shape))
+                self._deal_out(self.groups.members[group], shape, after.added[shape])
             now = after
         return now
 
@@ -86,7 +86,7 @@ class _CarryingOut:
         if after is not None:
             members = [part for group in groups for part in self.groups.members[group]]
             for shape, _ in wanted:
-                self._deal_out(members, shape, _since(base, after, shape))
+                self._deal_out(members, shape, after.added[shape])
         return after
 
     def _before(self, first: int, end: int) -> Filling:
@@ -111,28 +111,17 @@ class _CarryingOut:
             positions = np.concatenate((known.positions[others], each.positions))
             order = np.argsort(positions)
             spots[shape] = Spots(positions[order], np.concatenate((known.counts[others], each.counts))[order])
-        self.whole = Filling(0, self.problem.tree.size, free, spots, {**self.whole.mixes, **after.mixes})
+        self.whole = Filling(0, self.problem.tree.size, free, spots, {}, {**self.whole.mixes, **after.mixes})
 
     def _deal_out(self, parts: Sequence[int], shape: int, spots: Spots) -> None:
         """Assign the placed pods to parts, in their order."""
+        parts = [number for number in parts if shape in self.problem.parts[number].pods]
         if len(parts) == 1:
             self.found[parts[0], shape] = spots
             return
-        shares = [self.problem.parts[number].pods.get(shape, 0) for number in parts]
+        shares = [self.problem.parts[number].pods[shape] for number in parts]
         reached = np.cumsum(spots.counts)
         for number, until, share in zip(parts, accumulate(shares), shares, strict=True):
-            if share:
-                counts = np.diff(np.minimum(reached, until) - np.minimum(reached, until - share), prepend=0)
-                used = np.flatnonzero(counts)
-                self.found[number, shape] = Spots(spots.positions[used], counts[used])
-
-
-def _since(before: Filling, after: Filling, shape: int) -> Spots:
-    """The pods of a shape that have come."""
-    now, then = after.spots[shape], before.spots.get(shape)
-    if then is None:
-        return now
-    counts = now.counts.copy()
-    counts[np.searchsorted(now.positions, then.positions)] -= then.counts
-    used = np.flatnonzero(counts)
-    return Spots(now.positions[used], counts[used])
+            counts = np.diff(np.minimum(reached, until) - np.minimum(reached, until - share), prepend=0)
+            used = np.flatnonzero(counts)
+            self.found[number, shape] = Spots(spots.positions[used], counts[used])

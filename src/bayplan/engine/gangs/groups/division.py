@@ -15,11 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal, room_by_level
-from bayplan.engine.gangs.equal.tree_table import TableRequest, place_by_table
+from bayplan.engine.gangs.equal.table_request import TableRequest
+from bayplan.engine.gangs.equal.tree_table import place_by_table
 from bayplan.engine.gangs.groups.gathering import closeness_of
 from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.objective import Goal, objective_of
@@ -79,7 +81,7 @@ def _bound_to_one(problem: Problem, number: int, like: Solution | None) -> Part:
         else:
             in_one = problem.tree.sums(problem.slots[shape], level).max() >= problem.totals[number][shape]
         if in_one:
-            return replace(part, required=level)
+            return structs.replace(part, required=level)
     return part
 
 
@@ -188,7 +190,7 @@ class _Search:
             position = self.problem.tree.starts[self.problem.parts[number].required or 0][domain]
             homes[0] = int(self.problem.tree.domain_at[whole][position])
         parts = tuple(
-            replace(part, home=homes[number]) if number in homes else part
+            structs.replace(part, home=homes[number]) if number in homes else part
             for number, part in enumerate(self.problem.parts)
         )
         slots = tuple(counts if each == shape else every for each, every in enumerate(self.problem.slots))

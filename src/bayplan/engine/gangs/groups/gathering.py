@@ -52,19 +52,31 @@ def _sum_of_squares(problem: Problem, pods: Counts) -> int:
     return sum(int((inside * inside).sum()) for inside in by_level(problem, pods))
 
 
-def closest_possible(problem: Problem) -> int:
-    """A bound on closeness: at each level by itself, as many pods as fit in the largest domains."""
-    running_at = problem.parts[0].running_at
+def closest_possible(problem: Problem, spans: Sequence[tuple[int, int]]) -> list[int]:
+    """For each of some domains a bound on closeness if all pods are in it.
+
+    At each level by itself, as many pods as fit are in the largest domains. Domains are given by their first position
+    and the one behind their last.
+    """
+    tree, running_at = problem.tree, problem.parts[0].running_at
     room = np.add.reduce([np.minimum(problem.slots[shape], count) for shape, count in problem.totals[0].items()])
     np.add.at(room, list(running_at), 1)
     pods = len(running_at) + sum(problem.totals[0].values())
-    total = 0
-    for sums in by_level(problem, room):
-        largest_first = np.sort(sums)[::-1]
-        before = largest_first.cumsum() - largest_first
-        here = np.clip(pods - before, 0, largest_first)
-        total += int((here * here).sum())
-    return total
+    levels = list(zip(tree.domain_at, by_level(problem, room), strict=True)) if spans else []
+    found = []
+    for first, end in spans:
+        in_all, total = min(pods, int(room[first:end].sum())), 0
+        for domain_at, sums in levels:
+            low, high = domain_at[first], domain_at[end - 1] + 1
+            if high - low == 1:
+                total += in_all * in_all
+                continue
+            largest_first = -np.sort(-sums[low:high])
+            reached = np.minimum(largest_first.cumsum(), pods)
+            reached[1:] -= reached[:-1].copy()
+            total += int(reached.dot(reached))
+        found.append(total)
+    return found
 
 
 def gathered(problem: Problem, placed: Placed, budget: Budget) -> Placed:
@@ -72,7 +84,7 @@ def gathered(problem: Problem, placed: Placed, budget: Budget) -> Placed:
     budget.spend(20 + 5 * sum(map(len, placed)))
     state = State(problem, placed)
     units = _units(state)
-    closest = closest_possible(problem)
+    closest = closest_possible(problem, [(0, problem.tree.size)])[0]
     _descend(state, units, closest, budget)
     best = state
     for order in _orders(units):
@@ -258,13 +270,18 @@ def _move_units(state: State, units: Sequence[_Unit], budget: Budget) -> None:
     for unit in units:
         if budget.is_spent:
             return
-        position = next(iter(state.at[unit.keys[0]]))
-        if not _with_room(state, unit, position, {state.domains[unit.level][position]}).any():
+        at = [(position, count) for key in unit.keys for position, count in state.at[key].items()]
+        left = {state.domains[unit.level][position] for position, _ in at}
+        enough = _with_room(state, unit, at[0][0], left)
+        if not enough.any():
             continue
         before = state.closeness
-        leaving = _leave(state, unit)
-        if _settle(state, unit, leaving, before, budget, elsewhere=True) is None:
-            state.undo(leaving)
+        budget.spend(WORK_OF_A_MOVE)
+        better = _better_domains(state, unit, enough, at, before)
+        if better:
+            leaving = _leave(state, unit)
+            if _settle(state, unit, leaving, better, before, budget) is None:
+                state.undo(leaving)
 
 
 def _begin_anew(state: State, order: Sequence[_Unit], budget: Budget) -> bool:
@@ -273,7 +290,11 @@ def _begin_anew(state: State, order: Sequence[_Unit], budget: Budget) -> bool:
     leaving = {unit: _leave(state, unit) for unit in order}
     state.counts = ()
     for unit in order:
-        if budget.is_spent or _settle(state, unit, leaving[unit], -1, budget) is None:
+        if budget.is_spent:
+            return False
+        budget.spend(WORK_OF_A_MOVE)
+        enough = _with_room(state, unit, leaving[unit][0][1], set())
+        if _settle(state, unit, leaving[unit], _better_domains(state, unit, enough, [], -1), -1, budget) is None:
             return False
     state.counts = counts
     return state.is_allowed([])
@@ -287,13 +308,11 @@ def _leave(state: State, unit: _Unit) -> list[Move]:
 
 
 def _settle(
-    state: State, unit: _Unit, moved: list[Move], before: int, budget: Budget, *, elsewhere: bool = False
+    state: State, unit: _Unit, moved: list[Move], domains: Sequence[int], before: int, budget: Budget
 ) -> list[Move] | None:
-    """Put a removed unit into the domain with the largest closeness, if that is an improvement; else None."""
-    budget.spend(WORK_OF_A_MOVE)
-    left = {state.domains[unit.level][position] for _, position, _ in moved} if elsewhere else set()
+    """Put a removed unit into that of some domains with the largest closeness, if it improves; else None."""
     best: tuple[int, list[Move]] | None = None
-    for domain in _candidates(state, unit, moved[0][1], left, before):
+    for domain in domains:
         budget.spend(WORK_OF_A_MOVE)
         coming = _arrivals(state, unit, *state.tree.bounds(unit.level, domain))
         if coming is None:
@@ -308,24 +327,37 @@ def _settle(
     return best[1]
 
 
-def _candidates(state: State, unit: _Unit, position: int, left: set[int], before: int) -> list[int]:
-    """Domains with slots for a unit where it could be closer to the other pods, the best first, but none it `left`."""
+def _better_domains(
+    state: State, unit: _Unit, enough: NDArray[np.bool_], at: Sequence[tuple[int, int]], before: int
+) -> list[int]:
+    """The domains, of those with enough room, where a unit could be closer to the other pods, the best first.
+
+    `at` is where its pods are now, outside these domains; they are not counted.
+    """
     level, tree = unit.level, state.tree
-    domains = np.flatnonzero(_with_room(state, unit, position, left))
+    domains = enough.nonzero()[0]
     if not len(domains):
         return []
     # The most closeness that the pods can bring there.
-    pods = unit.pods
+    pods, closeness = unit.pods, state.closeness
     starts = tree.starts[level][domains]
     value = np.zeros(len(domains), dtype=np.int64)
     for each, inside in enumerate(state.inside):
+        own: dict[int, int] = {}
+        for position, count in at:
+            domain = state.domains[each][position]
+            own[domain] = own.get(domain, 0) + count
+        closeness -= sum(count * (2 * int(inside[domain]) - count) for domain, count in own.items())
         if each <= level:
-            there = inside[tree.domain_at[each][starts]]
+            around = tree.domain_at[each][starts]
+            there = inside[around]
+            for domain, count in own.items():
+                there -= count * (around == domain)
         else:
             there = np.maximum.reduceat(inside[tree.domain_at[each]], tree.starts[level])[domains]
         value += pods * (2 * there + pods)
-    order = np.argsort(-value, kind="stable")[:MOST_TRIES]
-    return [int(domains[index]) for index in order if state.closeness + value[index] > before]
+    order = (-value).argsort(kind="stable")[:MOST_TRIES]
+    return [int(domains[index]) for index in order if closeness + value[index] > before]
 
 
 def _with_room(state: State, unit: _Unit, position: int, left: set[int]) -> NDArray[np.bool_]:

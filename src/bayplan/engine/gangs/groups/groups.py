@@ -12,6 +12,7 @@ from functools import cached_property
 from math import gcd
 
 import numpy as np
+from msgspec import Struct
 
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem
 
@@ -19,8 +20,7 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem
 WHOLE_GANG = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DomainGroup:
+class DomainGroup(Struct, frozen=True):
     """A part that takes a domain: its number, its outer group, and its level.
 
     `home` is the only domain that it can take, `closed` are domains that it cannot; groups with the same number in
@@ -115,6 +115,12 @@ class CapacityRows:
         """What these pods by shape count."""
         rows: Counts = np.array(list(pods.values()), dtype=np.int64) @ self.per_pod[np.array(list(pods), dtype=np.intp)]
         return rows
+
+    def of_each(self, groups: Sequence[Pods]) -> Counts:
+        """What the pods of each group count; equal groups are counted once."""
+        kinds = [tuple(pods.items()) for pods in groups]
+        known = {kind: self.of(pods) for kind, pods in dict(zip(kinds, groups, strict=True)).items()}
+        return np.stack([known[kind] for kind in kinds])
 
 
 def capacity_rows(problem: Problem, *, every_shape: bool = False) -> CapacityRows:

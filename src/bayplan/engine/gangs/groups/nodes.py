@@ -22,6 +22,7 @@ from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.equal.choice import distances_to
 from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes
 from bayplan.engine.gangs.groups.exhaustive import Amounts, ExhaustivePacking, Wanted
+from bayplan.engine.gangs.groups.few_nodes import on_the_roomiest, on_the_tightest
 from bayplan.engine.gangs.groups.packing import in_touched_domains_first
 from bayplan.engine.gangs.problem import Counts, Problem, Spots
 
@@ -37,7 +38,7 @@ MOST_PODS = 400
 # More different pods have too many packings to try any.
 MOST_SHAPES = 64
 ONE = np.ones(1, dtype=np.int64)
-# Domains of so few nodes are filled without NumPy, whose calls would take longer than the work.
+# Domains of so few nodes are filled without NumPy (`few_nodes.py`).
 FEW_NODES = 32
 
 
@@ -50,12 +51,16 @@ class Fill(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The nodes between two positions: what is left of each resource, and the placed pods by shape."""
+    """The nodes between two positions: what is left of each resource, and the placed pods by shape.
+
+    `added` are those that came last.
+    """
 
     first: int
     end: int
     free: Amounts
     spots: Mapping[int, Spots]
+    added: Mapping[int, Spots]
     mixes: dict[int, dict[int, int]] = field(default_factory=dict)
     """The same pods by position, where kubelets are asked about different shapes on a node."""
 
@@ -102,11 +107,11 @@ class Nodes:
 
     def empty(self, first: int, end: int) -> Filling:
         """The nodes between two positions before this gang comes."""
-        return Filling(first, end, self.problem.free[:, first:end], {})
+        return Filling(first, end, self.problem.free[:, first:end], {}, {})
 
     def filling(self, first: int, end: int, free: Amounts, spots: Mapping[int, Spots]) -> Filling:
         """The nodes between two positions with their placed pods."""
-        filling = Filling(first, end, free, spots)
+        filling = Filling(first, end, free, spots, spots)
         if self.problem.mixes is not None:
             for shape, each in spots.items():
                 _note(filling, shape, each)
@@ -131,8 +136,10 @@ class Nodes:
 
         `touched` are the preferred domains that the gang uses already: they come first, and get more.
         """
-        free, spots = filling.free.astype(np.float64), dict(filling.spots)
-        now = Filling(filling.first, filling.end, free, spots, dict(filling.mixes))
+        if self._is_plain_and_small(filling, fill, touched):
+            return self._added_to_few(filling, wanted, fill, touched)
+        free, spots, come = filling.free.astype(np.float64), dict(filling.spots), dict[int, Spots]()
+        now = Filling(filling.first, filling.end, free, spots, come, dict(filling.mixes))
         # What is left on each node, if only the tightest nodes are wanted.
         left = self.scarcity @ free if fill is Fill.TIGHT and self._plain else None
         for shape, number in wanted:
@@ -150,14 +157,53 @@ class Nodes:
             if left is not None:
                 left[at] -= self.size[shape] * counts
             added = Spots(at + filling.first, counts)
-            before = spots.get(shape)
-            spots[shape] = added if before is None else _both(before, added)
+            for known in (spots, come):
+                known[shape] = _both(known[shape], added) if shape in known else added
             if self.problem.mixes is not None:
                 _note(now, shape, added)
-            preferred = self.problem.parts[0].preferred
-            if touched is not None and preferred is not None:
-                touched[self.problem.tree.domain_at[preferred][added.positions]] = True
+            _touch(self.problem, touched, added)
         return now
+
+    def _is_plain_and_small(self, filling: Filling, fill: Fill, touched: NDArray[np.bool_] | None) -> bool:
+        """True if slots and sums decide about a few nodes, and no place among them is better than another."""
+        if filling.end - filling.first > FEW_NODES or not self._plain:
+            return False
+        near_others = fill is Fill.FEW and bool(self.problem.parts[0].running_at)
+        return not near_others and not (touched is not None and _spans_preferred(self.problem, filling))
+
+    def _added_to_few(
+        self, filling: Filling, wanted: Wanted, fill: Fill, touched: NDArray[np.bool_] | None
+    ) -> Filling | None:
+        """The same for a few nodes."""
+        first, size = filling.first, filling.end - filling.first
+        free: list[list[float]] = filling.free.tolist()
+        left: list[float] = (self.scarcity @ filling.free).tolist() if fill is Fill.TIGHT else []
+        spots, come = dict(filling.spots), dict[int, Spots]()
+        for shape, number in wanted:
+            slots: list[int] = self.problem.slots[shape][first : filling.end].tolist()
+            own = spots.get(shape)
+            if own is not None:
+                for position, count in zip(own.positions.tolist(), own.counts.tolist(), strict=True):
+                    slots[position - first] -= count
+            takes = self._takes[shape]
+            if fill is Fill.TIGHT:
+                self.budget.spend((10 if number == 1 and own is None else 15) + size / 50)
+                put = on_the_tightest(number, slots, free, takes, left)
+            else:
+                self.budget.spend(25 + size / 50)
+                put = on_the_roomiest(number, slots, free, takes)
+            if put is None:
+                return None
+            for at, count in put:
+                for resource, amount in takes:
+                    free[resource][at] -= amount * count
+                if left:
+                    left[at] -= self.size[shape] * count
+            added = Spots(np.array([first + at for at, _ in put]), np.array([count for _, count in put]))
+            for known in (spots, come):
+                known[shape] = _both(known[shape], added) if shape in known else added
+            _touch(self.problem, touched, added)
+        return Filling(first, filling.end, np.array(free), spots, come)
 
     @cached_property
     def _plain(self) -> bool:
@@ -167,8 +213,6 @@ class Nodes:
     def _tightly(self, filling: Filling, shape: int, number: int, left: Amounts) -> Added | None:
         """This number of pods on the nodes with the least left; None if there is not enough room."""
         self.budget.spend(15 + len(left) / 50)
-        if len(left) <= FEW_NODES:
-            return self._among_few(filling, shape, number, left.tolist())
         order = left.argsort(kind="stable")
         room = self.room(filling, shape)[order]
         reached = room.cumsum()
@@ -182,28 +226,6 @@ class Nodes:
             ascending = at.argsort()
             at, counts = at[ascending], counts[ascending]
         return at, counts
-
-    def _among_few(self, filling: Filling, shape: int, number: int, left: list[float]) -> Added | None:
-        """The same in plain Python: for a rack of 16 nodes 10 us instead of 30."""
-        slots: list[int] = self.problem.slots[shape][filling.first : filling.end].tolist()
-        own = filling.spots.get(shape)
-        if own is not None:
-            for position, count in zip(own.positions.tolist(), own.counts.tolist(), strict=True):
-                slots[position - filling.first] -= count
-        takes = [(filling.free[resource].tolist(), amount) for resource, amount in self._takes[shape]]
-        found: list[tuple[int, int]] = []
-        for at in sorted(range(len(left)), key=left.__getitem__):
-            room = min(slots[at], number)
-            for free, amount in takes:
-                if room * amount > free[at]:
-                    room = int(free[at] // amount)
-            if room > 0:
-                found.append((at, room))
-                number -= room
-                if not number:
-                    found.sort()
-                    return np.array([at for at, _ in found]), np.array([count for _, count in found])
-        return None
 
     @cached_property
     def _least(self) -> Amounts:
@@ -257,7 +279,7 @@ class Nodes:
     ) -> Counts:
         problem = self.problem
         running_at = problem.parts[0].running_at
-        if touched is not None and self._spans_preferred(filling):
+        if touched is not None and _spans_preferred(self.problem, filling):
             everywhere = np.zeros(problem.tree.size, dtype=np.int64)
             everywhere[filling.first : filling.end] = room
             return in_touched_domains_first(problem, everywhere, filling.first, filling.end, number, touched)
@@ -283,14 +305,6 @@ class Nodes:
         before = np.cumsum(in_order) - in_order
         counts[order] = np.clip(number - before, 0, in_order)
         return counts
-
-    def _spans_preferred(self, filling: Filling) -> bool:
-        """True if there are several domains of the gang's preferred level to choose from."""
-        preferred = self.problem.parts[0].preferred
-        if preferred is None:
-            return False
-        domain_at = self.problem.tree.domain_at[preferred]
-        return bool(domain_at[filling.first] != domain_at[filling.end - 1])
 
     def _refused(self, filling: Filling, shape: int, counts: Counts) -> list[int]:
         """Where a kubelet would refuse these pods beside those of other shapes."""
@@ -329,6 +343,22 @@ class Nodes:
         if packing is None:
             return Packed(None, sure=not search.stopped)
         return Packed(self.filling(first, end, *packing))
+
+
+def _touch(problem: Problem, touched: NDArray[np.bool_] | None, added: Spots) -> None:
+    """Mark the preferred domains of pods that have come."""
+    preferred = problem.parts[0].preferred
+    if touched is not None and preferred is not None:
+        touched[problem.tree.domain_at[preferred][added.positions]] = True
+
+
+def _spans_preferred(problem: Problem, filling: Filling) -> bool:
+    """True if there are several domains of the gang's preferred level to choose from."""
+    preferred = problem.parts[0].preferred
+    if preferred is None:
+        return False
+    domain_at = problem.tree.domain_at[preferred]
+    return bool(domain_at[filling.first] != domain_at[filling.end - 1])
 
 
 def _note(filling: Filling, shape: int, added: Spots) -> None:

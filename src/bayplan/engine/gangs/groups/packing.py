@@ -82,17 +82,16 @@ class _Search:
         """Find domains for all groups. Not by recursion: a gang may have thousands of them."""
         if int(self.left[0].sum()) < self.problem.totals[0][self.shape]:
             return False
-        states = []
         untried: list[Iterator[int]] = []
         while len(self.taken) < len(self.groups):
             group = self.groups[len(self.taken)]
             if len(untried) == len(self.taken):
-                states.append(self._state_of(len(self.taken)))
-                untried.append(iter(()) if states[-1] in self.hopeless else self._candidates(group))
+                hopeless = bool(self.hopeless) and self._state_of(len(self.taken)) in self.hopeless
+                untried.append(iter(()) if hopeless else self._candidates(group))
             domain = next(untried[-1], None)
             if domain is None:
                 untried.pop()
-                self.hopeless.add(states.pop())
+                self.hopeless.add(self._state_of(len(self.taken)))
                 if not self.taken:
                     return False
                 self._give_back()

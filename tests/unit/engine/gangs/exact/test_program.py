@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.exact import program, solver
@@ -43,13 +44,13 @@ def by_position(problem: Problem, solution: Solution) -> list[tuple[int, ...]]:
         # Each group's own wish counts: together they would be in two racks, alone each is in one.
         (
             ("b1/r1: 3", "b1/r2: 3"),
-            [gang(), replace(group("a", 3), preferred=RACK), replace(group("b", 3), preferred=RACK)],
+            [gang(), structs.replace(group("a", 3), preferred=RACK), structs.replace(group("b", 3), preferred=RACK)],
             2,
         ),
         # Many wishes about much room must not add up to a domain.
         (
             ("b1/r1: 60", "b1/r2: 30", "b1/r3: 30"),
-            [gang(), *(replace(group(f"g{number}", 15), preferred=RACK) for number in range(4))],
+            [gang(), *(structs.replace(group(f"g{number}", 15), preferred=RACK) for number in range(4))],
             4,
         ),
     ],
@@ -91,16 +92,16 @@ def test_a_node_that_has_less_than_nothing_keeps_others_in_business() -> None:
 
 
 def test_required_domains_homes_and_distance() -> None:
-    apart = [replace(group(name, 2, RACK, parent=1), apart=0) for name in ("a", "b")]
+    apart = [structs.replace(group(name, 2, RACK, parent=1), apart=0) for name in ("a", "b")]
     problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 2", "b2/r1: 9"), gang(), group("all", 0, BLOCK), *apart)
     solution = program.solve(problem, Budget())
     assert by_position(problem, solution) == [(2,), (2,), (0,)]
-    bound = replace(problem, parts=(*problem.parts[:1], replace(problem.parts[1], home=1), *problem.parts[2:]))
+    bound = replace(problem, parts=(*problem.parts[:1], structs.replace(problem.parts[1], home=1), *problem.parts[2:]))
     assert program.solve(bound, Budget()).status is Status.INFEASIBLE
 
 
 def test_domains_where_members_run_cost_nothing_more() -> None:
-    whole = replace(gang(2, None, RACK), running_at=(1,))
+    whole = structs.replace(gang(2, None, RACK), running_at=(1,))
     problem = equal_pods(*racks("b1/r1: 2", "b1/r2: 2"), whole)
     solution = program.solve(problem, Budget())
     assert by_position(problem, solution) == [(0,), (2,)]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.groups.best_fit import best_fit
@@ -71,13 +72,13 @@ def test_where_they_go(lines: Sequence[str], parts: list[Part], expected: dict[s
 
 
 def test_parts_that_keep_apart_take_different_racks() -> None:
-    parts = [replace(part, apart=0) for part in leader_and_workers(1, RACK) * 2]
+    parts = [structs.replace(part, apart=0) for part in leader_and_workers(1, RACK) * 2]
     asked = problem(("b1/r1: 9", "b1/r2: 3"), gang(), *parts)
     assert by_rack(asked, best_fit(asked, Budget())) == {"b1/r1": (1, 1), "b1/r2": (1, 1)}
 
 
 def test_a_part_stays_with_its_members_that_run() -> None:
-    part = replace(leader_and_workers(1, RACK)[0], home=0, running_at=(0,))
+    part = structs.replace(leader_and_workers(1, RACK)[0], home=0, running_at=(0,))
     asked = problem(("b1/r1: 9", "b1/r2: 3"), gang(), part)
     assert by_rack(asked, best_fit(asked, Budget())) == {"b1/r1": (1, 1)}
 
@@ -124,7 +125,7 @@ def test_sixteen_leaders_with_workers_on_empty_racks_have_a_place() -> None:
         ([gang(), Part("all", 0, pods_of(2, 4))], "the gang needs 8 units, the most there is is 7"),
         ([gang(), Part("a", 0, pods_of(1, 3), RACK)], "group a needs 5 units in one rack, the most there is is 4"),
         (
-            [gang(), replace(Part("a", 0, pods_of(1, 2), RACK), home=1, running_at=(2,))],
+            [gang(), structs.replace(Part("a", 0, pods_of(1, 2), RACK), home=1, running_at=(2,))],
             "group a needs 4 units in b1/r2, where members run, the most there is is 3",
         ),
     ],

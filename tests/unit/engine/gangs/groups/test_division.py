@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.groups.division import divided
@@ -47,7 +48,7 @@ def racks_of(problem: Problem, placed: Placed) -> dict[str, str]:
         ),
         pytest.param(
             ("b1/r1: 2", "b1/r2: 2", "b2/r1: 4", "b3/r1: 2"),
-            [gang(), replace(group("a", 4), preferred=RACK), replace(group("b", 2), preferred=BLOCK)],
+            [gang(), structs.replace(group("a", 4), preferred=RACK), structs.replace(group("b", 2), preferred=BLOCK)],
             {"a": "b2/r1", "b": "b1/r1"},
             id="a preferred level counts like a required one",
         ),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from bayplan.engine.gangs.equal.slices import Layer
 from bayplan.engine.gangs.groups.equal_groups import slices_of
@@ -35,17 +34,21 @@ def groups(number: int, pods: int, required: int | None, parent: int = 0) -> lis
         ),
         pytest.param([gang(0, RACK), *groups(2, 4, BLOCK)], (), id="wider than what is around them"),
         pytest.param(
-            [gang(), *(replace(each, apart=0) for each in groups(2, 4, RACK))],
+            [gang(), *(structs.replace(each, apart=0) for each in groups(2, 4, RACK))],
             (Layer(RACK, 4, apart=True),),
             id="apart from each other",
         ),
         pytest.param([gang(), *groups(2, 4, RACK), *groups(1, 5, RACK)], None, id="of another size"),
         pytest.param([gang(), *groups(2, 4, RACK), *groups(1, 4, NODE)], None, id="of another level"),
         pytest.param([gang(2), *groups(2, 4, RACK)], None, id="beside pods of the gang's own"),
-        pytest.param([gang(), *(replace(each, preferred=NODE) for each in groups(2, 4, RACK))], None, id="that prefer"),
-        pytest.param([gang(), replace(groups(1, 4, RACK)[0], home=0, running_at=(0,))], None, id="where members run"),
         pytest.param(
-            [gang(0, RACK), *(replace(each, apart=0) for each in groups(2, 4, BLOCK))],
+            [gang(), *(structs.replace(each, preferred=NODE) for each in groups(2, 4, RACK))], None, id="that prefer"
+        ),
+        pytest.param(
+            [gang(), structs.replace(groups(1, 4, RACK)[0], home=0, running_at=(0,))], None, id="where members run"
+        ),
+        pytest.param(
+            [gang(0, RACK), *(structs.replace(each, apart=0) for each in groups(2, 4, BLOCK))],
             None,
             id="apart inside one domain",
         ),

@@ -4,10 +4,9 @@ the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.groups.equal_groups import in_order_of_ranks
@@ -54,7 +53,7 @@ def at(position: int) -> dict[int, Spots]:
     [
         ([group("a", 1), group("b", 1)], [3, 0], [0, 3]),
         ([group("a", 1), group("b", 2)], [3, 0], [3, 0]),
-        ([group("a", 1), replace(group("b", 1), running_at=(0,))], [3, 0], [3, 0]),
+        ([group("a", 1), structs.replace(group("b", 1), running_at=(0,))], [3, 0], [3, 0]),
         ([group("a", 1), group("b", 1), group("c", 1)], [2, 3, 0], [0, 2, 3]),
     ],
     ids=["equal", "unlike", "one has members that run", "three"],

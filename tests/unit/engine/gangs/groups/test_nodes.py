@@ -27,8 +27,9 @@ def random_problem(random: Random) -> Problem:
     return Problem(tree, (Part("", -1, dict.fromkeys(range(SHAPES), 1)),), slots, amounts, free)
 
 
+@pytest.mark.parametrize("fill", Fill)
 @pytest.mark.parametrize("seed", range(200))
-def test_few_nodes_are_filled_as_many_are(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_nodes_are_filled_as_many_are(seed: int, fill: Fill, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     problem = random_problem(random)
     # The first shape comes twice: its own pods take slots, too.
@@ -37,7 +38,7 @@ def test_few_nodes_are_filled_as_many_are(seed: int, monkeypatch: pytest.MonkeyP
     for few in (0, nodes.FEW_NODES):
         monkeypatch.setattr(nodes, "FEW_NODES", few)
         asked = Nodes(problem, Budget())
-        filling = asked.added(asked.empty(0, problem.tree.size), wanted, Fill.TIGHT)
+        filling = asked.added(asked.empty(0, problem.tree.size), wanted, fill)
         found.append(
             filling
             and (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec import structs
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.groups.packing import pack
@@ -90,7 +89,7 @@ def test_a_search_that_had_to_stop_proves_nothing() -> None:
 
 def test_members_that_run_bind_a_group_to_their_rack() -> None:
     problem = equal_pods(
-        *racks("b1/r1: 3", "b1/r2: 3"), gang(), group("free", 3, RACK), replace(group("bound", 3, RACK), home=0)
+        *racks("b1/r1: 3", "b1/r2: 3"), gang(), group("free", 3, RACK), structs.replace(group("bound", 3, RACK), home=0)
     )
     solution = pack(problem, Budget())
     assert domains_of(problem, solution, 2) == {"b1/r1"}
@@ -99,7 +98,7 @@ def test_members_that_run_bind_a_group_to_their_rack() -> None:
 
 @pytest.mark.parametrize("number, placed", [(2, True), (3, False)])
 def test_groups_that_avoid_each_other(number: int, placed: bool) -> None:
-    parts = [replace(group(f"g{index}", 1, RACK), apart=0) for index in range(number)]
+    parts = [structs.replace(group(f"g{index}", 1, RACK), apart=0) for index in range(number)]
     problem = equal_pods(*racks("b1/r1: 4", "b1/r2: 4"), gang(), *parts)
     solution = pack(problem, Budget())
     assert solution.found is placed
