@@ -1,8 +1,9 @@
 """A cluster in memory in which pods and gangs preempt each other: the dispatcher, virtual kubelets, late reports,
 budgets and leaving pods.
 
-`PreemptingCluster(seed).run()` lets pods of four priorities arrive and counts what must never happen. The witness of it
-is the cluster and not the scheduler: kubelets refuse, budgets count their pods, and gangs count their members.
+`PreemptingCluster(seed).run()` lets pods of four priorities arrive, end, and be deleted while they wait, and counts
+what must never happen. The witness of it is the cluster and not the scheduler: kubelets refuse, budgets count their
+pods, and gangs count their members.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import structs
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import pod_key
-from bayplan.dispatch.actions import Bind, Stage, Unschedulable
+from bayplan.dispatch.actions import GANG, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
@@ -33,9 +34,11 @@ from tests.builders.objects import GI, simple_pod
 NODES, RACK = 6, "example.com/rack"
 PRIORITIES = (0, 10, 100, 1000)
 LATEST_REPORT, LONGEST_GOODBYE = 10.0, 5.0
+# Seconds between arrivals, of a unit's life on its nodes, and until the owner of a waiting unit gives up.
+ARRIVALS, LIFE, PATIENCE = (0.0, 3.0), (30.0, 150.0), (5.0, 40.0)
 BUDGETED, KEEP = "guarded", 3
 # About ten moments belong to each arrival: far more of them are a scheduler that wakes itself.
-MOST_STEPS_PER_ARRIVAL = 200
+MOST_STEPS_PER_ARRIVAL = 40
 
 
 @dataclass
@@ -54,7 +57,7 @@ class Counts:
 class PreemptingCluster:
     """One cluster and one scheduler."""
 
-    def __init__(self, seed: int, arrivals: int = 120) -> None:
+    def __init__(self, seed: int, arrivals: int = 300) -> None:
         self.random = Random(seed)
         self.arrivals = arrivals
         self.clock = Clock()
@@ -67,6 +70,9 @@ class PreemptingCluster:
         self.on_node: dict[str, str] = {}
         self.alive: dict[str, Pod] = {}
         self.least: dict[str, int] = {}
+        # The pods of each unit that have no node yet, and those that got one.
+        self.waiting: dict[str, set[str]] = {}
+        self.lives: dict[str, list[str]] = {}
         # Units whose victims were evicted and that have no place yet.
         self.owed: set[str] = set()
         for number in range(NODES):
@@ -75,9 +81,11 @@ class PreemptingCluster:
 
     def run(self) -> Counts:
         """Let everything happen."""
+        moment = 0.0
         for number in range(self.arrivals):
-            self.clock.at(number * self.random.uniform(0.5, 3.0), partial(self._arrive, number))
-        end = self.arrivals * 3.0 + 120.0
+            moment += self.random.uniform(*ARRIVALS)
+            self.clock.at(moment, partial(self._arrive, number))
+        end = moment + LIFE[1] + PATIENCE[1]
         steps = 0
         while self._next_moment() is not None and self.clock.now < end:
             steps += 1
@@ -135,11 +143,35 @@ class PreemptingCluster:
             written = {"metadata": {"name": f"g{number}", "namespace": "ml", "uid": f"g{number}"}, "spec": spec}
             self.dispatcher.set_group(msgspec.convert(written, PodGroup), self.clock.now)
             self.least[f"g{number}"] = minimum
-            for rank in range(size):
-                self._add_pod(f"g{number}-{rank}", priority, {"bayplan.io/pod-group": f"g{number}"})
+            pods = [f"g{number}-{rank}" for rank in range(size)]
+            for name in pods:
+                self._add_pod(name, priority, {"bayplan.io/pod-group": f"g{number}"})
+            self._expect(f"{GANG}ml/g{number}", pods)
             return
         labels = {"app": BUDGETED} if self.random.random() < 0.15 else {}
         self._add_pod(f"p{number}", priority, labels)
+        self._expect(f"ml/p{number}", [f"p{number}"])
+
+    def _expect(self, unit: str, pods: list[str]) -> None:
+        """A unit waits from now on, until its owner loses patience."""
+        self.waiting[unit] = {f"ml/{name}" for name in pods}
+        self.clock.after(self.random.uniform(*PATIENCE), lambda: self._give_up(unit))
+
+    def _give_up(self, unit: str) -> None:
+        """The pods of a unit that still wait are deleted, also if their victims are leaving."""
+        for key in sorted(self.waiting.pop(unit, ())):
+            self.dispatcher.remove_pod(key, self.clock.now)
+        self.owed.discard(unit)
+
+    def _end(self, unit: str) -> None:
+        """The pods of a unit end by themselves, all at once, except those that were evicted."""
+        self._give_up(unit)
+        for key in self.lives.pop(unit):
+            if self.alive.pop(key, None) is not None:
+                self._leave(key)
+        if unit.startswith(GANG):
+            self.dispatcher.remove_group(unit.removeprefix(GANG), self.clock.now)
+        self._publish_budget()
 
     def _add_pod(self, name: str, priority: int, labels: dict[str, str]) -> None:
         cpus = self.random.choice((1, 2, 3, 4, 5))
@@ -156,8 +188,10 @@ class PreemptingCluster:
                 self._preempt(action)
 
     def _bind(self, action: Bind) -> None:
+        lives: list[str] = []
         for each in action.assignments:
             key = pod_key(each.pod)
+            self.waiting.get(action.unit, set()).discard(key)
             admission = self.agents[each.node].kubelet.admit(key, effective_request(each.pod))
             if not admission.admitted:
                 self.counts.refused += 1
@@ -166,10 +200,14 @@ class PreemptingCluster:
             self.agents[each.node].kubelet.start(key)
             bound = structs.replace(each.pod, spec=structs.replace(each.pod.spec, node_name=each.node))
             self.alive[key], self.on_node[key] = bound, each.node
+            lives.append(key)
             self.dispatcher.set_pod(bound, self.clock.now)
             self._changed(each.node)
         self.dispatcher.bound(action, self.clock.now)
         self.owed.discard(action.unit)
+        self.lives.setdefault(action.unit, []).extend(lives)
+        if len(self.lives[action.unit]) == len(lives):
+            self.clock.after(self.random.uniform(*LIFE), lambda: self._end(action.unit))
         self._publish_budget()
 
     def _preempt(self, action: Unschedulable) -> None:

@@ -1,5 +1,5 @@
-"""Random clusters and pods for simulations: all policies, scopes and options on odd and ordinary machines, awkward
-pods.
+"""Random clusters and pods for simulations: all policies, scopes, options and versions of kubelets on odd and ordinary
+machines, awkward pods.
 
 Everything follows from one seed. The load is such that pods come and go, zones fragment, and some pods have to wait.
 """
@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.kubelet_version import KubeletVersion
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
@@ -54,6 +55,7 @@ def scenario(seed: int, pods: int) -> Scenario:
 def _node(random: Random, number: int) -> SimulatedNode:
     machine = _odd(random, machine_of(random.choice(MACHINES)))
     memory_static = random.random() < 0.7
+    version = random.choice(list(KubeletVersion))
     settings = KubeletSettings(
         policy=random.choice(list(Policy)),
         scope=random.choice(list(Scope)),
@@ -61,11 +63,14 @@ def _node(random: Random, number: int) -> SimulatedNode:
         cpu_static=random.random() < 0.9,
         cpu_options=frozenset(random.choice(CPU_OPTIONS)),
         memory_static=memory_static,
+        version=version,
     )
     if settings.policy is Policy.SINGLE_NUMA_NODE:
         settings = replace(settings, cpu_options=settings.cpu_options - {"align-by-socket"})
     if not settings.cpu_static:
-        settings = KubeletSettings(settings.policy, settings.scope, cpu_static=False, memory_static=memory_static)
+        settings = KubeletSettings(
+            settings.policy, settings.scope, cpu_static=False, memory_static=memory_static, version=version
+        )
     configuration = KubeletConfiguration(
         settings,
         reserved_cpus=_reserved(random, machine),
@@ -117,9 +122,9 @@ def _amounts(random: Random) -> dict[str, str | int | float]:
         "memory": f"{random.choice((1, 2, 4, 8, 16, 24, 40))}Gi",
     }
     if random.random() < 0.25:
-        amounts[GPU] = random.choice((1, 1, 2))
+        amounts[GPU] = random.choice((0, 1, 1, 2))
     if random.random() < 0.2:
-        amounts[NIC] = random.choice((1, 2))
+        amounts[NIC] = random.choice((0, 1, 1, 2, 2))
     if random.random() < 0.2:
         amounts["hugepages-1Gi"] = f"{random.choice((1, 2, 4, 8))}Gi"
     return amounts

@@ -13,13 +13,15 @@ from tests.preempting_cluster import PreemptingCluster
 from tests.properties.conftest import PREEMPTING, PREEMPTIONS
 
 # So many preemptions happen in one cluster at least, on average.
-PREEMPTIONS_AT_LEAST = 20
+PREEMPTIONS_AT_LEAST = 80
+# A gang beside kept room was decided without end there.
+ONCE_FAILED = (17,)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
         number = metafunc.config.getoption("preemptions", PREEMPTIONS)
-        metafunc.parametrize("seed", range(-(-number // PREEMPTIONS_AT_LEAST)))
+        metafunc.parametrize("seed", sorted({*range(-(-number // PREEMPTIONS_AT_LEAST)), *ONCE_FAILED}))
 
 
 def test_preemption_with_late_reports(request: pytest.FixtureRequest, seed: int) -> None:

@@ -15,13 +15,13 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.preemption.victims import Candidate, Cost, cost_of
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.preemption import GangPreemption, plan_gang_preemption
+from bayplan.gangs.preemption.plan import GangPreemption, plan_gang_preemption
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang
 from bayplan.scheduling.preemption.freeable import Freeable
-from bayplan.scheduling.preemption.plan import Preemption, plan_preemption
+from bayplan.scheduling.preemption.plan import NoPreemption, Preemption, plan_preemption
 from bayplan.scheduling.profile import default_profile
 from tests.builders.clusters import decide
 from tests.builders.objects import simple_pod
@@ -150,6 +150,20 @@ def rules_with_gangs(case: Case) -> EvictionRules:
     return EvictionRules(rules_of(case).budgets, gang_of)
 
 
+def gang_plan(case: Case) -> GangPreemption | NoPreemption | None:
+    """What is planned for the gang of a case; None if it fits without evictions."""
+    state = state_of(case)
+    trees = Trees(state)
+    trees.set("network", (RACK,))
+    scheduler = GangScheduler(state, trees, default_profile(), ClassAnswers(state))
+    amounts, priority = amounts_of(case["preemptor"]), case["preemptor"]["priority"]
+    pods = tuple(simple_pod(amounts, f"w{number}", priority=priority) for number in range(case["count"]))
+    gang = Gang("default/gang", Group(pods=pods, required=RACK if case["required"] else None), "network")
+    if schedule_gang(scheduler, gang).placed:
+        return None
+    return plan_gang_preemption(scheduler, gang, Freeable(state), rules_with_gangs(case))
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_eviction_for_a_pod_costs_less(chunk: int) -> None:
     seen: set[int | None] = set()
@@ -176,16 +190,9 @@ def test_no_eviction_for_a_gang_costs_less(chunk: int) -> None:
     seen: set[int | None] = set()
     for seed in range(chunk, GANG_CASES, CHUNKS):
         case = random_case(Random(1_000_000 + seed), gangs=True)
-        state = state_of(case)
-        trees = Trees(state)
-        trees.set("network", (RACK,))
-        scheduler = GangScheduler(state, trees, default_profile(), ClassAnswers(state))
-        amounts, priority = amounts_of(case["preemptor"]), case["preemptor"]["priority"]
-        pods = tuple(simple_pod(amounts, f"w{number}", priority=priority) for number in range(case["count"]))
-        gang = Gang("default/gang", Group(pods=pods, required=RACK if case["required"] else None), "network")
-        if schedule_gang(scheduler, gang).placed:
+        plan = gang_plan(case)
+        if plan is None:
             continue
-        plan = plan_gang_preemption(scheduler, gang, Freeable(state), rules_with_gangs(case))
         expected = cheapest(case)
         found = plan.cost if isinstance(plan, GangPreemption) else None
         assert found == expected, f"seed {seed}: {plan}, expected {expected}"

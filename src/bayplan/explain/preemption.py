@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.scheduling.preemption.candidates import freed_by
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode

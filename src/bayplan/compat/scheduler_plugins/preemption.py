@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from bayplan.cluster.columns.resource_kinds import asks_for_devices, is_held_exclusively
 from bayplan.cluster.pods.request import CPU, Role, amount_of, effective_request
-from bayplan.cluster.reports.topology_report import zone_id_of
+from bayplan.cluster.reports.zone_reports import zone_id_of
 from bayplan.compat.scheduler_plugins.cache.views import PREEMPTION_ENABLED, resource_names
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of

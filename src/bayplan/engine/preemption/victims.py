@@ -9,15 +9,16 @@ limit returns the best set so far and says that it is not proven.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.engine.budget import Budget
+from bayplan.engine.budget import Budget, OutOfWork
 
 # Upstream adds this to each priority, so that more victims never cost less than fewer.
 PRIORITY_OFFSET = 1 << 31
-# One step takes 5 to 20 us, the replay charges its own admissions.
+# One step takes 5 to 20 us, more with hundreds of candidates; the replay charges its own admissions.
 WORK_OF_A_STEP = 15
+WORK_OF_A_POD = 0.5
 
 Cell = tuple[str, int | None]
 """A resource of a zone, by the zone's position; of the whole node if that is None."""
@@ -67,7 +68,9 @@ class Victims:
 
     @property
     def earliest_start(self) -> float:
-        """When the first of the most important victims started: of equally cheap nodes, upstream takes the one where this is latest."""
+        """When the first of the most important victims started: of equally cheap nodes,
+        upstream takes the one where this is latest.
+        """
         highest = max(pod.priority for pod in self.pods)
         return min(pod.started for pod in self.pods if pod.priority == highest)
 
@@ -107,8 +110,14 @@ def cheapest_victims(
     """
     search = _Search(admits, allowed, gangs or {}, budget, at_most, floor)
     # Those that need least first: then the first set is a good bound for the others.
-    for needs in sorted(alternatives, key=lambda needs: len(_helpers(candidates, needs))):
-        search.run(candidates, needs)
+    try:
+        helped = [(_helpers(candidates, needs), needs) for needs in alternatives]
+        for useful, needs in sorted(helped, key=lambda each: len(each[0])):
+            search.run(useful, needs)
+    except OutOfWork:
+        if search.best is None:
+            raise
+        search.stopped = True
     if search.best is None:
         return None
     cost, pods = search.best
@@ -127,12 +136,11 @@ class _Search:
     stopped: bool = False
     _answers: dict[frozenset[str], bool] = field(default_factory=dict)
 
-    def run(self, candidates: Sequence[Candidate], needs: Needs) -> None:
+    def run(self, useful: Sequence[Candidate], needs: Needs) -> None:
         """Search one alternative.
 
         Only candidates that free something needed, and those that go with them, can be in a cheapest set.
         """
-        useful = _helpers(candidates, needs)
         with_gangs = self._with_their_gangs(useful)
         covered = sum(1 for each in with_gangs if each.pdbs)
         priorities = sorted({max(each.priority, self.floor) for each in with_gangs})
@@ -201,6 +209,10 @@ class _Search:
         return self.best is None or cost < self.best[0]
 
 
+_Set = tuple[int, Mapping[str, Candidate], Mapping[Cell, int]]
+"""Victims, what is missing still, and the position from which on others are added."""
+
+
 class _Branches:
     """Sets of candidates with at most so many violations and such a highest priority, the fewest and lightest first."""
 
@@ -228,11 +240,41 @@ class _Branches:
         }
 
     def explore(self) -> None:
-        """Try every set that can be the best."""
+        """Try every set that can be the best. Hundreds of victims are as many levels, so this does not call itself."""
+        levels: list[Iterator[_Set]] = []
         if self._can_be_best({}, self.needs, 0):
-            self._extend(0, {}, dict(self.needs))
+            self._try_greedily()
+            levels.append(self._larger(0, {}, dict(self.needs)))
+        while levels and not self.search.stopped:
+            found = next(levels[-1], None)
+            if found is None:
+                levels.pop()
+            else:
+                levels.append(self._larger(*found))
 
-    def _extend(self, start: int, chosen: Mapping[str, Candidate], missing: Mapping[Cell, int]) -> None:
+    def _try_greedily(self) -> None:
+        """Take what frees most until nothing is missing: a plan even where hundreds must go and the work ends early."""
+        search = self.search
+        search.budget.spend(len(self.pods) * WORK_OF_A_STEP)
+        chosen: dict[str, Candidate] = {}
+        missing = dict(self.needs)
+        for candidate in self.pods:
+            if candidate.key in chosen or all(candidate.frees.get(cell, 0) <= 0 for cell in missing):
+                continue
+            larger = search.with_victim(chosen, candidate)
+            if larger is None:
+                continue
+            for key in larger.keys() - chosen.keys():
+                missing = {cell: amount - larger[key].frees.get(cell, 0) for cell, amount in missing.items()}
+            chosen, missing = larger, {cell: amount for cell, amount in missing.items() if amount > 0}
+            if not missing:
+                break
+        cost = cost_of(chosen.values(), search.allowed, search.floor)
+        if not missing and cost[:2] <= self.most and search.can_be_best(cost) and search.admitted(chosen):
+            search.best = cost, tuple(chosen.values())
+
+    def _larger(self, start: int, chosen: Mapping[str, Candidate], missing: Mapping[Cell, int]) -> Iterator[_Set]:
+        """Judge a set; the sets with one victim more that can be the best, if it does not suffice."""
         search = self.search
         search.budget.spend(WORK_OF_A_STEP)
         if search.budget.is_spent:
@@ -262,12 +304,11 @@ class _Branches:
                 for cell, amount in missing.items()
             }
             if self._can_be_best(larger, left, index + 1):
-                self._extend(index + 1, larger, left)
-                if search.stopped:
-                    return
+                yield index + 1, larger, left
 
     def _can_be_best(self, chosen: Mapping[str, Candidate], missing: Mapping[Cell, int], start: int) -> bool:
         """Whether a set that contains these, and others from a position on, can be the best."""
+        self.search.budget.spend((len(chosen) + len(self.pods)) * WORK_OF_A_POD)
         violations, highest, total, number = cost_of(chosen.values(), self.search.allowed, self.search.floor)
         if violations > self.most[0] or highest > self.most[1]:
             return False

@@ -28,6 +28,7 @@ from bayplan.scheduling.preemption.on_node import Preemptor
 from bayplan.scheduling.profile import Profile
 
 Amounts = NDArray[np.float64]
+Places = slice | NDArray[np.intp]
 # Priorities are told apart up to this many; beyond, neighbours share a level and are counted as the lowest of them.
 MOST_LEVELS = 32
 NEVER_ENOUGH = np.iinfo(np.int64).max
@@ -75,7 +76,7 @@ class Freeable:
         self._stale: set[int] = set()
 
     def refresh(self, names: frozenset[str], most_pods: int | None = None) -> bool:
-        """Count changed nodes again, for at most so many pods; True if all are up to date."""
+        """Count changed nodes again, for at most this many pods; True if all are up to date."""
         changed = self._state.usage_log.since(self._cursor) if self._cursor >= 0 else None
         size, zones = self._state.columns.size, self._state.columns.zone_available.shape[1] + 1
         shape = len(self._levels), zones, size
@@ -106,20 +107,32 @@ class Freeable:
         levels = bisect_left(self._levels, preemptor.priority)
         level = np.zeros(len(rows), dtype=np.int64)
         number = np.zeros(len(rows), dtype=np.int64)
+        at = self._places(rows)
         for name, amount in (*request.total.items(), (PODS, 1)):
+            if not amount:
+                continue
             index = columns.resource_index.get(name)
-            free = columns.free[index][rows] if index is not None else 0.0
-            missing = amount - free - self._leaving[name][0][rows] if amount else np.zeros(len(rows))
-            self._require(name, missing, rows, 0, levels, level, number)
+            free = columns.free[index][at] if index is not None else 0.0
+            missing = amount - free - self._leaving[name][0][at]
+            self._require(name, missing, at, 0, levels, level, number)
         self._require_zone(preemptor, rows, levels, level, number)
         possible = np.flatnonzero(level < levels) if levels else np.flatnonzero(number == 0)
-        highest = np.array([*self._levels[:levels], 0], dtype=np.int64)[np.minimum(level, levels)]
-        order = np.lexsort((rows[possible], number[possible], highest[possible], number[possible] > 0))
-        chosen = possible[order]
-        return Bounds(rows[chosen], highest[chosen], number[chosen], self._levels[0] if self._levels else 0)
+        level, number = level[possible], number[possible]
+        # One key instead of four: levels ascend with priorities, and positions with rows.
+        key = ((number > 0) * (MOST_LEVELS + 1) + level << 32) | np.minimum(number, (1 << 32) - 1)
+        order = np.argsort(key, kind="stable")
+        highest = np.array([*self._levels[:levels], 0], dtype=np.int64)[level[order]]
+        return Bounds(rows[possible[order]], highest, number[order], self._levels[0] if self._levels else 0)
+
+    def _places(self, rows: NDArray[np.intp]) -> Places:
+        """Where the columns have some ascending rows. All of them are read without copies, in a third of the time."""
+        size = self._state.columns.size
+        return slice(0, size) if len(rows) == size else rows
 
     def slots(self, pod: PodClass, profile: Profile, rows: NDArray[np.intp], below: int | None) -> Amounts:
-        """How many pods of a class each row could hold at most, once pods have left that are leaving, or are less important than `below`."""
+        """How many pods of a class each row could hold at most, once pods have left that are leaving,
+        or are less important than `below`.
+        """
         state, columns = self._state, self._state.columns
         levels = 0 if below is None else bisect_left(self._levels, below)
         size = columns.size
@@ -161,28 +174,33 @@ class Freeable:
         self,
         name: str,
         missing: Amounts,
-        rows: NDArray[np.intp],
+        at: Places,
         cell: int,
         levels: int,
         level: NDArray[np.int64],
         number: NDArray[np.int64],
     ) -> None:
-        """Raise the bounds to what one cell needs: the lowest level up to which pods free enough, and how many of them it takes."""
-        short = np.flatnonzero(missing > 0)
-        if not len(short):
+        """Raise the bounds to what one cell needs: the lowest level up to which pods free enough,
+        and how many of them it takes.
+        """
+        short = missing > 0
+        if not short.any():
             return
-        need = missing[short]
         if not levels:
             number[short] = NEVER_ENOUGH
             return
-        at = rows[short]
-        enough = np.zeros(len(short), dtype=np.int64)
-        for freed in self._up_to[name][:levels, cell]:
-            enough += freed[at] < need
-        of_level = self._largest[name][np.minimum(enough, levels - 1), cell, at]
-        level[short] = np.maximum(level[short], enough)
-        pods = np.ceil(need / np.where(of_level > 0, of_level, np.inf))
-        number[short] = np.maximum(number[short], pods.astype(np.int64))
+        # Nothing is held below zero: where nothing is missing, `enough` and `pods` stay 0.
+        enough = np.zeros(len(missing), dtype=np.int64)
+        of_level = self._largest[name][0, cell][at].copy()
+        for lower, freed in enumerate(self._up_to[name][:levels, cell]):
+            too_little = freed[at] < missing
+            enough += too_little
+            if lower + 1 < levels:
+                np.copyto(of_level, self._largest[name][lower + 1, cell][at], where=too_little)
+        np.maximum(level, enough, out=level)
+        pods = np.zeros(len(missing))
+        np.divide(missing, of_level, out=pods, where=short & (of_level > 0))
+        np.maximum(number, np.ceil(pods).astype(np.int64), out=number)
 
     def _require_zone(
         self,
@@ -192,15 +210,19 @@ class Freeable:
         level: NDArray[np.int64],
         number: NDArray[np.int64],
     ) -> None:
-        """Where the kubelet demands a single zone: the zone that costs least for each step bounds the cost of the pod."""
+        """Where the kubelet demands a single zone:
+        the zone that costs least for each step bounds the cost of the pod.
+        """
         columns, asked = self._state.columns, demand(preemptor.pod_class)
         topology = preemptor.profile.topology
         if topology is None or asked.nothing_to_align:
             return
-        strict = (columns.policy[rows] == Policy.SINGLE_NUMA_NODE) & (columns.topology[rows] == TOPOLOGY_USABLE)
-        by_pod = columns.scope[rows] == Scope.POD
+        at = self._places(rows)
+        strict = (columns.policy[at] == Policy.SINGLE_NUMA_NODE) & (columns.topology[at] == TOPOLOGY_USABLE)
+        by_pod = columns.scope[at] == Scope.POD
         for steps, chosen in (((asked.pod_step,), strict & by_pod), (asked.container_steps, strict & ~by_pod)):
             of_scope = np.flatnonzero(chosen)
+            at = self._places(rows[of_scope])
             for step in steps if len(of_scope) else ():
                 best_level = np.full(len(of_scope), levels, dtype=np.int64)
                 best_number = np.full(len(of_scope), NEVER_ENOUGH, dtype=np.int64)
@@ -210,12 +232,12 @@ class Freeable:
                         index = columns.resource_index.get(name)
                         if index is None or not want:
                             continue
-                        at = rows[of_scope]
                         missing = want - columns.zone_available[index, zone][at] - self._leaving[name][zone + 1][at]
-                        missing[~columns.zone_aligned[index][at]] = 0
+                        missing *= columns.zone_aligned[index][at]
                         self._require(name, missing, at, zone + 1, levels, in_level, in_number)
                     better = (in_level < best_level) | ((in_level == best_level) & (in_number < best_number))
-                    best_level[better], best_number[better] = in_level[better], in_number[better]
+                    np.copyto(best_level, in_level, where=better)
+                    np.copyto(best_number, in_number, where=better)
                 level[of_scope] = np.maximum(level[of_scope], best_level)
                 number[of_scope] = np.maximum(number[of_scope], best_number)
 

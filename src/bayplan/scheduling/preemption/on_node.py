@@ -48,7 +48,9 @@ REFUSALS_BEFORE_DOUBT = 4
 
 @dataclass(frozen=True)
 class Preemptor:
-    """A pod that fits nowhere, with everything that judges it; or `count` equal members of a gang that are to share a node."""
+    """A pod that fits nowhere, with everything that judges it;
+    or `count` equal members of a gang that are to share a node.
+    """
 
     pod_class: PodClass
     incoming: IncomingPod | None
@@ -169,7 +171,9 @@ def _alternatives(state: ClusterState, row: int, preemptor: Preemptor, conflicts
 
 
 def _missing_in_zones(state: ClusterState, row: int, preemptor: Preemptor) -> tuple[list[dict[Cell, int]], bool]:
-    """What is missing in zones, for each way to give zones to containers; and whether these are all ways for the pod."""
+    """What is missing in zones, for each way to give zones to containers;
+    and whether these are all ways for the pod.
+    """
     columns, topology = state.columns, preemptor.profile.topology
     aligned = columns.policy[row] in (Policy.SINGLE_NUMA_NODE, Policy.RESTRICTED)
     asked = demand(preemptor.pod_class)

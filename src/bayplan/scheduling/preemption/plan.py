@@ -1,6 +1,7 @@
 """Plan a preemption for one pod. Start reading here.
 
-    nodes whose filters an eviction can satisfy -> least cost of each (`freeable.py`) -> cheapest victims, node by node (`on_node.py`) -> Preemption
+    nodes whose filters an eviction can satisfy -> least cost of each (`freeable.py`) -> cheapest victims,
+    node by node (`on_node.py`) -> Preemption
 
 Costs are compared as in kube-scheduler: violated disruption budgets, highest priority, sum of priorities, number of
 victims, latest start. The plan is minimal in this order: no node and no set of victims costs less, unless `proven` says
@@ -26,9 +27,9 @@ from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.relations import incoming_pod
 
-# Nodes with equally cheap victims are compared by start times, so many of them; one takes about a millisecond.
+# Nodes with equally cheap victims are compared by start times, at most this many; one takes about a millisecond.
 MOST_TIES = 4
-# On the first so many nodes, all ties are compared.
+# On this many nodes, the first ones, all ties are compared.
 SMALL = 4
 # Work of one plan, in the units of `engine/budget.py`.
 WORK_OF_A_PLAN = 1_000_000
