@@ -69,14 +69,14 @@ class _Removed:
 
 def _remove(state: ClusterState, key: str) -> _Removed:
     given = _give(state, state.pods[key].row, zones_freed_by(state, key))
-    placed = state.unbook(key)
+    placed = state.bookings.unbook(key)
     state.neighbours.remove(key)
     state.volumes.step_aside(key)
     return _Removed(key, placed, state.bound.get(key), given)
 
 
 def _restore(state: ClusterState, removed: _Removed) -> None:
-    state.book(removed.key, removed.placed)
+    state.bookings.book(removed.key, removed.placed)
     if removed.pod is not None:
         state.stands(removed.key, removed.pod)
     _add(state, removed.placed.row, removed.given, -1)

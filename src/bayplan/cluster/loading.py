@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
-from bayplan.cluster.reports.topology_report import ObjectRemark
-from bayplan.cluster.state import ClusterState
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
@@ -71,31 +71,15 @@ class _Loading:
             if not self._take(lambda each: state.set_topology(each, at=self._live_at), topology):
                 state.set_unreadable_topology(topology.metadata.name)
             elif (row := state.rows.get(topology.metadata.name)) is not None:
-                self._note_misspelt_resources(topology, row)
+                note_misspelt_resources(state, topology, row)
         for name in objects.unreadable_topologies:
             state.set_unreadable_topology(name)
-
-    def _note_misspelt_resources(self, topology: NodeResourceTopology, row: int) -> None:
-        """A resource that only zones have, under a name like one that only the node has: what the zones hold of it
-        would not count.
-        """
-        columns = self._state.columns
-        names = {name for zone in zones_of(topology) for name, _ in resources_of(zone)}
-        of_node = {name for name, index in columns.resource_index.items() if columns.offered[index, row]}
-        for name in sorted(names - of_node):
-            if hint := did_you_mean(name, of_node - names):
-                at = ObjectPath.of(topology).child("zones")
-                self._state.remarks.note(ObjectRemark(at, f'the node has no resource "{name}"{hint}'))
 
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:
             raise InvalidObject(ObjectPath.of(node), "appears twice")
         self._state.set_node(node, at=self._live_at)
-        for index, taint in enumerate(node.spec.taints or ()):
-            if taint.effect not in TAINT_EFFECTS:
-                at = ObjectPath.of(node).child("spec.taints").item(index).child("effect")
-                text = f'"{taint.effect}" keeps no pod away; expected {", ".join(TAINT_EFFECTS)}'
-                self._state.remarks.note(ObjectRemark(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
+        note_unknown_effects(self._state, node)
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""
@@ -106,6 +90,37 @@ class _Loading:
             self._state.remarks.note(ObjectRemark(named.at, f"{named.problem}: the object is left out"))
             return False
         return True
+
+
+def note_unknown_effects(state: ClusterState, node: Node) -> None:
+    """Taints of a node whose effect is none."""
+    for index, taint in enumerate(node.spec.taints or ()):
+        if taint.effect not in TAINT_EFFECTS:
+            at = ObjectPath.of(node).child("spec.taints").item(index).child("effect")
+            text = f'"{taint.effect}" keeps no pod away; expected {", ".join(TAINT_EFFECTS)}'
+            state.remarks.note(ObjectRemark(at, text + did_you_mean(taint.effect, TAINT_EFFECTS)))
+
+
+def note_misspelt_resources(state: ClusterState, topology: NodeResourceTopology, row: int) -> None:
+    """A resource that only zones have, under a name like one that only the node has: what the zones hold of it would
+    not count.
+    """
+    columns = state.columns
+    names = {name for zone in zones_of(topology) for name, _ in resources_of(zone)}
+    of_node = {name for name, index in columns.resource_index.items() if columns.offered[index, row]}
+    for name in sorted(names - of_node):
+        if hint := did_you_mean(name, of_node - names):
+            at = ObjectPath.of(topology).child("zones")
+            state.remarks.note(ObjectRemark(at, f'the node has no resource "{name}"{hint}'))
+
+
+def relabel(state: ClusterState, pods: Iterable[Pod]) -> None:
+    """Take over pods that only carry other labels than those in the state: the gangs of their owners."""
+    for pod in pods:
+        key = pod_key(pod)
+        for known in (state.waiting, state.bound):
+            if key in known:
+                known[key] = pod
 
 
 def _repeated(reports: Iterable[NodeResourceTopology | Numatopology]) -> Iterator[ObjectRemark]:

@@ -12,50 +12,42 @@ or whose node is gone for a while, are kept until it appears.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from copy import deepcopy
-from dataclasses import replace
-
-from msgspec import structs
 
 from bayplan.cluster.columns.change_log import ChangeLog
 from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
-from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
-from bayplan.cluster.columns.images import MOST_NAMES, Images
+from bayplan.cluster.columns.hardware import HardwareClasses, hardware_of
+from bayplan.cluster.columns.images import Images
 from bayplan.cluster.columns.labels import LabelColumns
 from bayplan.cluster.columns.node_terms import NodeTerms
 from bayplan.cluster.columns.taint_sets import TaintSets
 from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
-from bayplan.cluster.limits import IN_ALL, OF_ONE_OBJECT, left_out, within_names
+from bayplan.cluster.node_reading import OddVersions, allocatable_of, for_kubelet_of, without_images
+from bayplan.cluster.pods.bookings import Bookings
 from bayplan.cluster.pods.declared_features import as_bits
 from bayplan.cluster.pods.neighbours import Neighbours
 from bayplan.cluster.pods.owner_selectors import OwnerSelectors
-from bayplan.cluster.pods.pod_class import HostPort, PodClass, PodClasses, host_ports_of
-from bayplan.cluster.pods.request import PODS, amounts_of
+from bayplan.cluster.pods.pod_class import PodClass, PodClasses, host_ports_of
 from bayplan.cluster.pods.terms import NO_TERMS
-from bayplan.cluster.remarks import Remarks
+from bayplan.cluster.remarks import ObjectRemark, Remarks
 from bayplan.cluster.reports.desk import ReportDesk
-from bayplan.cluster.reports.freshness import Freshness
+from bayplan.cluster.reports.freshness import Freshness, unknown_zones
 from bayplan.cluster.reports.kubelet_settings import Assumptions
-from bayplan.cluster.reports.kubelet_version import version_of
 from bayplan.cluster.reports.ledger import PlacedPod, ZoneCharge
 from bayplan.cluster.reports.numa_policy import policy_problems
-from bayplan.cluster.reports.orphans import LeftAside
-from bayplan.cluster.reports.pod_zones import NUMA_ZONES
+from bayplan.cluster.reports.orphans import Orphans
 from bayplan.cluster.reports.promises import Promises
-from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, differ_in_use_only
+from bayplan.cluster.reports.topology_report import TopologyReport, differ_in_use_only
 from bayplan.cluster.volumes.catalogue import Volumes
 from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
-MOST_ODD_VERSIONS = 32
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -71,20 +63,25 @@ class ClusterState:
     above reads the tables; rules about them are in `cluster/reports/`, `cluster/pods/` and `cluster/columns/`.
     """
 
-    def __init__(self, assumptions: Assumptions = Assumptions()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        assumptions: Assumptions = Assumptions(),  # noqa: B008 - immutable
+        columns: Columns | None = None,
+    ) -> None:
         self.assumptions = assumptions
         """What to believe about kubelets whose report names no known policy or scope."""
-        self.columns = Columns()
+        self.columns = columns or Columns()
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.reports: list[TopologyReport | None] = []
-        self.hardware_classes: list[HardwareClass] = [HardwareClass((), ())]
+        self.hardware_classes = HardwareClasses()
         self.taint_sets = TaintSets()
         self.images = Images()
         self.labels = LabelColumns(self.nodes)
         self.terms = NodeTerms(self.labels, self.rows)
-        self.pods: dict[str, PlacedPod] = {}
+        self.bookings = Bookings(self.columns)
+        self.pods = self.bookings.pods
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
         self.neighbours = Neighbours()
@@ -95,18 +92,13 @@ class ClusterState:
         self.classes = PodClasses(self.volumes.needs_of)
         self.freshness = Freshness()
         self.remarks = Remarks()
-        self.port_users: dict[tuple[str, int], dict[int, list[HostPort]]] = {}
         self.hypothetical: set[int] = set()
         """Rows that a dry run shows without some of their pods (`cluster/dry_run.py`)."""
-        self._hardware_index: dict[HardwareClass, int] = {self.hardware_classes[0]: 0}
-        # Only rows with pods have an entry: a hundred thousand empty sets cost memory and garbage collection.
-        self._pods_on: defaultdict[int, set[str]] = defaultdict(set)
-        self._aside = LeftAside()
-        self._desk = ReportDesk(self, self._aside)
+        self._orphans = Orphans()
+        self._desk = ReportDesk(self, self._orphans)
         self.promises = Promises(self)
-        self._odd_versions: set[str] = set()
+        self._odd_versions = OddVersions()
         self._free_rows: list[int] = []
-        self.columns.referred = self._columns_of_charges
 
     def copy(self) -> ClusterState:
         """A state of its own to try things out on; objects that never change are shared."""
@@ -133,85 +125,39 @@ class ClusterState:
         If the moment is known, a new node's first report is waited for.
         """
         name = node.metadata.name
-        allocatable = self._allocatable_of(node)
+        allocatable = allocatable_of(node, self.columns, self.remarks)
         row = self.rows.get(name)
         columns = self.columns
         if row is None:
             row = self._new_row(name)
-            self._expect_report(row, node, at)
+            if at is not None and self.freshness.expect(row, node, at, self.assumptions.first_report_within):
+                self.judge(row)
             self.volumes.node_came(row, name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.features[row] = as_bits(node.status.declared_features or ())
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
-        self.nodes[row] = self._without_images(row, node)
+        self.nodes[row] = without_images(node, row, self.images, self.remarks)
         self.labels.update(row)
         self.node_log.append(row)
-        self._note_version(node)
-        report = self._aside.reports.pop(name, None)
+        self._odd_versions.note(node, self.remarks)
+        report = self._orphans.reports.pop(name, None)
         if report is not None:
             self.take_over(row, report)
         else:
             self._follow_kubelet(row)
-        for pod in self._aside.pods_for(name):
+        for pod in self._orphans.pods_for(name):
             self.set_pod(pod)
         return row
-
-    def _without_images(self, row: int, node: Node) -> Node:
-        """Take over a node's images; the node without them takes a tenth of the memory."""
-        beyond = self.images.set(row, node.status.images or ())
-        if beyond:
-            at = ObjectPath.of(node).child("status").child("images")
-            self.remarks.note(ObjectRemark(at, f"{beyond} names left out: at most {MOST_NAMES} are read"))
-        if not node.status.images:
-            return node
-        return structs.replace(node, status=structs.replace(node.status, images=None))
-
-    def _note_version(self, node: Node) -> None:
-        """Say once about each odd version of a kubelet by which one its nodes are judged."""
-        written = node.status.node_info.kubelet_version if node.status.node_info else ""
-        _, problem = version_of(written)
-        if problem and written not in self._odd_versions and len(self._odd_versions) < MOST_ODD_VERSIONS:
-            self._odd_versions.add(written)
-            self.remarks.note(
-                ObjectRemark(ObjectPath.of(node).child("status").child("nodeInfo").child("kubeletVersion"), problem)
-            )
 
     def _follow_kubelet(self, row: int) -> None:
         """A node's kubelet may have been replaced by one of another version."""
         before = self.reports[row]
-        report = None if before is None else self._as_its_kubelet(row, before)
+        report = None if before is None else for_kubelet_of(self.nodes[row], before)
         if report is not before and report is not None:
             self.reports[row] = report
             self.columns.put("kubelet", row, report.settings.version)
             self.usage_log.append(row)
-
-    def _as_its_kubelet(self, row: int, report: TopologyReport) -> TopologyReport:
-        """A report with the version of the kubelet that it is about, which only the Node says."""
-        node = self.nodes[row]
-        info = None if node is None else node.status.node_info
-        version, _ = version_of(info.kubelet_version if info else "")
-        if report.settings.version == version:
-            return report
-        return replace(report, settings=replace(report.settings, version=version))
-
-    def _allocatable_of(self, node: Node) -> dict[str, int]:
-        """The amounts of a node, as many as are read."""
-        at = ObjectPath.of(node).child("status").child("allocatable")
-        named, beyond = within_names(node.status.allocatable or {})
-        if beyond:
-            self.remarks.note(ObjectRemark(at, left_out(beyond, OF_ONE_OBJECT)))
-        amounts = amounts_of(named, at)
-        without_column = self.columns.without_room(amounts)
-        for name in without_column:
-            del amounts[name]
-        if without_column:
-            self.remarks.note(ObjectRemark(at, left_out(without_column, IN_ALL)))
-        return amounts
-
-    def _columns_of_charges(self) -> set[int]:
-        """The columns that amounts held by pods refer to."""
-        return {charge.resource for placed in self.pods.values() for charge in (*placed.charges, *placed.promised)}
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its row is used again later.
@@ -225,12 +171,12 @@ class ClusterState:
             pod = self.bound.get(key)
             self.remove_pod(key)
             if pod is not None:
-                self._aside.add(key, pod, name)
+                self._orphans.add(key, pod, name)
         report = self.reports[row]
         if report is not None:
-            self._aside.reports[name] = report
+            self._orphans.reports[name] = report
         del self.rows[name]
-        self._pods_on.pop(row, None)
+        self.bookings.by_row.pop(row, None)
         self.promises.node_gone(row)
         self.freshness.clear(row)
         self.volumes.node_gone(row, name)
@@ -246,18 +192,9 @@ class ClusterState:
         self._free_rows.append(row)
         self.node_log.append(row)
 
-    def _expect_report(self, row: int, node: Node, at: float | None) -> None:
-        created = moment_of(node.metadata.creation_timestamp or "")
-        if at is not None and created is not None:
-            until = created.timestamp() + self.assumptions.first_report_within
-            if at < until:
-                self.freshness.expected[row] = until
-                self.judge(row)
-
     def time_passed(self, now: float) -> None:
         """New nodes that have not reported in time are nodes without a report."""
-        for row in [row for row, until in self.freshness.expected.items() if until <= now]:
-            del self.freshness.expected[row]
+        for row in self.freshness.overdue(now):
             self.judge(row)
 
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
@@ -326,13 +263,13 @@ class ClusterState:
             return
         request = self.classes.request_of(pod)
         self.waiting.pop(key, None)
-        self._aside.drop(key)
+        self._orphans.drop(key)
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
             self.remarks.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored until it is'))
             self.remove_pod(key)
-            self._aside.add(key, pod, node)
+            self._orphans.add(key, pod, node)
             return
         placed = self.pods.get(key)
         if placed is not None and (placed.row != row or placed.request != request):
@@ -353,7 +290,7 @@ class ClusterState:
         """A pod ended or was deleted, at a moment (seconds since 1970) if that is known: its amounts are free again."""
         self.waiting.pop(key, None)
         self.bound.pop(key, None)
-        self._aside.drop(key)
+        self._orphans.drop(key)
         placed = self.pods.get(key)
         if placed is not None:
             self._release(key)
@@ -414,16 +351,16 @@ class ClusterState:
         return row in self.hypothetical or self.promises.is_ahead(row)
 
     def waits_for_report(self, row: int) -> bool:
-        """True if the next report of a node will come before anything else is decided by more than amounts there."""
+        """True if the node must report again before anything but amounts can decide there."""
         return self.freshness.waits_for_reports and row not in self.hypothetical and self.promises.is_ahead(row)
 
     def keys_on(self, row: int) -> Collection[str]:
         """The pods on a node in no order, for those who ask often."""
-        return self._pods_on.get(row, ())
+        return self.bookings.by_row.get(row, ())
 
     def pods_on(self, row: int) -> list[str]:
         """The pods on a node, by name."""
-        return sorted(self._pods_on.get(row, ()))
+        return sorted(self.keys_on(row))
 
     # -- writing columns ------------------------------------------------------------------------------------------
 
@@ -441,12 +378,12 @@ class ClusterState:
         return row
 
     def _place(self, key: str, placed: PlacedPod) -> None:
-        self.book(key, placed)
+        self.bookings.book(key, placed)
         self.promises.came(key)
         self.usage_log.append(placed.row)
 
     def _release(self, key: str) -> None:
-        placed = self.unbook(key)
+        placed = self.bookings.unbook(key)
         row = placed.row
         self.neighbours.remove(key)
         self.volumes.pod_left(key)
@@ -454,42 +391,9 @@ class ClusterState:
         self.freshness.gone(row, key)
         self.promises.went(key, placed)
 
-    def book(self, key: str, placed: PlacedPod) -> None:
-        """Take what a pod holds of its node as a whole: amounts, a pod slot and ports.
-
-        Zones, neighbours and the log are the caller's.
-        """
-        for resource, amount in placed.request.total.items():
-            self.columns.take(resource, placed.row, amount)
-        self.columns.take(PODS, placed.row, 1)
-        for resource, amount in placed.request.unrequested.items():
-            self.columns.unrequested[self.columns.resource_index[resource], placed.row] += amount
-        for port in placed.host_ports:
-            users = self.port_users.setdefault((port.protocol, port.number), {})
-            users.setdefault(placed.row, []).append(port)
-        self.pods[key] = placed
-        self._pods_on[placed.row].add(key)
-
-    def unbook(self, key: str) -> PlacedPod:
-        """Give back what `book` took."""
-        placed = self.pods.pop(key)
-        row = placed.row
-        for resource, amount in placed.request.total.items():
-            self.columns.take(resource, row, -amount)
-        self.columns.take(PODS, row, -1)
-        for resource, amount in placed.request.unrequested.items():
-            self.columns.unrequested[self.columns.resource_index[resource], row] -= amount
-        for port in placed.host_ports:
-            users = self.port_users[port.protocol, port.number]
-            users[row].remove(port)
-            if not users[row]:
-                del users[row]
-        self._pods_on[row].discard(key)
-        return placed
-
     def take_over(self, row: int, report: TopologyReport, at: float | None = None) -> None:
         """Write a report into the columns, unless it seems to be older than what they have."""
-        report = self._as_its_kubelet(row, report)
+        report = for_kubelet_of(self.nodes[row], report)
         reading = self.promises.read(row, report, at)
         if reading is None:
             return
@@ -507,18 +411,12 @@ class ClusterState:
 
     def judge(self, row: int) -> None:
         """Write down whether the report can be used, after it or the pods that it does not show have changed."""
-        standing = self.freshness.standing(row, self.reports[row])
+        usability = self.freshness.usability(row, self.reports[row])
         unknown = sorted(self.freshness.in_unknown_zones.get(row, ()))
-        if unknown and standing == TOPOLOGY_INVALID:
-            others = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-            text = (
-                f"zones report neither `available` nor `allocatable`, and where pod {unknown[0]}{others} stands "
-                "is unknown: the node's topology"
-                f" data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
-            )
-            self.remarks.note(ObjectRemark(ObjectPath(f"NodeResourceTopology {self.names[row]}").child("zones"), text))
-        if self.columns.topology[row] != standing:
-            self.columns.put("topology", row, standing)
+        if unknown and usability == TOPOLOGY_INVALID:
+            self.remarks.note(unknown_zones(self.names[row], unknown))
+        if self.columns.topology[row] != usability:
+            self.columns.put("topology", row, usability)
             self.usage_log.append(row)
 
     def _write_zones(self, row: int, report: TopologyReport) -> None:
@@ -534,8 +432,4 @@ class ClusterState:
             columns.put("topology", row, TOPOLOGY_INVALID)
             return
         write_zones(columns, row, report)
-        hardware = hardware_of(report)
-        number = self._hardware_index.setdefault(hardware, len(self.hardware_classes))
-        if number == len(self.hardware_classes):
-            self.hardware_classes.append(hardware)
-        columns.put("hardware_class", row, number)
+        columns.put("hardware_class", row, self.hardware_classes.number_of(hardware_of(report)))

@@ -32,6 +32,8 @@ _TOKEN = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _TOKEN_OR_COMMA = re.compile(_STRING + rb"|[\[\]{},]", re.DOTALL)
 _NOT_A_LINE_END = re.compile(rb"[^\n]")
 
+_METADATA, _VERSION = b'"metadata"', b'"resourceVersion"'
+
 BYTE = re.compile(r" \(byte (\d+)\)$")
 """Where msgspec's message says in which byte it stopped."""
 
@@ -52,10 +54,13 @@ def decode(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
         raise msgspec.DecodeError(str(error)) from None
 
 
-def items_of(page: bytes) -> list[bytes]:
-    """The objects of a list, uncut; raises msgspec.DecodeError if its brackets do not match."""
+def items_of(page: bytes) -> tuple[list[bytes], bytes]:
+    """The objects of a list, uncut, and the page without them; raises msgspec.DecodeError if its brackets do not
+    match.
+    """
     items: list[bytes] = []
-    depth = start = 0
+    rest: list[bytes] = []
+    depth = start = since = 0
     key, inside = b"", False
     for token in _TOKEN.finditer(page):
         text = token[0]
@@ -65,33 +70,53 @@ def items_of(page: bytes) -> list[bytes]:
             depth += 1
             if depth == 2:
                 inside = text == b"[" and key == b'"items"'
+                if inside:
+                    rest.append(page[since : token.end()])
             elif depth == 3:
                 start = token.start()
         else:
             if depth == 3 and inside:
                 items.append(page[start : token.end()])
+            elif depth == 2 and inside:
+                since = token.start()
             depth -= 1
     if depth:
         raise msgspec.DecodeError("the list breaks off")
-    return items
+    return items, b"".join((*rest, page[since:]))
 
 
-def pruned(data: bytes, depth: int = HEAD_DEPTH) -> bytes:
-    """The same JSON with null instead of whatever is nested deeper."""
+def pruned(data: bytes, depth: int = HEAD_DEPTH, *, head_at: int = 0) -> bytes:
+    """The same JSON with null instead of whatever is nested deeper.
+
+    With `head_at`, the level of the object's own fields, it ends with the resource version: name and namespace come
+    before it, whether fields are in the order of Go structs or of the alphabet. A tenant may write half a million
+    brackets behind it, and a look at each of them takes half a second.
+    """
     kept: list[bytes] = []
     level = since = 0
+    ends: list[bytes] = []  # of what is open, to the deepest level that is kept
+    field, is_version = b"", False
     for token in _TOKEN.finditer(data):
         text = token[0]
         if text[:1] == b'"':
-            continue
-        if text in b"[{":
+            if is_version:
+                return b"".join((*kept, data[since : token.end()], *reversed(ends)))
+            if level == head_at:
+                field = text
+            elif level == head_at + 1 and text == _VERSION and field == _METADATA and head_at:
+                is_version = data[token.end() : token.end() + 2] == b':"'
+        elif text in b"[{":
             level += 1
             if level == depth + 1:
                 kept.append(data[since : token.start()])
+            elif level <= depth:
+                ends.append(b"]" if text == b"[" else b"}")
         else:
             if level == depth + 1:
                 kept.append(b"null")
                 since = token.end()
+            elif level <= depth and ends:
+                ends.pop()
             level -= 1
     return b"".join((*kept, data[since:]))
 

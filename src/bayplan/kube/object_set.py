@@ -16,7 +16,7 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE, pod_groups
+from bayplan.kube.resources import KNOWN_POD_GROUPS, POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     hypernode_v1alpha1,
@@ -53,13 +53,6 @@ OtherPodGroup = (
     | scheduling_v1beta1.PodGroup
     | scheduling_v1alpha3.CompositePodGroup
 )
-# The PodGroups of other systems, by `apiVersion`.
-OTHER_POD_GROUPS: dict[str, type[OtherPodGroup]] = {
-    **{f"{podgroup_v2alpha2.GROUP}/{version}": podgroup_v2alpha2.PodGroup for version in podgroup_v2alpha2.VERSIONS},
-    volcano_scheduling_v1beta1.API_VERSION: volcano_scheduling_v1beta1.PodGroup,
-    coscheduling_v1alpha1.API_VERSION: coscheduling_v1alpha1.PodGroup,
-    **dict.fromkeys(scheduling_v1beta1.API_VERSIONS, scheduling_v1beta1.PodGroup),
-}
 
 # Kinds that are in every dump and describe no gang.
 _BUILT_IN = frozenset(
@@ -79,11 +72,12 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
         for version in topology_levels.API_VERSIONS
     },
-    (scheduling_v1alpha3.API_VERSION, scheduling_v1alpha3.KIND): (
-        scheduling_v1alpha3.CompositePodGroup,
-        "other_gangs",
-    ),
-    **{(version, "PodGroup"): (struct, "other_gangs") for version, struct in OTHER_POD_GROUPS.items()},
+    **{
+        (version, each.kind): (each.type, "other_gangs")
+        for each in KNOWN_POD_GROUPS.values()
+        if each is not POD_GROUPS
+        for version in each.api_versions
+    },
     **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
 
@@ -121,7 +115,10 @@ class OtherObject:
 
 @dataclass
 class ObjectSet:
-    """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them."""
+    """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them.
+
+    It is wide because each kind of object has its list.
+    """
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)

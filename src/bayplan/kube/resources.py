@@ -161,7 +161,7 @@ def pod_groups() -> dict[type[Any], Resource[Any]]:
     """By the wire struct, whatever describes a gang: the kinds that bayplan knows, and those of dialects that packages
     add.
     """
-    added = (load(DIALECTS, name).resource for name in registered(DIALECTS))
+    added = (getattr(load(DIALECTS, name), "resource", None) for name in registered(DIALECTS))
     return KNOWN_POD_GROUPS | {each.type: each for each in added if each is not None}
 
 

@@ -205,15 +205,15 @@ class TestPods:
         state.set_pod(bound(web, "a"))
         state.set_pod(bound(web, "b"))
         assert (free_on(state, "a", "cpu"), free_on(state, "b", "cpu")) == (8000, 4000)
-        assert list(state.port_users["TCP", 80]) == [state.rows["b"]]
+        assert list(state.bookings.port_users["TCP", 80]) == [state.rows["b"]]
         assert list(state.bound) == ["default/pod"]
 
     def test_a_host_port_is_held_until_the_pod_goes(self) -> None:
         state = cluster(nodes=[node("a")])
         state.set_pod(bound(pod(container(ports=[{"containerPort": 80, "hostPort": 80}])), "a"))
-        assert len(state.port_users["TCP", 80]) == 1
+        assert len(state.bookings.port_users["TCP", 80]) == 1
         state.remove_pod("default/pod")
-        assert state.port_users["TCP", 80] == {}
+        assert state.bookings.port_users["TCP", 80] == {}
 
     def test_a_wrong_amount_leaves_no_trace(self) -> None:
         state = one_node()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import Any
 
 import msgspec
@@ -138,6 +139,49 @@ def test_the_scan_sees_what_a_parser_sees() -> None:
     for _ in range(2000):
         objects = [{"x": anything(draw, 6)} for _ in range(draw.randint(0, 4))]
         page = json.dumps({"kind": "items", "metadata": anything(draw, 3), "items": objects}).encode()
-        assert [json.loads(item) for item in items_of(page)] == objects
+        items, rest = items_of(page)
+        assert [json.loads(item) for item in items] == objects
+        assert json.loads(rest) == {**json.loads(page), "items": []}
         depth = draw.randint(1, 5)
         assert json.loads(pruned(page, depth)) == cut(json.loads(page), depth)
+
+
+MANY_BRACKETS = "[" + "[]," * 400_000 + "[]]"
+
+
+@pytest.mark.parametrize(
+    "resource, fields",
+    [
+        (PODS, f'"name":"a","resourceVersion":"7","managedFields":[{{"a":{MANY_BRACKETS},"b":{DEEP}}}]'),
+        (
+            POD_GROUPS,
+            f'"labels":{{"resourceVersion":"5"}},"name":"a","resourceVersion":"7"}},"spec":{{"pod":{{"a":{MANY_BRACKETS},"b":{DEEP}}}',
+        ),
+    ],
+    ids=["managed fields", "a field that is kept"],
+)
+def test_half_a_million_brackets_beside_a_deep_field_cost_a_moment(resource: Resource[Any], fields: str) -> None:
+    """A look at each of them took half a second of the event loop, at every change."""
+    line = f'{{"type":"ADDED","object":{{"kind":"x","metadata":{{{fields}}}}}}}\n'.encode()
+    began = time.thread_time()
+    said = decoder_of(resource).lines(line)
+    assert time.thread_time() - began < 0.2
+    assert (said.resource_version, [each.name for each in said.broken.values()]) == ("7", ["a"])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"labels":{"resourceVersion":"5"},"name":"a","resourceVersion":"7"',
+        '"annotations":{"metadata":"resourceVersion"},"name":"a","resourceVersion":"7"',
+        '"finalizers":["metadata","resourceVersion","x"],"name":"a","resourceVersion":"7"',
+        '"selfLink":"resourceVersion","name":"a","resourceVersion":"7"',
+        '"name":"a","resourceVersion":7',
+        '"name":"a"',
+    ],
+)
+def test_the_head_of_an_object_ends_with_its_own_resource_version(fields: str) -> None:
+    text = f'{{"kind":"metadata","apiVersion":"resourceVersion","metadata":{{{fields}}},"spec":{{"name":"b"}}}}'
+    cut_short = json.loads(pruned(text.encode(), head_at=1))
+    assert cut_short["metadata"] == json.loads(text)["metadata"]
+    assert ("spec" in cut_short) == ('"7"' not in text)

@@ -56,7 +56,10 @@ TALLIED = (
 
 
 class Columns:
-    """All arrays, sized for `rows` nodes; `size` of them are in use. Row order is the order of insertion."""
+    """All arrays, sized for `rows` nodes; `size` of them are in use. Row order is the order of insertion.
+
+    It is wide because each column is an attribute that kernels read by name, and all of them grow together.
+    """
 
     def __init__(self, rows: int = 16, zones: int = 2, resources: int = 8) -> None:
         self.size = 0

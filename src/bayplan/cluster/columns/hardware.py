@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayplan.cluster.reports.topology_report import UNKNOWN_DISTANCE, TopologyReport
+from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.cluster.reports.zone_reports import UNKNOWN_DISTANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,21 @@ class HardwareClass:
     def zone_count(self) -> int:
         """How many zones a node of this class has."""
         return len(self.zone_ids)
+
+
+class HardwareClasses(list[HardwareClass]):
+    """All classes by number. Number 0 is the class of nodes without zones."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[HardwareClass, int] = {}
+        self.number_of(HardwareClass((), ()))
+
+    def number_of(self, hardware: HardwareClass) -> int:
+        """The number of a class, which is new if no node had it before."""
+        number = self._numbers.setdefault(hardware, len(self))
+        if number == len(self):
+            self.append(hardware)
+        return number
 
 
 def hardware_of(report: TopologyReport) -> HardwareClass:

@@ -96,7 +96,7 @@ class HeldTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Placed:
     """Where a pod stands, and what is counted for it there."""
 
     row: int
@@ -111,7 +111,7 @@ class Neighbours:
         self.affinity = HeldTerms()
         self.anti_affinity = HeldTerms()
         self.preferred = HeldTerms()
-        self._standing: dict[str, _Standing] = {}
+        self._placed: dict[str, _Placed] = {}
         self._kinds: dict[_KindKey, _Kind] = {}
         self._kinds_in: dict[str, dict[_Kind, None]] = {}
         self._tallies: OrderedDict[_TallyKey, _Tally] = OrderedDict()
@@ -122,10 +122,10 @@ class Neighbours:
         """An independent copy with the same pods; tallies are recounted on demand."""
         copied = Neighbours()
         copied._namespaces = dict(self._namespaces)
-        for key, standing in self._standing.items():
-            kind = standing.kind
+        for key, placed in self._placed.items():
+            kind = placed.kind
             same = copied._kind(kind.namespace, kind.labels, terminating=kind.terminating)
-            copied._stand(key, _Standing(standing.row, same, standing.terms))
+            copied._enter(key, _Placed(placed.row, same, placed.terms))
         return copied
 
     @property
@@ -141,22 +141,22 @@ class Neighbours:
         Said again, it counts once; said of another row or other labels, it has moved or changed.
         """
         kind = self._kind(namespace_of(pod), labels_of(pod), terminating=pod.metadata.deletion_timestamp is not None)
-        before = self._standing.get(key)
+        before = self._placed.get(key)
         if before is not None:
             if kind is before.kind and row == before.row and terms == before.terms:
                 return
             self._leave(before)
-        self._stand(key, _Standing(row, kind, terms))
+        self._enter(key, _Placed(row, kind, terms))
         if before is not None and not before.kind.on:
             self._drop_kind(before.kind)
 
     def remove(self, key: str) -> None:
         """A pod is gone; a pod that was never placed is ignored."""
-        standing = self._standing.pop(key, None)
-        if standing is not None:
-            self._leave(standing)
-            if not standing.kind.on:
-                self._drop_kind(standing.kind)
+        placed = self._placed.pop(key, None)
+        if placed is not None:
+            self._leave(placed)
+            if not placed.kind.on:
+                self._drop_kind(placed.kind)
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """A namespace's labels, by which terms may mean the pods in it."""
@@ -189,13 +189,13 @@ class Neighbours:
 
     def holder(self, keys: Iterable[str], term: PodTerm) -> str:
         """The first of some pods that holds a term of required anti-affinity; empty if none does."""
-        known = ((key, self._standing[key]) for key in sorted(keys) if key in self._standing)
-        return next((key for key, standing in known if term in standing.terms.anti_affinity), "")
+        known = ((key, self._placed[key]) for key in sorted(keys) if key in self._placed)
+        return next((key for key, placed in known if term in placed.terms.anti_affinity), "")
 
     def meant(self, keys: Iterable[str], selectors: tuple[PodSelector, ...]) -> str:
         """The first of some pods that every one of the selectors means; empty if there is none."""
         for key in sorted(keys):
-            kind = self._standing[key].kind if key in self._standing else None
+            kind = self._placed[key].kind if key in self._placed else None
             if kind is not None and all(
                 each.matches(kind.namespace, self.labels_of_namespace(kind.namespace), kind.labels)
                 for each in selectors
@@ -205,22 +205,22 @@ class Neighbours:
 
     # -- counting -------------------------------------------------------------------------------------------------
 
-    def _stand(self, key: str, standing: _Standing) -> None:
-        self._standing[key] = standing
-        on = standing.kind.on
-        on[standing.row] = on.get(standing.row, 0) + 1
-        self._count(standing, 1)
+    def _enter(self, key: str, placed: _Placed) -> None:
+        self._placed[key] = placed
+        on = placed.kind.on
+        on[placed.row] = on.get(placed.row, 0) + 1
+        self._count(placed, 1)
 
-    def _leave(self, standing: _Standing) -> None:
-        on = standing.kind.on
-        on[standing.row] -= 1
-        if not on[standing.row]:
-            del on[standing.row]
-        self._count(standing, -1)
+    def _leave(self, placed: _Placed) -> None:
+        on = placed.kind.on
+        on[placed.row] -= 1
+        if not on[placed.row]:
+            del on[placed.row]
+        self._count(placed, -1)
 
-    def _count(self, standing: _Standing, change: int) -> None:
-        row, terms = standing.row, standing.terms
-        for tally in standing.kind.tallies:
+    def _count(self, placed: _Placed, change: int) -> None:
+        row, terms = placed.row, placed.terms
+        for tally in placed.kind.tallies:
             tally.on.add(row, change)
         for term in terms.affinity:
             self.affinity.add(term, 1, row, change)

@@ -78,8 +78,9 @@ _Value = TypeVar("_Value")
 
 
 def kept_with_class(work_out: Callable[[PodClass], _Value]) -> Callable[[PodClass], _Value]:
-    """Work something out once for a class and keep it for as long as the class: what is said about a class that is
-    forgotten takes no memory.
+    """Compute a value once per class and store it on the class, so that it is freed with it.
+
+    A weak dictionary would hash the class, which is long, at each call.
     """
     name = f"{work_out.__module__}.{work_out.__qualname__}"
 
@@ -109,9 +110,19 @@ class PodClasses:
         self._classes: Recent[PodClass] = Recent()
         self._requests: Recent[PodRequest] = Recent()
         self._terms: Recent[PodTerms] = Recent()
+        # Several steps of one decision ask about the same pod. Only without volumes: other objects may change those.
+        self._last: tuple[Pod, PodClass] | None = None
 
     def of(self, pod: Pod) -> PodClass:
         """The class of a pod; raises `InvalidObject` if it says what no API server would accept."""
+        if self._last is not None and self._last[0] is pod:
+            return self._last[1]
+        found = self._found(pod)
+        if not pod.spec.volumes:
+            self._last = pod, found
+        return found
+
+    def _found(self, pod: Pod) -> PodClass:
         self.terms_of(pod)
         check_number_of_volumes(pod)
         volumes = self._volumes_of(pod) if pod.spec.volumes else NO_VOLUMES
@@ -175,9 +186,7 @@ def are_alike(pod: Pod, other: Pod) -> bool:
 
 
 def is_large(pod: Pod) -> bool:
-    """Whether a pod says so much that reading it takes longer than others should have to wait: thousands of terms,
-    containers or resources.
-    """
+    """True if a pod is so large (thousands of terms, containers or resources) that reading it would delay others."""
     return len(msgspec.json.encode((pod.spec, pod.metadata.labels))) > LARGE
 
 

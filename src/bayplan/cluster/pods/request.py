@@ -94,7 +94,9 @@ class PodRequest:
 
     @cached_property
     def scored(self) -> dict[str, int]:
-        """What NodeResourcesFit's score counts for a pod that waits. As in kube-scheduler, not its pod-level resources."""
+        """What NodeResourcesFit's score counts for a pod that waits. As in kube-scheduler,
+        not its pod-level resources.
+        """
         return _plus(sidecar_aware_sum(self._assumed()), self.overhead)
 
     def _assumed(self) -> list[ContainerRequest]:

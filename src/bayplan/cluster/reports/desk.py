@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from bayplan.cluster.limits import IN_ALL, left_out
 from bayplan.cluster.pods.unnamed_pods import UnnamedPods
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.numatopology import read_numatopology
-from bayplan.cluster.reports.orphans import LeftAside
-from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, read_report, unreadable
+from bayplan.cluster.reports.orphans import Orphans
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report, unreadable
 from bayplan.cluster.reports.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 class ReportDesk:
     """Takes reports of both kinds in, for all nodes of a state."""
 
-    def __init__(self, state: ClusterState, aside: LeftAside) -> None:
+    def __init__(self, state: ClusterState, orphans: Orphans) -> None:
         self._state = state
-        self._aside = aside
+        self._orphans = orphans
         self._two_reports = TwoReports()
         self._unnamed_pods = UnnamedPods()
 
@@ -111,7 +112,7 @@ class ReportDesk:
             self._hand_over(report.node, counts, at)
 
     def _gone(self, kind: str, node: str) -> None:
-        self._aside.reports.pop(node, None)
+        self._orphans.reports.pop(node, None)
         left = self._two_reports.gone(kind, node)
         row = self._state.rows.get(node)
         if left is None:
@@ -122,7 +123,7 @@ class ReportDesk:
     def _hand_over(self, node: str, report: TopologyReport, at: float | None) -> None:
         row = self._state.rows.get(node)
         if row is None:
-            self._aside.reports[node] = report
+            self._orphans.reports[node] = report
         else:
             self._state.take_over(row, report, at)
 

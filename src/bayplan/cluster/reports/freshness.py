@@ -5,9 +5,9 @@ kubelet refuses. Or it is unusable until something happens:
 
 * the report was marked as stale;
 * a pod is in unknown zones;
-* the kubelet's books are about to change in a way that amounts do not predict: the node is *unsettled*.
+* the kubelet's accounts are about to change in a way that amounts do not predict: the node is *unsettled*.
 
-A unsettled node has one of these pods:
+An unsettled node has one of these pods:
 
 * one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended:
   what it gave back, and where, is still unreported);
@@ -15,13 +15,13 @@ A unsettled node has one of these pods:
 * one that ended and whose memory spanned zones.
 
 A scheduler that can wait for the next report (`waits_for_reports`) sends no aligned pod there until that report has
-arrived. `cluster/state.py` reports events to this module and writes the standing into the columns.
+arrived. `cluster/state.py` reports events to this module and writes the usability into the columns.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from bayplan.cluster.columns.columns import (
     NO_TOPOLOGY,
@@ -32,10 +32,15 @@ from bayplan.cluster.columns.columns import (
     TOPOLOGY_USABLE,
 )
 from bayplan.cluster.pods.request import PodRequest, Role, is_memory
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.inventory import PodHoldings
 from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES
 from bayplan.cluster.reports.ledger import PlacedPod
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.kube.errors import ObjectPath
+from bayplan.kube.times import moment_of
+from bayplan.kube.wire.core_v1 import Node
 
 
 class Freshness:
@@ -53,10 +58,10 @@ class Freshness:
         self.knows_reports = False
         # Pods in unknown zones, on nodes whose report does not show what is in use.
         self.in_unknown_zones: defaultdict[int, set[str]] = defaultdict(set)
-        self._restless: defaultdict[int, set[str]] = defaultdict(set)
+        self._unsettled: defaultdict[int, set[str]] = defaultdict(set)
         self._ended_in_the_dark: defaultdict[int, set[str]] = defaultdict(set)
 
-    def standing(self, row: int, report: TopologyReport | None) -> int:
+    def usability(self, row: int, report: TopologyReport | None) -> int:
         """What the topology column says about a row."""
         if report is None:
             if row in self.told_stale:
@@ -69,22 +74,37 @@ class Freshness:
             return TOPOLOGY_STALE
         if not report.tells_enough:
             return TOPOLOGY_UNCLEAR
-        waits = row in self.closed or (self.waits_for_reports and self._restless.get(row))
+        waits = row in self.closed or (self.waits_for_reports and self._unsettled.get(row))
         return TOPOLOGY_STALE if waits else TOPOLOGY_USABLE
+
+    def expect(self, row: int, node: Node, at: float, within: float) -> bool:
+        """Wait this many seconds for a new node's first report; False if it is too old for that."""
+        created = moment_of(node.metadata.creation_timestamp or "")
+        if created is None or at >= created.timestamp() + within:
+            return False
+        self.expected[row] = created.timestamp() + within
+        return True
+
+    def overdue(self, now: float) -> list[int]:
+        """Rows whose first report has not come in time; they are waited for no longer."""
+        rows = [row for row, until in self.expected.items() if until <= now]
+        for row in rows:
+            del self.expected[row]
+        return rows
 
     def promised_in_the_dark(self, row: int, key: str, report: TopologyReport | None) -> None:
         """A pod was assumed on the node, or bound there by another client, in zones that amounts alone do not tell."""
         if report is not None and report.pods is not None:
-            self._restless[row].add(key)
+            self._unsettled[row].add(key)
 
     def ended(self, row: int, key: str, listed: PodHoldings) -> None:
         """A pod ended that the report lists."""
         if _spans_zones(listed[key]):
-            self._restless[row].add(key)
+            self._unsettled[row].add(key)
 
     def ended_in_the_dark(self, row: int, key: str) -> None:
         """A pod whose zones had to be replayed ended before any report listed it."""
-        self._restless[row].add(key)
+        self._unsettled[row].add(key)
         self._ended_in_the_dark[row].add(key)
 
     def reported(
@@ -95,21 +115,21 @@ class Freshness:
         `pods` are those on the node, settled with it, `ended` those that it or the next one may list.
         """
         self.told_stale.discard(row)
-        self._restless.pop(row, None)
+        self._unsettled.pop(row, None)
         if report.pods is None or not self.waits_for_reports:
             return
-        unsettled = {key for key, placed in pods if _restless(key, placed, report.pods)}
+        unsettled = {key for key, placed in pods if _is_unsettled(key, placed, report.pods)}
         unsettled |= {key for key in ended if _spans_zones(report.pods.get(key, {}))}
         dark = self._ended_in_the_dark.pop(row, set()) & set(ended)
         if dark:
             self._ended_in_the_dark[row] = dark
         unsettled |= dark
         if unsettled:
-            self._restless[row] = unsettled
+            self._unsettled[row] = unsettled
 
     def gone(self, row: int, key: str) -> None:
         """A pod is gone."""
-        for pods in (self.in_unknown_zones, self._restless):
+        for pods in (self.in_unknown_zones, self._unsettled):
             if key in pods.get(row, ()):
                 pods[row].discard(key)
 
@@ -118,11 +138,21 @@ class Freshness:
         self.told_stale.discard(row)
         self.closed.discard(row)
         self.expected.pop(row, None)
-        for pods in (self.in_unknown_zones, self._restless, self._ended_in_the_dark):
+        for pods in (self.in_unknown_zones, self._unsettled, self._ended_in_the_dark):
             pods.pop(row, None)
 
 
-def _restless(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:
+def unknown_zones(node: str, pods: Sequence[str]) -> ObjectRemark:
+    """The remark about a report that cannot be used because of some pods."""
+    others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+    text = (
+        f"zones report neither `available` nor `allocatable`, and where pod {pods[0]}{others} stands is unknown: "
+        f"the node's topology data cannot be used; the pod's annotation {NUMA_ZONES} could say it"
+    )
+    return ObjectRemark(ObjectPath(f"NodeResourceTopology {node}").child("zones"), text)
+
+
+def _is_unsettled(key: str, placed: PlacedPod, listed: PodHoldings) -> bool:
     held = listed.get(key)
     if held is None:
         return bool(placed.promised) and not placed.by_amounts

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.cluster.pods.request import PodRequest
-from bayplan.cluster.reports.topology_report import ObjectRemark
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY, policy_in

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.cluster.limits import MOST_PODS
 from bayplan.cluster.pods.request import CPU, AmountError, amount_of
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.inventory import (
     LARGEST_ZONE,
     MOST_CPUS,
@@ -34,7 +35,8 @@ from bayplan.cluster.reports.inventory import (
 )
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, Assumptions, KubeletSettings
 from bayplan.cluster.reports.reported_settings import folded, policy_and_scope
-from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport, ZoneAmounts, ZoneReport
+from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.cluster.reports.zone_reports import ZoneAmounts, ZoneReport
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.numatopology_v1alpha1 import (
     CPU_MANAGER_POLICY,

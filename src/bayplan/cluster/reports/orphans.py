@@ -11,7 +11,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.kube.wire.core_v1 import Pod
 
 
-class LeftAside:
+class Orphans:
     """Pods and reports by the node that they wait for."""
 
     def __init__(self) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.cluster.pods.request import CPU, PODS, ContainerRequest, PodRequest, Role, is_memory
-from bayplan.cluster.reports.topology_report import ObjectRemark, TopologyReport
+from bayplan.cluster.remarks import ObjectRemark
+from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.json_text import decode
 from bayplan.kube.wire.core_v1 import Pod

@@ -49,7 +49,10 @@ Pods = list[tuple[str, PlacedPod]]
 
 
 class Promises:
-    """What pods hold in zones that reports do not show, for all rows of a state."""
+    """What pods hold in zones that reports do not show, for all rows of a state.
+
+    It has many methods because each event of a pod, a report and a node changes promises in its own way.
+    """
 
     def __init__(self, state: ClusterState) -> None:
         self.keeps_ledger = True
@@ -178,7 +181,9 @@ class Promises:
             state.freshness.promised_in_the_dark(row, key, report)
 
     def _may_be_in(self, row: int, freed: set[int], unlisted: Pods) -> bool:
-        """Whether a promise in one zone may be in a lower one that was freed; one over several zones may be anywhere."""
+        """Whether a promise in one zone may be in a lower one that was freed;
+        one over several zones may be anywhere.
+        """
         held: defaultdict[tuple[int, int], float] = defaultdict(float)
         for _, other in unlisted:
             for charge in other.charges:

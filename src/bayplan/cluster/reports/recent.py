@@ -1,4 +1,6 @@
-"""The last so many things that were asked for, by key: caches that do not grow while a cluster runs for months."""
+"""The most recently used values by key, a fixed number of them: caches that do not grow while a cluster runs for
+months.
+"""
 
 from __future__ import annotations
 

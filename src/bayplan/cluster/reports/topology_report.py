@@ -2,30 +2,25 @@
 
 In comes the wire object in any of its forms, out goes a `TopologyReport` whose zones are in ascending NUMA id, with
 exact integer amounts, plus a list of everything in the object that could not be used as written.
-`cluster/reports/reported_settings.py` reads policy, scope and options. `cluster/state.py` writes the report into the
-columns.
+`zone_reports.py` reads zones, `reported_settings.py` policy, scope and options. `cluster/state.py` writes the
+report into the columns.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
 
 from bayplan.cluster.limits import (
-    LONGEST_NAME,
     MOST_ATTRIBUTES,
-    MOST_NAMES,
     MOST_TOLD,
-    MOST_ZONES,
     OF_ONE_OBJECT,
     left_out,
 )
-from bayplan.cluster.pods.request import AmountError, amount_of, is_memory
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.fingerprint import (
     ANNOTATION,
     ATTRIBUTE,
@@ -50,66 +45,14 @@ from bayplan.cluster.reports.inventory import (
 )
 from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES, Assumptions, KubeletSettings
 from bayplan.cluster.reports.reported_settings import settings_of, upstream_settings_of
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.cluster.reports.zone_reports import ResourceNames, ZoneReport, read_zones
+from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.topology_v1alpha2 import (
     NodeResourceTopology,
-    Zone,
-    ZoneResource,
-    attributes_of,
-    costs_of,
-    resources_of,
-    shows_what_is_left,
     zones_of,
 )
 
-# The kubelet keeps NUMA ids as bits of a 64-bit mask, so no id above 63 can ever be aligned to.
-LARGEST_ZONE_ID = 63
-# `node-` and four digits; a name that is longer is not kept.
-LONGEST_ZONE_NAME = 9
-# Resources that a sentence names.
-MOST_NAMED = 8
-UNKNOWN_DISTANCE = 255
-LARGEST_DISTANCE = 65_535
-
-MEMORY_GROUP_ATTRIBUTE = "bayplan.io/memory-group"
-
 _Value = TypeVar("_Value")
-
-_ZONE_NAME = re.compile(r"node-([0-9]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectRemark:
-    """Something a user should know about an object that was used nevertheless, or ignored."""
-
-    at: ObjectPath
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.at}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneAmounts:
-    """One resource in one zone: hardware total, what pods may use, what is left."""
-
-    capacity: int
-    allocatable: int
-    available: int
-
-    def total_of(self, resource: str) -> int:
-        """What the kubelet's managers call the total: memory less reservations, CPUs and devices all of them."""
-        return max(self.allocatable if is_memory(resource) else self.capacity, self.available)
-
-
-@dataclass(frozen=True, slots=True)
-class ZoneReport:
-    """One NUMA zone."""
-
-    id: int
-    resources: dict[str, ZoneAmounts]
-    costs: dict[int, int]
-    memory_group: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -162,34 +105,12 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     """
     at = ObjectPath.of(topology)
     problems: list[ObjectRemark] = []
-    zones: list[ZoneReport] = []
     beyond = len(topology.attributes or ()) - MOST_ATTRIBUTES
     if beyond > 0:
         problems.append(ObjectRemark(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
         topology = msgspec.structs.replace(topology, attributes=(topology.attributes or [])[:MOST_ATTRIBUTES])
-    names = _Names()
-    shows_use = True
-    keyed = isinstance(topology.zones, dict)
-    for index, zone in enumerate(zones_of(topology)):
-        where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
-        if zone.type != "Node":
-            continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
-        if len(zones) == MOST_ZONES or len(problems) > MOST_ZONES:
-            problems.append(
-                ObjectRemark(at.child("zones"), f"zones from here on left out: at most {MOST_ZONES} are read")
-            )
-            break
-        zone_id = zone_id_of(zone.name)
-        if zone_id is None:
-            text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone ignored'
-            problems.append(ObjectRemark(where.child("name"), text))
-            continue
-        if any(known.id == zone_id for known in zones):
-            text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
-            problems.append(ObjectRemark(where.child("name"), text))
-        zones.append(_zone_report(zone, zone_id, where, names, problems))
-        shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
-    _note_mixed_forms(topology, at, problems)
+    names = ResourceNames()
+    zones, shows_use = read_zones(zones_of(topology), at, names, problems, keyed=isinstance(topology.zones, dict))
     if names.beyond:
         problems.append(ObjectRemark(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
     if not zones:
@@ -230,43 +151,12 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     )
 
 
-class _Names:
-    """The resource names of a report: those that are read, and those that are too many or too long."""
-
-    def __init__(self) -> None:
-        self._read: set[str] = set()
-        self.beyond: dict[str, None] = {}
-
-    def takes(self, name: str) -> bool:
-        if name in self._read:
-            return True
-        if len(self._read) >= MOST_NAMES or len(name) > LONGEST_NAME:
-            self.beyond[name] = None
-            return False
-        self._read.add(name)
-        return True
-
-
 def _few(problems: list[ObjectRemark], at: ObjectPath) -> list[ObjectRemark]:
     """The first problems of very many."""
     if len(problems) <= MOST_TOLD:
         return problems
     more = ObjectRemark(at, f"{len(problems) - MOST_TOLD + 1} more problems are not told")
     return [*problems[: MOST_TOLD - 1], more]
-
-
-def _note_mixed_forms(topology: NodeResourceTopology, at: ObjectPath, problems: list[ObjectRemark]) -> None:
-    """Some resources have `available` and some do not: no agent writes that."""
-    named = [(name, each) for zone in zones_of(topology) for name, each in resources_of(zone)]
-    without = [name for name, each in named if each.available is None and each.allocatable is not None]
-    if without and any(each.available is not None for _, each in named):
-        names = list(dict.fromkeys(without))
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        text = (
-            f"{', '.join(names[:MOST_NAMED])}{more} has no available, other resources have: "
-            "allocatable counts as what is left"
-        )
-        problems.append(ObjectRemark(at.child("zones"), text))
 
 
 def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[ObjectRemark]) -> _Value | None:
@@ -301,83 +191,3 @@ def differ_in_use_only(before: TopologyReport, after: TopologyReport) -> bool:
         and after.usable
         and [machine(zone) for zone in before.zones] == [machine(zone) for zone in after.zones]
     )
-
-
-def zone_id_of(name: str) -> int | None:
-    """The NUMA id in a zone name `node-<N>`, or None."""
-    return _zone_id_of(name) if len(name) <= LONGEST_ZONE_NAME else None
-
-
-@lru_cache(maxsize=1024)
-def _zone_id_of(name: str) -> int | None:
-    match = _ZONE_NAME.fullmatch(name)
-    if not match or len(match[1]) > 4:
-        return None
-    zone_id = int(match[1])
-    return zone_id if zone_id <= LARGEST_ZONE_ID else None
-
-
-def _zone_report(zone: Zone, zone_id: int, at: ObjectPath, names: _Names, problems: list[ObjectRemark]) -> ZoneReport:
-    resources: dict[str, ZoneAmounts] = {}
-    listed = at.child("resources")
-    for index, (name, resource) in enumerate(resources_of(zone)):
-        where = listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
-        if not name:
-            problems.append(ObjectRemark(where.child("name"), "is missing: resource ignored"))
-            continue
-        if not names.takes(name):
-            continue
-        if name in resources:
-            problems.append(
-                ObjectRemark(where.child("name"), f'"{name}" appears twice in the zone: the first one counts')
-            )
-            continue
-        amounts = resources[name] = _zone_amounts(name, resource, where)
-        if amounts.available > amounts.allocatable:
-            text = f'"{resource.available}" is above allocatable "{resource.allocatable}": used as written'
-            problems.append(ObjectRemark(where.child("available"), text))
-    costs: dict[int, int] = {}
-    for text, cost in costs_of(zone).items():
-        other = zone_id_of(text)
-        if other is not None and 0 <= cost <= LARGEST_DISTANCE:
-            costs[other] = cost
-        elif other is not None:
-            problems.append(ObjectRemark(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
-    return ZoneReport(zone_id, resources, costs, _memory_group(zone, at, problems))
-
-
-def _memory_group(zone: Zone, at: ObjectPath, problems: list[ObjectRemark]) -> tuple[int, ...] | None:
-    """The zones whose memory is used together with this one's, or None if the zone does not say."""
-    text = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
-    if text is None or not text.strip():
-        return None
-    ids = {zone_id_of(f"node-{part.strip()}") for part in text.split(",")}
-    members = tuple(sorted(zone_id for zone_id in ids if zone_id is not None))
-    if len(members) < len(ids):
-        where = at.child("attributes").key(MEMORY_GROUP_ATTRIBUTE)
-        problems.append(ObjectRemark(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
-        return None
-    return members
-
-
-def _zone_amounts(name: str, resource: ZoneResource, at: ObjectPath) -> ZoneAmounts:
-    amounts: dict[str, int] = {}
-    for field_name in ("capacity", "allocatable", "available"):
-        text = getattr(resource, field_name)
-        if text is None:
-            continue
-        try:
-            amounts[field_name] = amount_of(name, text)
-        except AmountError as error:
-            raise InvalidObject(at.child(field_name), str(error)) from None
-    if not amounts:
-        raise InvalidObject(at, f'resource "{name}" has none of capacity, allocatable, available')
-    if "available" not in amounts and "allocatable" in amounts:
-        # The forms before `available` existed: their daemon writes what is left as `allocatable`, so only `capacity`
-        # tells the total.
-        amounts["available"] = amounts["allocatable"]
-        amounts["allocatable"] = max(amounts.get("capacity", 0), amounts["available"])
-    # A capacity alone describes an idle node: everything is left.
-    left = amounts.get("available", amounts.get("capacity", 0))
-    usable = amounts.get("allocatable", amounts.get("capacity", left))
-    return ZoneAmounts(amounts.get("capacity", usable), usable, left)

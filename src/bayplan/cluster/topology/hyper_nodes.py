@@ -76,7 +76,7 @@ class Hierarchy:
         labels = node.metadata.labels or {}
         return (node.metadata.name, *(labels.get(key) for key in self._members.label_keys))
 
-    def standings(self, nodes: Iterable[Node]) -> list[NodePosition]:
+    def positions(self, nodes: Iterable[Node]) -> list[NodePosition]:
         """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
         self._known = {key: self._known.get(key) or self._standing(node) for key, node in keyed}

@@ -183,14 +183,14 @@ def build_hyper_tree(state: ClusterState, name: str, hierarchy: Hierarchy) -> Tr
     none of them or without.
     """
     rows = _all_rows(state)
-    standings = hierarchy.standings([node for row in rows if (node := state.nodes[row]) is not None])
+    positions = hierarchy.positions([node for row in rows if (node := state.nodes[row]) is not None])
     outside: dict[str, str] = {}
     if name != WITH_OTHER_NODES:
-        stands = np.array([not standing.lacks for standing in standings], dtype=np.bool_)
-        outside = {state.names[row]: each.lacks for row, each in zip(rows, standings, strict=True) if each.lacks}
-        rows, standings = rows[stands], [standing for standing in standings if not standing.lacks]
+        inside = np.array([not position.lacks for position in positions], dtype=np.bool_)
+        outside = {state.names[row]: each.lacks for row, each in zip(rows, positions, strict=True) if each.lacks}
+        rows, positions = rows[inside], [position for position in positions if not position.lacks]
     levels = tuple(tier.level for tier in hierarchy.tiers)
-    coded = [_coded(state, rows, [standing.path[level] for standing in standings]) for level in range(len(levels))]
+    coded = [_coded(state, rows, [position.path[level] for position in positions]) for level in range(len(levels))]
     return replace(_tree(state, name, levels, coded, rows, outside), by_labels=False)
 
 

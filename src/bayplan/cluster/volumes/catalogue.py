@@ -43,7 +43,11 @@ MOST_AVOIDED = 4
 
 
 class Volumes:
-    """The storage objects of a cluster, and the volumes that decisions have taken."""
+    """The storage objects of a cluster, and the volumes that decisions have taken.
+
+    It has many methods because each event of an object, a node and a pod has one; `static.py`, `attached.py` and
+    `capacities.py` have the rules.
+    """
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -64,6 +64,8 @@ def find_access(
         raise AccessError(f'context "{context}": there is no kubeconfig ($KUBECONFIG, ~/.kube/config) to look it up in')
     if environment.get("KUBERNETES_SERVICE_HOST"):
         return _from_inside_the_cluster(environment, service_account)
+    if listed := environment.get("KUBECONFIG"):
+        raise AccessError(f"no cluster: $KUBECONFIG names {listed}, which does not exist")
     raise AccessError("no cluster: there is no kubeconfig ($KUBECONFIG, ~/.kube/config), and this is not a pod")
 
 

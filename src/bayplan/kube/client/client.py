@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from bayplan.kube.client.backoff import Backoff
-from bayplan.kube.client.decoding import NOT_JSON, Listed, ResourceDecoder, decoder_of
+from bayplan.kube.client.decoding import NOT_JSON, Listed, ResourceDecoder, beside_the_loop, decoder_of, next_ticket
 from bayplan.kube.client.transport import ApiError, Transport, Unreachable
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire import policy_v1
@@ -49,7 +49,7 @@ class KubeClient(Transport):
         path = resource.path(namespace, name)
         data = await _read(self, path, accept=resource.accept())
         try:
-            return decoder.one(data)
+            return await beside_the_loop(decoder.one, data)
         except msgspec.ValidationError:
             raise
         except NOT_JSON as error:
@@ -192,22 +192,36 @@ def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
 async def _list_once(
     client: KubeClient, resource: Resource[T], path: str, query: Mapping[str, str], limit: int
 ) -> Listed[T]:
+    """All pages; each is decoded while the server makes the next one."""
+
+    def ask(ticket: str) -> asyncio.Task[bytes]:
+        asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
+        return asyncio.create_task(_read(client, path, asked, accept=resource.accept(many=True)))
+
     decoder: ResourceDecoder[T] = decoder_of(resource)
     listed: Listed[T] = Listed([], "", [])
-    ticket = ""
-    while True:
-        asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
-        data = await _read(client, path, asked, accept=resource.accept(many=True))
-        try:
-            items, broken, head = decoder.page(data)
-        except NOT_JSON as error:
-            raise Unreachable(f"GET {path}: the answer is not a list: {error}: {data[:80]!r}") from None
-        listed.items += items
-        listed.broken += broken
-        listed.resource_version = listed.resource_version or head.resource_version
-        ticket = head.continue_
-        if not ticket:
-            return listed
+    asking = ask("")
+    try:
+        while True:
+            data = await asking
+            early = next_ticket(data)
+            if early:
+                asking = ask(early)
+            try:
+                items, broken, head = await beside_the_loop(decoder.page, data)
+            except NOT_JSON as error:
+                raise Unreachable(f"GET {path}: the answer is not a list: {error}: {data[:80]!r}") from None
+            listed.items += items
+            listed.broken += broken
+            listed.resource_version = listed.resource_version or head.resource_version
+            if not head.continue_:
+                return listed
+            if head.continue_ != early:
+                asking.cancel()
+                asking = ask(head.continue_)
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None, *, accept: str) -> bytes:

@@ -8,7 +8,10 @@ becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` call this
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +28,9 @@ from bayplan.kube.wire.unread_fields import remarked, unknown_field
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # What one object can bring about: the API server serves any nesting, and in managedFields bytes that are not UTF-8.
 OF_ONE_OBJECT = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
+
+# Bytes of JSON that are decoded on the event loop: a megabyte of invalid objects takes up to 0.3 s.
+MOST_ON_LOOP = 64 << 10
 
 
 class Broken(Struct, frozen=True):
@@ -82,6 +88,16 @@ _status = msgspec.json.Decoder(Status)
 
 V = TypeVar("V")
 
+HEAD_OF_LIST = 4096
+_TICKET = re.compile(rb'"continue":"([^"\\]*)"')
+
+
+def next_ticket(data: bytes) -> str:
+    """The ticket to the next page of a list, read ahead of the page's objects; empty if it does not come first."""
+    head, items, _ = data[:HEAD_OF_LIST].partition(b'"items"')
+    found = _TICKET.search(head) if items else None
+    return found[1].decode() if found else ""
+
 
 def in_version(decoded: V, api_version: str) -> V:
     """The same object with the API version that it was read in, if its words depend on that and
@@ -90,6 +106,11 @@ def in_version(decoded: V, api_version: str) -> V:
     if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
         return decoded
     return msgspec.structs.replace(decoded, api_version=api_version)
+
+
+async def beside_the_loop(decode: Callable[[bytes], V], data: bytes) -> V:
+    """Decode: here if there is little, in a thread if there is much."""
+    return decode(data) if len(data) <= MOST_ON_LOOP else await asyncio.to_thread(decode, data)
 
 
 @functools.cache
@@ -145,8 +166,9 @@ class ResourceDecoder(Generic[T]):
         try:
             page = _raw_page.decode(data)
         except RecursionError:
-            page = _raw_page.decode(pruned(data))
-            page.items = [Raw(item) for item in items_of(data)]
+            found, rest = items_of(data)
+            page = _raw_page.decode(pruned(rest))
+            page.items = [Raw(item) for item in found]
         for raw in page.items or []:
             try:
                 items.append(self.one(raw))
@@ -192,7 +214,7 @@ def _line_of_another_shape(
     try:
         watch_line = _watch_line.decode(line)
     except RecursionError as too_deep:
-        watch_line, error = _watch_line.decode(pruned(line)), too_deep
+        watch_line, error = _watch_line.decode(pruned(line, head_at=2)), too_deep
     if watch_line.type == "ERROR":
         said.refusal = status_of(bytes(watch_line.object))
         return
@@ -236,7 +258,11 @@ def _what_is_wrong(
 
 def _head_of(raw: Raw) -> _Head:
     try:
-        return _any_object.decode(pruned(bytes(raw))).metadata
+        return _any_object.decode(raw).metadata
+    except OF_ONE_OBJECT:
+        pass
+    try:
+        return _any_object.decode(pruned(bytes(raw), head_at=1)).metadata
     except (msgspec.ValidationError, UnicodeDecodeError):
         return _Head()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
@@ -37,6 +37,7 @@ from bayplan.kube.wire.core_v1 import Metadata
 
 SETTLE = 0.3  # seconds
 _Name = tuple[str, str]
+News = Listed[Any] | Changes[Any] | Absent
 
 
 def followed() -> tuple[Resource[Any], ...]:
@@ -78,6 +79,16 @@ async def read_nodes_and_pods(access: Access) -> ObjectSet:
     return ObjectSet(nodes=nodes.items, pods=pods.items)
 
 
+class Follower(Protocol):
+    """Someone who keeps what watches bring."""
+
+    def take(self, resource: Resource[Any], news: News) -> None:
+        """News about one resource, on the event loop."""
+
+    def show(self) -> None:
+        """Everything is known, or has changed since the last call. Runs in a thread of its own."""
+
+
 async def follow_cluster(
     access: Access,
     show: Callable[[ObjectSet, list[str]], None],
@@ -85,30 +96,47 @@ async def follow_cluster(
     settle: float = SETTLE,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Call `show` with everything, first when all of it is known and again after changes, without end.
+    """Call `show` with everything, first when all of it is known and again after changes, without end."""
+    await follow_news(access, _Followed(show), settle=settle, on_trouble=on_trouble)
 
-    It runs in a thread of its own.
+
+async def follow_news(
+    access: Access,
+    follower: Follower,
+    *,
+    settle: float = SETTLE,
+    on_trouble: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Give a follower all lists and changes, and let it show them, without end.
 
     Changes in quick succession are batched for `settle` seconds, and for as long as showing them took: a large cluster
     that changes all the time is not shown all the time.
     """
+    changed, awaited = asyncio.Event(), set(followed())
+
+    async def keep_current(client: KubeClient, resource: Resource[Any]) -> None:
+        optional = resource not in NEEDED
+        async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
+            follower.take(resource, news)
+            awaited.discard(resource)
+            changed.set()
+
     async with KubeClient(access) as client:
-        cluster = _Followed()
-        tasks = [asyncio.create_task(cluster.follow(client, each, on_trouble)) for each in followed()]
+        tasks = [asyncio.create_task(keep_current(client, each)) for each in followed()]
         loop, pause = asyncio.get_running_loop(), settle
         try:
             for task in tasks:
-                task.add_done_callback(lambda _: cluster.changed.set())
+                task.add_done_callback(lambda _: changed.set())
             while True:
-                await cluster.changed.wait()
+                await changed.wait()
                 for task in tasks:
                     if task.done():
                         task.result()  # it only ends with an error
                 await asyncio.sleep(pause)
-                cluster.changed.clear()
-                if not cluster.awaited:
+                changed.clear()
+                if not awaited:
                     began = loop.time()
-                    await asyncio.to_thread(show, *cluster.objects())
+                    await asyncio.to_thread(follower.show)
                     pause = max(settle, loop.time() - began)
         finally:
             for task in tasks:
@@ -117,49 +145,43 @@ async def follow_cluster(
 
 
 class _Followed:
-    """What watches have brought so far."""
+    """What watches have brought so far, shown as one set of objects."""
 
-    def __init__(self) -> None:
-        self.changed = asyncio.Event()
-        self.awaited = set(followed())
-        self._items: dict[Resource[Any], dict[_Name, Any]] = {}
-        self._broken: dict[Resource[Any], dict[_Name, Broken]] = {}
+    def __init__(self, show: Callable[[ObjectSet, list[str]], None]) -> None:
+        self._show = show
+        self._items: dict[Resource[Any], dict[_Name, Any]] = {each: {} for each in followed()}
+        self._broken: dict[Resource[Any], dict[_Name, Broken]] = {each: {} for each in followed()}
         self._unreadable: dict[Resource[Any], tuple[str, ...]] = {}
 
-    async def follow(self, client: KubeClient, resource: Resource[Any], on_trouble: Callable[[str], None]) -> None:
+    def take(self, resource: Resource[Any], news: News) -> None:
         """Keep one resource current."""
-        items: dict[_Name, Any] = self._items.setdefault(resource, {})
-        broken: dict[_Name, Broken] = self._broken.setdefault(resource, {})
-        optional = resource not in NEEDED
-        async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
-            if not isinstance(news, Changes):
-                items.clear()
-                broken.clear()
-            self._unreadable[resource] = news.unreadable if isinstance(news, Absent) else ()
-            match news:
-                case Listed():
-                    items.update((_name(each.metadata), each) for each in news.items)
-                case Changes():
-                    for change in news.changes:
-                        broken.pop(_name(change.object.metadata), None)
-                        if change.kind == "DELETED":
-                            items.pop(_name(change.object.metadata), None)
-                        else:
-                            items[_name(change.object.metadata)] = change.object
-            for each in news.broken if not isinstance(news, Absent) else ():
-                items.pop((each.namespace, each.name), None)
-                broken.pop((each.namespace, each.name), None)
-                if not each.deleted:
-                    broken[each.namespace, each.name] = each
-            self.awaited.discard(resource)
-            self.changed.set()
+        items, broken = self._items[resource], self._broken[resource]
+        if not isinstance(news, Changes):
+            items.clear()
+            broken.clear()
+        self._unreadable[resource] = news.unreadable if isinstance(news, Absent) else ()
+        match news:
+            case Listed():
+                items.update((_name(each.metadata), each) for each in news.items)
+            case Changes():
+                for change in news.changes:
+                    broken.pop(_name(change.object.metadata), None)
+                    if change.kind == "DELETED":
+                        items.pop(_name(change.object.metadata), None)
+                    else:
+                        items[_name(change.object.metadata)] = change.object
+        for each in news.broken if not isinstance(news, Absent) else ():
+            items.pop((each.namespace, each.name), None)
+            broken.pop((each.namespace, each.name), None)
+            if not each.deleted:
+                broken[each.namespace, each.name] = each
 
-    def objects(self) -> tuple[ObjectSet, list[str]]:
-        """Everything as of now."""
+    def show(self) -> None:
+        """Show everything as of now."""
         listed: dict[Resource[Any], Listed[Any]] = {
             each: Listed(list(self._items[each].values()), "", list(self._broken[each].values())) for each in followed()
         }
-        return _together(listed, self._unreadable)
+        self._show(*_together(listed, self._unreadable))
 
 
 def _name(metadata: Metadata) -> _Name:

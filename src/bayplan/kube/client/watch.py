@@ -29,7 +29,16 @@ from msgspec import Struct
 
 from bayplan.kube.client.backoff import Backoff
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable, selectors
-from bayplan.kube.client.decoding import NOT_JSON, Broken, Changes, Listed, ResourceDecoder, WatchLines, decoder_of
+from bayplan.kube.client.decoding import (
+    NOT_JSON,
+    Broken,
+    Changes,
+    Listed,
+    ResourceDecoder,
+    WatchLines,
+    beside_the_loop,
+    decoder_of,
+)
 from bayplan.kube.client.versions import Served, cannot_read, is_installed, served
 from bayplan.kube.resources import Resource
 from bayplan.kube.wire.meta_v1 import Change, T
@@ -43,7 +52,7 @@ AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is troubl
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Times in seconds.
+    """Times in seconds; `page` is the number of objects that one list request asks for.
 
     The server is asked to end each watch before `silence`, so that a living one is never mistaken for a dead one. It
     sends the first bookmark after a minute: shorter watches of a quiet resource would never learn a newer version.
@@ -67,7 +76,7 @@ class Absent(Struct, frozen=True):
 
 
 class _Ended(Exception):
-    """A watch ended otherwise than it should; the message says how."""
+    """A watch ended abnormally; the message says how."""
 
 
 class _VersionLost(_Ended):
@@ -236,7 +245,7 @@ async def _watch(
             end = chunk.rfind(b"\n") + 1
             if end:
                 nothing = False
-                yield decoder.lines(start_of_line + chunk[:end])
+                yield await beside_the_loop(decoder.lines, start_of_line + chunk[:end])
                 start_of_line = chunk[end:]
             else:
                 start_of_line += chunk

@@ -81,6 +81,24 @@ class RestartRule(WireStruct, frozen=True):
     action: str = ""
 
 
+class SleepAction(WireStruct, frozen=True):
+    """A hook that does nothing for some seconds."""
+
+    seconds: int = 0
+
+
+class LifecycleHandler(WireStruct, frozen=True):
+    """What a hook does; only a pause is read."""
+
+    sleep: SleepAction | None = None
+
+
+class Lifecycle(WireStruct, frozen=True):
+    """What happens before a container is stopped."""
+
+    pre_stop: LifecycleHandler | None = None
+
+
 class Container(WireStruct, frozen=True):
     """A container or init container; `restartPolicy: Always` makes an init container a sidecar."""
 
@@ -90,6 +108,7 @@ class Container(WireStruct, frozen=True):
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class Toleration(WireStruct, frozen=True):
@@ -244,7 +263,7 @@ class SchedulingGroup(WireStruct, frozen=True):
 
 
 class PodSpec(WireStruct, frozen=True):
-    """What a pod wants."""
+    """What a pod wants; wide because Kubernetes' PodSpec is."""
 
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -265,6 +284,7 @@ class PodSpec(WireStruct, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodCondition(WireStruct, frozen=True):

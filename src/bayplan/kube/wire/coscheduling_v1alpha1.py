@@ -7,7 +7,6 @@ from __future__ import annotations
 from bayplan.kube.wire.core_v1 import GroupObject, Metadata, WireStruct
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
-KIND = "PodGroup"
 
 
 class PodGroupSpec(WireStruct, frozen=True):

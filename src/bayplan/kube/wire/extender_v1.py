@@ -1,7 +1,7 @@
 """The extender protocol of kube-scheduler (`k8s.io/kube-scheduler/extender/v1`): field names are capitalised.
 
-Pods and nodes inside requests stay raw: pods are decoded on their own, so that an invalid one has its own message;
-names, because `prioritize` often repeats those of `filter`; and whole nodes, because they are sent back as they came.
+Pods and nodes inside requests stay raw: pods are decoded on their own, so that an invalid one has its own message, and
+nodes because `prioritize` often repeats those of `filter`, and because they are sent back as they came.
 """
 
 from __future__ import annotations
@@ -18,12 +18,6 @@ class ExtenderStruct(Struct, frozen=True, rename="pascal", gc=False):
     """Base of all messages."""
 
 
-class NodeList(Struct, frozen=True, gc=False):
-    """Full node objects; only `items` matters."""
-
-    items: list[Raw] | None = None
-
-
 class NodeHead(Struct, frozen=True, gc=False):
     """The name inside a node's metadata."""
 
@@ -36,19 +30,31 @@ class NamedNode(Struct, frozen=True, gc=False):
     metadata: NodeHead = NodeHead()
 
 
+class NamedNodeList(Struct, frozen=True, gc=False):
+    """The names of whole node objects."""
+
+    items: list[NamedNode] | None = None
+
+
+class NodeList(Struct, frozen=True, gc=False):
+    """Whole node objects; only `items` matters."""
+
+    items: list[Raw] | None = None
+
+
 class ExtenderArgs(ExtenderStruct, frozen=True):
     """Request of `filter` and `prioritize`: `node_names` with `nodeCacheCapable: true`, else `nodes`."""
 
     pod: Raw = ABSENT
-    nodes: NodeList | None = None
+    nodes: Raw = ABSENT
     node_names: Raw = ABSENT
 
 
 class ExtenderFilterResult(ExtenderStruct, frozen=True):
     """Answer of `filter`. Preemption does not help nodes under `failed_and_unresolvable_nodes`."""
 
-    nodes: NodeList | None = None
-    node_names: list[str] | None = None
+    nodes: Raw | NodeList | None = None
+    node_names: Raw | list[str] | None = None
     failed_nodes: dict[str, str] = {}
     failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""

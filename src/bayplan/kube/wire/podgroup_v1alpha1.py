@@ -12,7 +12,8 @@ how many pods of which spec it has, and groups may lie inside groups:
       preferred: example.com/rack          # in as few racks as possible
       size: 64
       pod: {resources: {cpu: 8, nvidia.com/gpu: 8}}     # or a whole pod spec
-      objective: [closest]                 # before the usual fewest-domains, mean-distance, fewest-nodes, least-leftover, closest
+      objective: [closest]                 # before the usual fewest-domains, mean-distance,
+      fewest-nodes, least-leftover, closest
 
 A field that does not exist is an error, not a silence.
 """

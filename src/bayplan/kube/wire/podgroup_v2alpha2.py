@@ -144,8 +144,9 @@ def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:
             return f"subgroup <{sub_group.name}> already exists"
         names.add(sub_group.name)
     parents = {sub_group.name: _parent_of(sub_group) for sub_group in sub_groups}
+    names.add(ROOT)
     for name, parent in parents.items():
-        if parent not in names | {ROOT}:
+        if parent not in names:
             return f"parent subgroup <{parent}> of <{name}> not found"
     depths = _depths({name: parent or None for name, parent in parents.items()})
     if len(depths) < len(parents):

@@ -105,3 +105,8 @@ def resources_of(zone: Zone) -> list[tuple[str, ZoneResource]]:
 def shows_what_is_left(resource: ZoneResource) -> bool:
     """False if the object says only how much hardware there is."""
     return resource.available is not None or resource.allocatable is not None
+
+
+def shows_available(zone: Zone) -> bool:
+    """True if every resource of a zone says what is available."""
+    return all(resource.available is not None for _, resource in resources_of(zone))

@@ -25,7 +25,6 @@ from bayplan.kube.wire import (
     coscheduling_v1alpha1,
     podgroup_v1alpha1,
     podgroup_v2alpha2,
-    scheduling_v1alpha3,
     scheduling_v1beta1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
@@ -40,6 +39,7 @@ TOGETHER = "has no effect: bayplan starts all tasks together"
 Known = Mapping[str, str]
 
 # What the systems know beyond the structs, and what to say about it.
+# Group objects without an entry, those of other packages included, have what any object has.
 _OF_ANY: Known = {"apiVersion": SILENT, "kind": SILENT, "status": SILENT}
 _BEYOND: dict[type[Struct], Known] = {
     Metadata: dict.fromkeys(
@@ -55,21 +55,13 @@ _BEYOND: dict[type[Struct], Known] = {
     ),
     OwnerReference: {"blockOwnerDeletion": SILENT},
     NodeResourceTopology: _OF_ANY,
-    podgroup_v1alpha1.PodGroup: _OF_ANY,
-    podgroup_v2alpha2.PodGroup: _OF_ANY,
     podgroup_v2alpha2.PodGroupSpec: dict.fromkeys(
         ("parallelism", "completions", "backoffLimit", "markUnschedulable", "schedulingBackoff"), SILENT
     ),
-    volcano_scheduling_v1beta1.PodGroup: _OF_ANY,
     volcano_scheduling_v1beta1.PodGroupSpec: dict.fromkeys(("priorityClassName", "minResources"), SILENT),
-    coscheduling_v1alpha1.PodGroup: _OF_ANY,
     coscheduling_v1alpha1.PodGroupSpec: dict.fromkeys(("minResources", "scheduleTimeoutSeconds"), SILENT),
-    scheduling_v1beta1.PodGroup: _OF_ANY,
-    scheduling_v1alpha3.CompositePodGroup: _OF_ANY,
-    scheduling_v1beta1.Workload: _OF_ANY,
     scheduling_v1beta1.WorkloadSpec: {"compositePodGroupTemplates": "has no effect: only PodGroups made of them count"},
     scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
-    volcano_batch_v1alpha1.Job: _OF_ANY,
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (
             "volumes",
@@ -123,10 +115,14 @@ def unread_in_report(document: bytes | Raw) -> Iterator[str]:
         yield from unread(msgspec.json.decode(document), NodeResourceTopology)
 
 
+def _beyond(struct: type[Struct]) -> Known:
+    return _BEYOND.get(struct, _OF_ANY if issubclass(struct, GroupObject) else {})
+
+
 @cache
 def _refusing(struct: type[Struct]) -> type[Struct]:
     """A struct with the same fields, which refuses others and looks at no value that is none of its structs."""
-    fields: list[tuple[str, Any, Any]] = [(name, Raw, Raw()) for name in _BEYOND.get(struct, {})]
+    fields: list[tuple[str, Any, Any]] = [(name, Raw, Raw()) for name in _beyond(struct)]
     for name, field in struct_fields(struct).items():
         inner = None if field.struct is None else _refusing(field.struct)
         # Either a map of entries or one struct, never both: msgspec cannot tell them apart.
@@ -146,7 +142,7 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
     """A sentence for each field of a document that is lost when it is decoded into a struct."""
     if not isinstance(document, dict):
         return
-    fields, beyond = struct_fields(struct), _BEYOND.get(struct, {})
+    fields, beyond = struct_fields(struct), _beyond(struct)
     for name, value in document.items():
         where = f"{path}.{name}" if path else name
         if name in beyond:

@@ -1,7 +1,8 @@
 """Volcano's annotations on pods: which policy a pod asks for, and which NUMA nodes were decided for it.
 
-    volcano.sh/numa-topology-policy   none, best-effort, restricted, single-numa-node; the job controller copies a task's `topologyPolicy` here
-    volcano.sh/topology-decision      {"numa": {"0": {"cpu": "4"}}}: amounts by NUMA id and resource
+    volcano.sh/numa-topology-policy   none, best-effort, restricted, single-numa-node; the job controller copies a
+    task's `topologyPolicy` here volcano.sh/topology-decision      {"numa": {"0": {"cpu": "4"}}}: amounts by NUMA id and
+    resource
 
 `cluster/pods/pod_class.py` reads the first; the second is written where a decision is told.
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bayplan.kube.wire.core_v1 import GroupObject, LabelSelector, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
-KIND = "PodGroup"
 
 HARD = "hard"
 SOFT = "soft"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.pods.pod_class import HostPort, PodClasses, pod_class_of
+from bayplan.cluster.volumes.needs import VolumeNeeds
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
@@ -44,6 +45,13 @@ def test_replicas_share_a_class() -> None:
 def test_whatever_a_node_may_answer_differently_makes_another_class(other: Pod) -> None:
     classes = PodClasses()
     assert classes.of(REPLICA) is not classes.of(other)
+
+
+def test_a_pod_changes_its_class_with_the_volumes_behind_its_claims() -> None:
+    found = iter([VolumeNeeds(problem="claim data is not bound"), VolumeNeeds()])
+    classes = PodClasses(lambda _: next(found))
+    claiming = simple_pod({"cpu": 2}, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert [classes.of(claiming).volumes.problem for _ in range(2)] == ["claim data is not bound", ""]
 
 
 class TestHostPorts:

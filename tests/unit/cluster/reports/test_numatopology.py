@@ -11,7 +11,8 @@ import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.reports.numatopology import read_numatopology
-from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts
+from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.cluster.reports.zone_reports import ZoneAmounts
 from bayplan.engine.kubelet.cpu_assignment import take
 from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
 from tests.builders.numatopologies import machine, numatopology

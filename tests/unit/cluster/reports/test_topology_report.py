@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSettings, Policy, Scope
-from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts, read_report
+from bayplan.cluster.reports.topology_report import TopologyReport, read_report
+from bayplan.cluster.reports.zone_reports import ZoneAmounts
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json

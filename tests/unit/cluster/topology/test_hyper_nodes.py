@@ -25,8 +25,8 @@ SWITCHES = (
 
 def stands(hierarchy: Hierarchy, name: str, **labels: str) -> tuple[str, ...] | str:
     """The path of a node, or what it lacks."""
-    (standing,) = hierarchy.standings([node(name, labels=labels)])
-    return standing.lacks or standing.path
+    (position,) = hierarchy.positions([node(name, labels=labels)])
+    return position.lacks or position.path
 
 
 def wrong(*objects: HyperNode) -> str:

@@ -99,6 +99,8 @@ def test_a_service_account_that_lacks_a_file(tmp_path: Path, missing: str, probl
 def test_nothing_to_be_found(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match=r"no cluster: there is no kubeconfig .* and this is not a pod"):
         find_access(environment={"HOME": str(tmp_path)})
+    with pytest.raises(AccessError, match=r"no cluster: \$KUBECONFIG names /nowhere, which does not exist"):
+        find_access(environment={"HOME": str(tmp_path), "KUBECONFIG": "/nowhere"})
     with pytest.raises(AccessError, match=r'context "dev": there is no kubeconfig'):
         find_access(context="dev", environment={"HOME": str(tmp_path)})
     with pytest.raises(AccessError, match=re.escape(f"kubeconfig {tmp_path}/nowhere: does not exist")):

@@ -6,12 +6,14 @@ wrote.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from bayplan.kube import resources
-from bayplan.kube.client.decoding import decoder_of
+from bayplan.kube.client.decoding import MOST_ON_LOOP, beside_the_loop, decoder_of
 from bayplan.kube.resources import POD_GROUPS, PODS, Resource, pod_groups
 
 EVERY_KIND = sorted(
@@ -63,3 +65,9 @@ def test_a_field_that_is_read_breaks_its_object_with_a_reason() -> None:
     said = decoder_of(PODS).lines(b'{"type": "MODIFIED", "object": %s}\n' % bad)
     told = [(each.name, each.problem) for each in (*broken, *said.broken.values())]
     assert told == [("bad", "the text is not UTF-8")] * 2
+
+
+@pytest.mark.parametrize("size, on_loop", [(MOST_ON_LOOP, True), (MOST_ON_LOOP + 1, False)])
+def test_much_is_decoded_beside_the_event_loop(size: int, on_loop: bool) -> None:
+    decoded_in = asyncio.run(beside_the_loop(lambda _: threading.current_thread(), bytes(size)))
+    assert (decoded_in is threading.main_thread()) == on_loop

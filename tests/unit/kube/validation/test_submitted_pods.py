@@ -18,7 +18,8 @@ AMOUNTS = "resources: {requests: {%s}, limits: {%s}}"
 
 def pod(spec: str = "", container: str = "", head: str = "apiVersion: v1", metadata: str = "name: p") -> str:
     """A pod with one container; the arguments are written into it."""
-    return f"{head}\nkind: Pod\nmetadata: {{{metadata}}}\nspec: {{{spec}containers: [{{name: c, image: i, {container}}}]}}\n"
+    containers = f"containers: [{{name: c, image: i, {container}}}]"
+    return f"{head}\nkind: Pod\nmetadata: {{{metadata}}}\nspec: {{{spec}{containers}}}\n"
 
 
 def told(text: str, tmp_path: Path, strictness: Strictness = Strictness.STRICT) -> list[str]:
@@ -45,24 +46,31 @@ C = "spec.containers[0]"
         (pod(head="apiVersion: v2"), 'apiVersion: "v2" is not allowed: must be v1'),
         (pod(metadata="name: My_Pod"), 'metadata.name: "My_Pod" is not allowed: must consist of lowercase letters'),
         (pod(metadata="name: p, labels: {a b: c}"), 'metadata.labels: "a b" is not allowed'),
-        (pod(metadata="name: p, labels: {a: b c}"), 'metadata.labels["a"]: "b c" is not allowed: must be empty or consist'),
+        (pod(metadata="name: p, labels: {a: b c}"),
+         'metadata.labels["a"]: "b c" is not allowed: must be empty or consist'),
         (pod().replace("image: i, ", ""), f"{C}.image: is missing"),
         (pod(container="image: j"), f"{C}.image: appears twice"),
         (pod(spec="hostNetwork: yes please, "), 'spec.hostNetwork: "yes please" is not allowed: must be true or false'),
         (pod(spec="nodeName: 5, "), "spec.nodeName: 5 is not allowed: must be a string: put it in quotes"),
         (pod(container=AMOUNTS % ("cpu: 2", "cpu: 1")), f'{C}.resources.requests.cpu: "2" is above the limit of "1"'),
         (pod(container=AMOUNTS % ('cpu: "-1"', "cpu: 1")), f'{C}.resources.requests.cpu: "-1" is negative'),
-        (pod(container=AMOUNTS % ("cpus: 1", "cpu: 1")), f'{C}.resources.requests.cpus: "cpus" is not allowed: must be cpu'),
-        (pod(container=AMOUNTS % ("cpu: 1", "cpu: 1, x.y/gpu: 1.5")), "1500m\" is not allowed: x.y/gpu is counted in whole numbers"),
-        (pod(container=AMOUNTS % ("x.y/gpu: 1", "x.y/gpu: 2")), f'{C}.resources.requests["x.y/gpu"]: "1" must equal the limit, which is "2"'),
+        (pod(container=AMOUNTS % ("cpus: 1", "cpu: 1")),
+         f'{C}.resources.requests.cpus: "cpus" is not allowed: must be cpu'),
+        (pod(container=AMOUNTS % ("cpu: 1", "cpu: 1, x.y/gpu: 1.5")),
+         "1500m\" is not allowed: x.y/gpu is counted in whole numbers"),
+        (pod(container=AMOUNTS % ("x.y/gpu: 1", "x.y/gpu: 2")),
+         f'{C}.resources.requests["x.y/gpu"]: "1" must equal the limit, which is "2"'),
         (pod(container="resources: {requests: {x.y/gpu: 1}}"), f'{C}.resources.limits["x.y/gpu"]: is missing'),
         (
             pod(container=AMOUNTS % (("cpu: 1, hugepages-2Mi: 3Mi",) * 2)),
             f'{C}.resources.limits.hugepages-2Mi: "3Mi" is not a multiple of the page size, 2Mi',
         ),
-        (pod(container=AMOUNTS % (("hugepages-2Mi: 4Mi",) * 2)), f"{C}.resources: huge pages need cpu or memory beside them"),
-        (pod(container="ports: [{containerPort: 70000}]"), f"{C}.ports[0].containerPort: 70000 is not allowed: must be 1 to 65535"),
-        (pod(container="ports: [{containerPort: 1, protocol: tcp}]"), 'protocol: "tcp" is not allowed: must be SCTP, TCP, UDP; did you mean TCP?'),
+        (pod(container=AMOUNTS % (("hugepages-2Mi: 4Mi",) * 2)),
+         f"{C}.resources: huge pages need cpu or memory beside them"),
+        (pod(container="ports: [{containerPort: 70000}]"),
+         f"{C}.ports[0].containerPort: 70000 is not allowed: must be 1 to 65535"),
+        (pod(container="ports: [{containerPort: 1, protocol: tcp}]"),
+         'protocol: "tcp" is not allowed: must be SCTP, TCP, UDP; did you mean TCP?'),
         (
             pod(container="ports: [{containerPort: 1, hostPort: 9}, {containerPort: 2, hostPort: 9}]"),
             f'{C}.ports[1].hostPort: "9" appears twice',
@@ -70,20 +78,27 @@ C = "spec.containers[0]"
         (pod(container="volumeMounts: [{name: v, mountPath: /v}]"), '"v" is not the name of a volume of this pod'),
         (pod(container="restartPolicy: Sometimes"), f'{C}.restartPolicy: "Sometimes" is not allowed: must be Always'),
         (pod(spec="initContainers: [{name: c, image: i}], "), 'spec.initContainers[0].name: "c" appears twice'),
-        (pod(spec="initContainers: [{name: d, image: i, livenessProbe: {exec: {command: [a]}}}], "), "only allowed in an init container with restartPolicy Always"),
-        (pod(spec="tolerations: [{key: a, operator: Exist}], "), 'spec.tolerations[0].operator: "Exist" is not allowed: must be Equal, Exists; did you mean Exists?'),
+        (pod(spec="initContainers: [{name: d, image: i, livenessProbe: {exec: {command: [a]}}}], "),
+         "only allowed in an init container with restartPolicy Always"),
+        (pod(spec="tolerations: [{key: a, operator: Exist}], "),
+         'spec.tolerations[0].operator: "Exist" is not allowed: must be Equal, Exists; did you mean Exists?'),
         (pod(spec="tolerations: [{key: a, effect: NoRun}], "), 'spec.tolerations[0].effect: "NoRun" is not allowed'),
         (
-            pod(spec="affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: in, values: [b]}]}]}}}, "),
-            'matchExpressions[0].operator: "in" is not allowed: must be In, NotIn, Exists, DoesNotExist, Gt, Lt; did you mean In?',
+            pod(spec="affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+                     "[{matchExpressions: [{key: a, operator: in, values: [b]}]}]}}}, "),
+            ('matchExpressions[0].operator: "in" is not allowed: must be In, NotIn, Exists, DoesNotExist, Gt, Lt; did '
+            'you mean In?'),
         ),
         (
-            pod(spec="topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}], "),
+            pod(spec="topologySpreadConstraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}],"),
             "spec.topologySpreadConstraints[0].maxSkew: 0 is not allowed: must be 1 to 2147483647",
         ),
-        (pod(spec="resources: {limits: {nvidia.com/gpu: 1}}, "), 'spec.resources.limits["nvidia.com/gpu"]: "nvidia.com/gpu" is not allowed: a pod has cpu, memory'),
-        (pod(spec="resources: {requests: {cpu: 1}}, ", container=AMOUNTS % ("cpu: 2", "cpu: 2")), 'spec.resources.requests.cpu: "1" is below the sum of the containers, which is "2"'),
-        (pod(spec="restartPolicy: always, "), 'spec.restartPolicy: "always" is not allowed: must be Always, OnFailure, Never; did you mean Always?'),
+        (pod(spec="resources: {limits: {nvidia.com/gpu: 1}}, "),
+         'spec.resources.limits["nvidia.com/gpu"]: "nvidia.com/gpu" is not allowed: a pod has cpu, memory'),
+        (pod(spec="resources: {requests: {cpu: 1}}, ", container=AMOUNTS % ("cpu: 2", "cpu: 2")),
+         'spec.resources.requests.cpu: "1" is below the sum of the containers, which is "2"'),
+        (pod(spec="restartPolicy: always, "),
+         'spec.restartPolicy: "always" is not allowed: must be Always, OnFailure, Never; did you mean Always?'),
     ],
     ids=lambda value: value[-60:] if isinstance(value, str) and "kind:" not in value else None,
 )  # fmt: skip

@@ -13,9 +13,12 @@ import pytest
 from bayplan.kube.client.decoding import decoder_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import Strictness, read_objects
-from bayplan.kube.resources import KNOWN_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
-
-KAI, VOLCANO, COSCHEDULING, KUBERNETES, COMPOSITE = list(KNOWN_POD_GROUPS.values())[1:]
+from bayplan.kube.resources import COSCHEDULING_POD_GROUPS as COSCHEDULING
+from bayplan.kube.resources import KAI_POD_GROUPS as KAI
+from bayplan.kube.resources import KUBERNETES_COMPOSITE_POD_GROUPS as COMPOSITE
+from bayplan.kube.resources import KUBERNETES_POD_GROUPS as KUBERNETES
+from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, VOLCANO_JOBS, Resource
+from bayplan.kube.resources import VOLCANO_POD_GROUPS as VOLCANO
 
 
 def written(resource: Resource[Any], spec: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -68,7 +71,8 @@ UNKNOWN = [
         {"tasks": [{"name": "a", "topologyPolcy": "restricted"}]},
         "spec.tasks[0].topologyPolcy: unknown field; did you mean topologyPolicy?",
     ),
-    (VOLCANO_JOBS, {"tasks": [{"dependsOn": {"name": ["a"]}}]}, "spec.tasks[0].dependsOn: has no effect: bayplan starts all tasks together"),
+    (VOLCANO_JOBS, {"tasks": [{"dependsOn": {"name": ["a"]}}]},
+     "spec.tasks[0].dependsOn: has no effect: bayplan starts all tasks together"),
 ]  # fmt: skip
 
 
