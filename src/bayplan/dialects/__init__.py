@@ -1,1 +1,5 @@
-"""Readers of each system's gangs, one folder each. They make the `Gang` that bayplan places. Start at `dialect.py`."""
+"""How each system writes gangs, one folder each.
+
+In: a group object and the pods that name it. Out: the `Gang` that bayplan places, and the object's status.
+Start at `dialect.py`; `registry.py` lists all of them.
+"""

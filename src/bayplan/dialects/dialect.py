@@ -28,7 +28,7 @@ W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class GroupContents:
     """What is inside a group object: its groups, in the order of their names, and pods.
 
     Both by the key of the object that has them.
@@ -64,7 +64,7 @@ class Dialect(Generic[W]):
     # The key of the group object that this one is a part of; empty if there is none.
     parent: Callable[[W], str] = lambda _: ""
     # The gang of an object that other group objects are a part of.
-    gang_of_groups: Callable[[W, Inside, Topologies], Gang | Incomplete] | None = None
+    gang_of_groups: Callable[[W, GroupContents, Topologies], Gang | Incomplete] | None = None
 
     def key(self, name: str) -> str:
         """A gang's key in the roster, from `namespace/name`, unique across dialects."""

@@ -6,7 +6,7 @@ events.
 
 from __future__ import annotations
 
-from bayplan.cluster.reports.topology_report import ObjectRemark
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.dialects.own.members import GROUP
 from bayplan.gangs.ranks.ranks import RANK, given_rank
 from bayplan.kube.errors import ObjectPath

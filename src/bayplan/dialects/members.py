@@ -23,6 +23,11 @@ def succeeded(pod: Pod) -> bool:
     return _phase(pod) == "Succeeded"
 
 
+def has_place(pod: Pod) -> bool:
+    """True if a pod that counts as arrived has a node, or needs none any more."""
+    return succeeded(pod) or (bool(pod.spec.node_name) and _phase(pod) != "Failed" and not _leaves(pod))
+
+
 def _phase(pod: Pod) -> str:
     return (pod.status.phase or "") if pod.status is not None else ""
 

@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
-from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kai import pod_group as kai

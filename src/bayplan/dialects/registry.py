@@ -22,19 +22,13 @@ from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.placement_annotations import FIELDS, as_annotated
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.dialects.volcano import pod_group as volcano
-from bayplan.extensions import DIALECTS, load, registered
+from bayplan.extensions import DIALECTS, BrokenExtension, load, registered
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import ObjectPath
+from bayplan.kube.object_set import OtherPodGroup
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire import (
-    coscheduling_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1alpha3,
-    scheduling_v1beta1,
-    volcano_scheduling_v1beta1,
-)
+from bayplan.kube.wire import podgroup_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod, VersionedGroupObject
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
@@ -51,19 +45,27 @@ _KNOWN: tuple[Dialect[Any], ...] = (
 @cache
 def dialects() -> tuple[Dialect[Any], ...]:
     """The built-in dialects and those of other packages."""
-    added = [load(DIALECTS, name) for name in sorted(registered(DIALECTS))]
+    found = [*_KNOWN, kueue.DIALECT]
+    added = [_added(name, found) for name in sorted(registered(DIALECTS))]
     return (*_KNOWN, *added, kueue.DIALECT)
 
 
+def _added(name: str, found: list[Dialect[Any]]) -> Dialect[Any]:
+    """A dialect of another package, which joins those that were found."""
+    added = load(DIALECTS, name)
+    if not isinstance(added, Dialect):
+        raise BrokenExtension(f'{DIALECTS}: "{name}" is no Dialect, but {type(added).__name__}')
+    for known in found:
+        if added.name == known.name:
+            raise BrokenExtension(f'{DIALECTS}: "{name}" has the name of another dialect, {known.name}')
+        if added.written_as is not None and added.written_as is known.written_as:
+            raise BrokenExtension(f'{DIALECTS}: "{name}" is written as {known.name} is, {added.written_as.__name__}')
+    found.append(added)
+    return added
+
+
 # Every built-in group object.
-AnyPodGroup = (
-    podgroup_v1alpha1.PodGroup
-    | podgroup_v2alpha2.PodGroup
-    | volcano_scheduling_v1beta1.PodGroup
-    | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1beta1.PodGroup
-    | scheduling_v1alpha3.CompositePodGroup
-)
+AnyPodGroup = podgroup_v1alpha1.PodGroup | OtherPodGroup
 
 
 @cache

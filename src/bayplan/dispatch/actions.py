@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from bayplan.gangs.model import GangDecision, Seat
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bayplan.cluster.reports.intake import LEDGER, ReportIntake, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Stage
-from bayplan.dispatch.nominations import Nomination
+from bayplan.dispatch.kept.late_room import LateRoom, LateRooms
+from bayplan.dispatch.kept.nominations import Nomination
 from bayplan.dispatch.preemption import Outcome, Preempting
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
@@ -19,6 +20,17 @@ from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Room that a unit may take: it is given back while the unit is decided."""
+
+    nominations: Sequence[Nomination] = ()
+    late: Sequence[LateRoom] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nominations or self.late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,9 @@ class Core:
     waking: Waking
     stopwatch: Callable[[], float]
     preempting: Preempting
+    late: LateRooms
+    unsettled: list[SetAside] = field(default_factory=list)
+    """Room that was set aside for the unit that is being decided."""
 
     def park(
         self,
@@ -61,17 +76,36 @@ class Core:
             waits_for = ForItself(unit)
         self.park(unit, waits_for, now, again_at=outcome.again_at, eager=nominated)
 
-    def settle_set_aside(self, aside: Collection[Nomination], now: float, rows_taken: Collection[int] = ()) -> None:
-        """After the decision about a more important unit, keep the room of nominated units.
+    def set_aside(self, priority: int, tenant: str, own: str = "") -> SetAside:
+        """Give back the kept room that a unit of this priority and namespace may take, and that of its `own` gang.
 
-        Those with room on a node that the unit takes plan again.
+        `settle_set_aside` follows.
         """
-        for each in aside:
+        late = self.late.set_aside(priority, tenant, own)
+        aside = SetAside(self.preempting.nominations.set_aside(priority), late)
+        self.unsettled.append(aside)
+        return aside
+
+    def settle_set_aside(self, aside: SetAside, now: float, rows_taken: Collection[int] = ()) -> None:
+        """After the decision about a unit that may take kept room, keep it again.
+
+        Nominated units with room on a node that the unit takes plan again; later members lose their seats there.
+        """
+        self.unsettled.clear()
+        if aside.late:
+            self.late.settle(aside.late, rows_taken, now)
+            self.preempting.nominations.saw_all_changes()
+        for each in aside.nominations:
             if any(decision.row in rows_taken for _, decision in each.seats):
                 self.preempting.nominations.withdraw(each)
                 self.queue.wake(ForItself(each.unit), now)
             else:
                 self.preempting.nominations.keep(each)
+
+    def settle_after_failure(self, now: float) -> None:
+        """Keep again what was set aside for a unit whose decision failed in the middle."""
+        for aside in tuple(self.unsettled):
+            self.settle_set_aside(aside, now)
 
     def forget_assumed(self, pod: Pod) -> None:
         """Give back what was assumed for a pod, unless a watch event has confirmed it."""
@@ -83,7 +117,10 @@ class Core:
 
 
 def new_core(
-    profiles: Mapping[str, Profile], queue: SchedulingQueue, stopwatch: Callable[[], float] = lambda: 0.0
+    profiles: Mapping[str, Profile],
+    queue: SchedulingQueue,
+    stopwatch: Callable[[], float] = lambda: 0.0,
+    keeps_room_for: float = 0.0,
 ) -> Core:
     """The parts for an empty cluster. The first profile with a topology plugin sets how node reports are used."""
     topology = next((profile.topology for profile in profiles.values() if profile.topology is not None), None)
@@ -94,6 +131,7 @@ def new_core(
     answers = ClassAnswers(state)
     schedulers = {name: GangScheduler(state, trees, profile, answers) for name, profile in profiles.items()}
     roster = GangRoster(lambda: trees.topologies)
+    preempting = Preempting(state, roster, answers)
     return Core(
         profiles=profiles,
         state=state,
@@ -105,5 +143,6 @@ def new_core(
         schedulers=schedulers,
         waking=Waking(state, schedulers),
         stopwatch=stopwatch,
-        preempting=Preempting(state, roster, answers),
+        preempting=preempting,
+        late=LateRooms(state, preempting.kept_room.seats, keeps_room_for),
     )

@@ -13,7 +13,7 @@ reported on that object and does not affect others. `services/scheduler/` runs t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from traceback import format_exception
 
 from bayplan.cluster.pods.pod_class import is_large
@@ -35,7 +35,10 @@ from bayplan.scheduling.profile import Profile
 
 
 class Dispatcher:
-    """The cluster as the scheduler knows it, and the units that wait for a decision."""
+    """The cluster as the scheduler knows it, and the units that wait for a decision.
+
+    It has many methods because each kind of watch event and each outcome has one; most pass it on in a line or two.
+    """
 
     def __init__(
         self,
@@ -44,12 +47,13 @@ class Dispatcher:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         completes_in: float = 60.0,
+        keeps_room_for: float = 300.0,
         expects_group: Callable[[Pod], bool] = lambda _: False,
         why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "",
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         queue = SchedulingQueue(initial_backoff=initial_backoff, max_backoff=max_backoff)
-        self._core = core = new_core(profiles, queue, stopwatch)
+        self._core = core = new_core(profiles, queue, stopwatch, keeps_room_for)
         self.profiles = profiles
         self.state = core.state
         self.reports = core.reports
@@ -61,6 +65,7 @@ class Dispatcher:
         self.waiting = self.pods.waiting
         self.gangs = GangUnits(core, completes_in, why_gang_waits)
         self.preempting = core.preempting
+        self.late = core.late
         self.waker = Waker(core.waking, queue, stopwatch)
 
     # -- watch events ---------------------------------------------------------------------------------------------
@@ -71,7 +76,7 @@ class Dispatcher:
         known = self.waiting.get(key) or self.state.bound.get(key)
         has_ended = pod.status is not None and pod.status.phase in TERMINAL_PHASES
         if has_ended or (known is not None and known.metadata.uid != pod.metadata.uid):
-            self.remove_pod(key, now)
+            self.remove_pod(key, now, replaced=not has_ended or _may_return(pod))
         if has_ended:
             return
         waits_here = not pod.spec.node_name and pod.spec.scheduler_name in self.profiles
@@ -106,8 +111,8 @@ class Dispatcher:
         else:
             self.pods.stands_alone(key, now)
 
-    def remove_pod(self, key: str, now: float) -> None:
-        """A pod ended or was deleted."""
+    def remove_pod(self, key: str, now: float, *, replaced: bool = True) -> None:
+        """A pod ended or was deleted; `replaced` unless it is known that none like it follows on its node."""
         bound = self.state.bound.get(key)
         self.pods.withdraw_remarks(key)
         self.pods.remove(key)
@@ -117,9 +122,11 @@ class Dispatcher:
             self.queue.wake(ForItself(unit), now)
         if bound is not None:
             self.reports.pod_changed(bound)
-            self._ask_again((claim for claim, _ in claims_of(bound)), now)
+            self.pods.by_claim.changed(claim for claim, _ in claims_of(bound))
         self._core.waking.pods_changed(key.partition("/")[0])
         if gang:
+            if bound is not None and replaced:
+                self.gangs.late_members.lost(gang, bound)
             self.gangs.touch(gang, now)
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -134,22 +141,23 @@ class Dispatcher:
         self.queue.tenants.gone(name)
         self._core.waking.namespace_gone(name)
 
-    def set_storage(self, thing: StorageObject, now: float) -> None:
+    def set_storage(self, thing: StorageObject) -> None:
         """A claim, a volume, a class or what a CSI driver says was created or changed."""
-        self._ask_again(self.state.volumes.set(thing), now)
+        self.pods.by_claim.changed(self.state.volumes.set(thing))
 
-    def remove_storage(self, kind: type[StorageObject], key: str, now: float) -> None:
-        """The same was deleted."""
-        self._ask_again(self.state.volumes.remove(kind, key), now)
+    def remove_storage(self, kind: type[StorageObject], key: str) -> None:
+        """A storage object was deleted."""
+        self.pods.by_claim.changed(self.state.volumes.remove(kind, key))
 
-    def _ask_again(self, claims: Iterable[str], now: float) -> None:
-        """Decide again about waiting pods that use these claims."""
-        for key in self.pods.using(claims):
+    def _queue_changed(self, now: float) -> None:
+        """Queue the gangs that changed since the last decision, and pods whose claims did."""
+        for key in self.pods.by_claim.due(now):
             gang = self.roster.gang_of(key)
             if gang:
                 self.gangs.touch(gang, now)
             else:
                 self.pods.stands_alone(key, now)
+        self.gangs.queue_touched(now)
 
     def resync(self, now: float) -> None:
         """Settle promises and end the wait for first reports; call every `reports.resync_period` seconds."""
@@ -194,7 +202,7 @@ class Dispatcher:
 
     def next_may_be_long(self, now: float, at_limit: Collection[str] = ()) -> bool:
         """True if the next decision can take long, because it concerns a gang or a very large pod object."""
-        self.gangs.queue_touched(now)
+        self._queue_changed(now)
         unit = self.queue.peek(now, at_limit)
         if unit is None:
             return False
@@ -203,7 +211,7 @@ class Dispatcher:
 
     def decide(self, now: float, at_limit: Collection[str] = ()) -> Action | None:
         """Decide about the next unit; None if no unit is due. Namespaces that are `at_limit` are skipped."""
-        self.gangs.queue_touched(now)
+        self._queue_changed(now)
         for nominated in self._core.preempting.nominations.changed():
             self.queue.wake(ForItself(nominated), now)
         completion = self.gangs.next_completion(now)
@@ -225,6 +233,7 @@ class Dispatcher:
         try:
             action = self.gangs.decide(unit, now) if unit.startswith(GANG) else self.pods.decide(unit, now)
         except Exception as error:  # noqa: BLE001 - a bug triggered by one unit must not block the others
+            self._core.settle_after_failure(now)
             is_gang = unit.startswith(GANG)
             pods = self.roster.waiting(unit.removeprefix(GANG)) if is_gang else [self.waiting[unit]]
             action = _give_up(self._core, unit, pods, error, now)
@@ -234,12 +243,14 @@ class Dispatcher:
         return action
 
     def wake(self, now: float) -> None:
-        """Retry parked units that recent events can help."""
+        """End room whose time is over, and retry parked units that recent events can help."""
+        self.late.expire(now)
         self.waker.wake(now)
 
     def next_time(self) -> float | None:
         """When the next decision is due if no event arrives first; None if none is."""
-        times = (self.queue.next_time(), self.gangs.next_time(), self.waker.next_time())
+        units = (self.queue.next_time(), self.gangs.next_time(), self.waker.next_time())
+        times = (*units, self.pods.by_claim.next_time(), self.late.next_time())
         return min((time for time in times if time is not None), default=None)
 
     # -- outcomes -------------------------------------------------------------------------------------------------
@@ -261,13 +272,15 @@ class Dispatcher:
             if self.pods.still_waits(assignment.pod):
                 self.state.forget(pod_key(assignment.pod))
                 self._core.waking.pods_changed(namespace_of(assignment.pod))
-                self._ask_again((claim for claim, _ in claims_of(assignment.pod)), now)
+                self.pods.by_claim.changed(claim for claim, _ in claims_of(assignment.pod))
         lost = {pod_key(assignment.pod) for assignment in failed}
         for assignment in action.assignments:
             if pod_key(assignment.pod) not in lost:
                 self.reports.bound(assignment.node, assignment.pod)
         if action.unit.startswith(GANG):
             self.queue.retry(action.unit, now)
+            # The next attempt may choose another domain.
+            self.late.drop(action.unit.removeprefix(GANG))
             self.gangs.touch(action.unit.removeprefix(GANG), now)
         elif self.pods.still_waits(action.assignments[0].pod):
             # If the pod was deleted during its bind, the queue drops it when its turn comes.
@@ -286,6 +299,11 @@ def _give_up(core: Core, unit: str, pods: Collection[Pod], error: Exception, now
     core.park(unit, ForItself(unit), now)
     reason = f"internal error: {type(error).__name__}: {error} (please report)"
     return Unschedulable(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
+
+
+def _may_return(ended: Pod) -> bool:
+    """True if another pod may follow one that has ended, on the same node: neither success nor the kubelet ended it."""
+    return ended.status is not None and ended.status.phase == "Failed" and not ended.status.reason
 
 
 def _looks_the_same(known: Pod, pod: Pod) -> bool:

@@ -6,19 +6,22 @@ without a place is parked, or released if it has been partially bound for too lo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec import structs
 
+from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import has_begun
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
 from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
-from bayplan.dispatch.core import Core
-from bayplan.dispatch.kept_room import Closing
+from bayplan.dispatch.core import Core, SetAside
+from bayplan.dispatch.kept.kept_room import Closing
+from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
 from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
@@ -43,6 +46,7 @@ class GangDecider:
 
     core: Core
     progress: PartiallyBound
+    late_members: LateMembers
     why_gang_waits: Callable[[AnyPodGroup], str]
 
     def decide(self, unit: str, now: float) -> Action | None:
@@ -77,6 +81,7 @@ class GangDecider:
                     return Complete(name)
             if not gang.pods:
                 core.queue.done(unit)
+                self.late_members.keep_again(name, gang, running, now)
                 return None
             return self._place(unit, gang, running, now)
         except InvalidObject as error:
@@ -104,8 +109,16 @@ class GangDecider:
         known = core.queue.get(unit)
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
-        with core.preempting.kept_room.deciding(scheduler.profile) as closing:
-            return self._seat(unit, gang, scheduler, running, closing, began, waited or 0.0, now)
+        late, name = core.late, unit.removeprefix(GANG)
+        late.lend(name, Counter({group.name: len(group.pods) for group in gang.whole.every_group()}))
+        try:
+            with core.preempting.kept_room.deciding(scheduler.profile) as closing:
+                action = self._seat(unit, gang, scheduler, running, closing, began, waited or 0.0, now)
+        except BaseException:
+            late.returned(name, now, used=False)
+            raise
+        late.returned(name, now, used=isinstance(action, Bind))
+        return action
 
     def _seat(
         self,
@@ -118,21 +131,24 @@ class GangDecider:
         waited: float,
         now: float,
     ) -> Action:
-        core, preempting = self.core, self.core.preempting
+        """Find seats: beside the room that is kept for others, else in that of less important units or of the gang's
+        own later members, else by a preemption.
+        """
+        core, preempting, name = self.core, self.core.preempting, unit.removeprefix(GANG)
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
         beyond_need = _has_what_it_needs(gang)
 
         def place() -> GangDecision:
-            return schedule_gang(scheduler, gang, waited)
+            return schedule_gang(scheduler, gang, waited, room_is_kept=core.late.get(name) is not None)
 
         def seats_of(decision: GangDecision) -> list[tuple[Pod, int]]:
-            kept = preempting.nominations.any_kept
+            kept = preempting.kept_room.seats
             return [(pods[each.pod], core.state.rows[each.node]) for each in decision.seats] if kept else []
 
         decision = closing.decide(place, seats_of)
         tries_more = not decision.placed and not decision.waits
-        aside = preempting.nominations.set_aside(_priority(gang)) if tries_more else []
+        aside = core.set_aside(_priority(gang), namespace_of(waiting[0]), name) if tries_more else SetAside()
         if aside:
             closing.open()
             decision = closing.decide(place, seats_of)
@@ -142,6 +158,8 @@ class GangDecider:
             core.settle_set_aside(aside, now, {each.row for each in taken})
             for each in taken:
                 core.reports.reserved(each.node or "", pods[each.pod])
+            if decision.later:
+                core.late.keep(name, decision.later, scheduler, waiting[0], now)
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
         reason = REFUSED_AFTER_ALL if decision.placed else ""
@@ -149,11 +167,14 @@ class GangDecider:
         if closing.rows and not was_nominated:
             core.settle_set_aside(aside, now)
             refusal = Unschedulable(unit, waiting, closing.reason, gang=decision, beyond_need=beyond_need)
+            self.late_members.refused(refusal, gang, scheduler, running, now)
             return self._park_or_release(unit, running, now, refusal, again_at=now + LOOKS_EVERY)
         infeasible = decision.status is Status.INFEASIBLE and not decision.problem and not beyond_need
         may_preempt = infeasible or was_nominated
         outcome = preempting.for_gang(unit, scheduler, gang, closing, now) if may_preempt else None
         core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
+        # What is better than now wakes the gang: nodes that open only after it is parked would wake it at once.
+        closing.open()
         refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         again_at = now + decision.patience_left if decision.waits else None
         waits_for: Waits = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
@@ -162,13 +183,14 @@ class GangDecider:
             again_at = outcome.again_at
             if outcome.stage is not Stage.PLANNED or outcome.for_kept_room or again_at == now:
                 waits_for = ForItself(unit)
+        self.late_members.refused(refusal, gang, scheduler, running, now)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)
 
     def _beside_kept_room(self, taken: Decision, pod: Pod) -> Decision:
         """A member's place as it counts beside room that is kept for other units."""
         core = self.core
-        decision = core.preempting.nominations.beside_kept_room(taken, pod)
+        decision = core.preempting.kept_room.seats.beside(taken, pod)
         if decision is not taken:
             core.state.forget(decision.pod)
             assume(core.state, decision, pod)

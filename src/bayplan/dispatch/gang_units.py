@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bayplan.cluster.pods.terms import namespace_of
+from bayplan.dialects.members import has_begun
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete, members_left
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
 from bayplan.dispatch.actions import GANG, Action, Complete, Release
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.gang_decision import GangDecider, split_of
+from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
@@ -23,6 +25,9 @@ from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 # Larger gangs are not queued after every event, but after a pause that grows with their size.
 LARGE_GANG = 256
 REST_PER_POD = 50e-6
+# Members of a gang that has started are tried before other units of their priority, unless those are this many seconds
+# older: the gang holds its place while they wait, and no unit waits forever.
+HEAD_START = 600.0
 
 
 class GangUnits:
@@ -31,7 +36,8 @@ class GangUnits:
     def __init__(self, core: Core, completes_in: float, why_gang_waits: Callable[[AnyPodGroup], str]) -> None:
         self._core = core
         self._progress = PartiallyBound(completes_in)
-        self._decider = GangDecider(core, self._progress, why_gang_waits)
+        self.late_members = LateMembers(core, self._progress)
+        self._decider = GangDecider(core, self._progress, self.late_members, why_gang_waits)
         # Gangs that changed since they were queued last, and when.
         self._touched: dict[str, float] = {}
         self._all_touched = False
@@ -87,6 +93,7 @@ class GangUnits:
     def _queue_one(self, name: str, since: float, now: float) -> None:
         roster, queue = self._core.roster, self._core.queue
         waiting, running = roster.waiting(name), roster.running(name)
+        self.late_members.review(name, waiting, running, now)
         if not waiting and not running:
             if self._progress.is_complete(name) and self._decider.is_news(name, now):
                 self._ended_unreported[name] = None
@@ -95,14 +102,19 @@ class GangUnits:
             self._rest_until.pop(name, None)
             self._unqueue(name)
             self._to_count[name] = None
-        elif not waiting and self._is_of_another_scheduler(name, running):
+            return
+        if not waiting and self._is_of_another_scheduler(name, running):
             self._unqueue(name)
-        elif not waiting and self._progress.is_recorded(name, roster.group_uid(name)):
-            self._unqueue(name)
+            return
+        is_recorded = not waiting and self._progress.is_recorded(name, roster.group_uid(name))
+        if is_recorded:
             self._to_count[name] = None
+        if is_recorded and not self.late_members.may_keep_again(name, running, now):
+            self._unqueue(name)
         else:
-            priority = max((pod.spec.priority or 0 for pod in waiting), default=0)
-            created = self._first_queued.setdefault(name, since)
+            priority = max(pod.spec.priority or 0 for pod in waiting or running)
+            head_start = HEAD_START if has_begun(running, was_complete=True) else 0.0
+            created = self._first_queued.setdefault(name, since) - head_start
             tenant = namespace_of((*waiting, *running)[0])
             queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
 

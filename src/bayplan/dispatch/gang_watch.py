@@ -36,6 +36,8 @@ class GangWatch:
         self._slots: dict[tuple[str, PodClass], _SlotWatch] = {}
         self._room: dict[tuple[str, ...], _RoomWatch] = {}
         self._classes: WeakKeyDictionary[Gang, tuple[PodClass, ...]] = WeakKeyDictionary()
+        # Watches are kept if a parked gang used them in this pass over all of them.
+        self._pass = 0
 
     def look(self, gang: Gang) -> Sight:
         """What a gang could use now; equal to its last sight if nothing grew."""
@@ -59,7 +61,9 @@ class GangWatch:
         return known
 
     def _slots_of(self, tree: str, pod: PodClass) -> _SlotWatch:
-        return self._slots.setdefault((tree, pod), _SlotWatch())
+        watch = self._slots.setdefault((tree, pod), _SlotWatch())
+        watch.used_in = self._pass
+        return watch
 
     def _room_for(self, classes: Sequence[PodClass]) -> _RoomWatch:
         asked = {PODS, *(name for pod in classes for name, amount in pod.request.total.items() if amount)}
@@ -67,13 +71,17 @@ class GangWatch:
         known = self._room.get(names)
         if known is None:
             known = self._room[names] = _RoomWatch(self._scheduler.state, names)
+        known.used_in = self._pass
         return known
 
-    def forget_unseen(self) -> None:
-        """Drop watches that no parked gang uses; call after all parked gangs have looked."""
-        moment = _moment(self._scheduler.state)
-        self._slots = {key: watch for key, watch in self._slots.items() if watch.seen_at == moment}
-        self._room = {key: watch for key, watch in self._room.items() if watch.seen_at == moment}
+    def start_pass(self) -> None:
+        """From now on, all parked gangs look."""
+        self._pass += 1
+
+    def forget_unused(self) -> None:
+        """All parked gangs have looked: drop the watches that none of them used."""
+        self._slots = {key: watch for key, watch in self._slots.items() if watch.used_in == self._pass}
+        self._room = {key: watch for key, watch in self._room.items() if watch.used_in == self._pass}
 
 
 def _moment(state: ClusterState) -> tuple[int, int]:
@@ -88,19 +96,20 @@ class _SlotWatch:
         self._tree: Tree | None = None
         self._most = 0
         self._counts: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-        self.seen_at = (-1, -1)
+        self._seen_at = (-1, -1)
+        self.used_in = 0
 
     def look(self, scheduler: GangScheduler, pod: PodClass, tree: Tree, most: int) -> int:
         """The number of the last growth; a node that is new or has moved in the tree grew by all its slots."""
         moment = _moment(scheduler.state)
-        if moment == self.seen_at and most <= self._most and tree is self._tree:
+        if moment == self._seen_at and most <= self._most and tree is self._tree:
             return self._growth
         counted_to, self._most = self._most, max(most, self._most)
         counts = scheduler.slots(pod, tree, self._most).astype(np.int32)
         # Slots beyond the last limit of counting may have existed before.
         if self._has_grown(tree, np.minimum(counts, np.int32(counted_to))):
             self._growth = next(_growths)
-        self._tree, self._counts, self.seen_at = tree, counts, moment
+        self._tree, self._counts, self._seen_at = tree, counts, moment
         return self._growth
 
     def _has_grown(self, tree: Tree, counts: NDArray[np.int32]) -> bool:
@@ -122,7 +131,8 @@ class _RoomWatch:
         self._state = state
         self._resources = resources
         self._growth = -1
-        self.seen_at = (-1, -1)
+        self._seen_at = (-1, -1)
+        self.used_in = 0
         self._free: FloatColumn = np.zeros((0, 0))
         self._in_zones: FloatColumn = np.zeros((0, 0, 0))
 
@@ -130,9 +140,9 @@ class _RoomWatch:
         """The number of the last growth; a new node or zone counts as growth."""
         state, columns = self._state, self._state.columns
         indexes = columns.indexes(self._resources)
-        node_cursor, usage_cursor = self.seen_at
+        node_cursor, usage_cursor = self._seen_at
         nodes, usage = state.node_log.since(node_cursor), state.usage_log.since(usage_cursor)
-        self.seen_at = _moment(state)
+        self._seen_at = _moment(state)
         shape = (len(indexes), columns.zone_available.shape[1], columns.size)
         if nodes is None or usage is None or shape != self._in_zones.shape:
             self._free = columns.free[indexes, : columns.size]

@@ -54,8 +54,10 @@ class ParkedClasses(Generic[_Class]):
         for index, amount in amounts:
             self._asked[line, index] = max(self._asked[line, index], amount)
 
-    def remove(self, parked: _Class) -> None:
-        """Remove a class."""
+    def discard(self, parked: _Class) -> None:
+        """Remove a class, if it is there."""
+        if parked not in self._line_of:
+            return
         del self._asked_by_name[parked]
         line = self._line_of.pop(parked)
         self._classes[line] = None
@@ -69,7 +71,7 @@ class ParkedClasses(Generic[_Class]):
             # A resource appeared or disappeared, which some classes may request.
             self._names_version = columns.names_version
             for parked, asked in list(self._asked_by_name.items()):
-                self.remove(parked)
+                self.discard(parked)
                 self.add(parked, asked)
         free = columns.free[: self._asked.shape[1]][:, rows]
         if free.shape[1] > ROW_BY_ROW:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bayplan.dialects.members import bound_with_its_gang
+from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
 
@@ -88,6 +89,11 @@ class PartiallyBound:
         """The PodGroup is gone; a new one is told again that the gang is complete."""
         self._not_shown.pop(name, None)
         self._reported_on.pop(name, None)
+
+    def complete_since(self, name: str) -> float | None:
+        """Since when a gang is complete, in seconds since the epoch; None if its PodGroup does not show it."""
+        moment = moment_of(self._complete.get(name, ""))
+        return None if moment is None else moment.timestamp()
 
     def is_complete(self, name: str) -> bool:
         """True if the gang has been complete once."""

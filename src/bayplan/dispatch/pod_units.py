@@ -9,8 +9,8 @@ import msgspec
 from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
-from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.given_ranks import GivenRanks
@@ -18,8 +18,8 @@ from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import dialect_of_gang, gang_named
 from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
-from bayplan.dispatch.core import Core
-from bayplan.dispatch.kept_room import Closing
+from bayplan.dispatch.core import Core, SetAside
+from bayplan.dispatch.kept.kept_room import Closing
 from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
 from bayplan.kube.errors import InvalidObject
@@ -30,6 +30,53 @@ from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import incoming_pod
+
+# A claim with more users is not asked about after every change, but after a pause that grows with their number.
+MANY_USERS = 256
+REST_PER_USER = 50e-6
+
+
+class ClaimUsers:
+    """Waiting pods by the claims that they use, and claims that changed since their users were decided."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, dict[str, None]] = {}
+        self._changed: dict[str, None] = {}
+        # When claims with many users can be asked about again.
+        self._rest_until: dict[str, float] = {}
+
+    def put(self, pod: Pod) -> None:
+        """A pod waits."""
+        for claim, _ in claims_of(pod):
+            self._users.setdefault(claim, {})[pod_key(pod)] = None
+
+    def remove(self, pod: Pod) -> None:
+        """A pod no longer waits."""
+        for claim, _ in claims_of(pod):
+            users = self._users.get(claim, {})
+            users.pop(pod_key(pod), None)
+            if not users:
+                for each in (self._users, self._changed, self._rest_until):
+                    each.pop(claim, None)
+
+    def changed(self, claims: Iterable[str]) -> None:
+        """These claims, or what else their users depend on, changed."""
+        self._changed.update((claim, None) for claim in claims if claim in self._users)
+
+    def due(self, now: float) -> list[str]:
+        """The users of changed claims, each once."""
+        found: dict[str, None] = {}
+        for claim in [each for each in self._changed if now >= self._rest_until.get(each, now)]:
+            del self._changed[claim]
+            users = self._users[claim]
+            found.update(users)
+            if len(users) > MANY_USERS:
+                self._rest_until[claim] = now + len(users) * REST_PER_USER
+        return list(found)
+
+    def next_time(self) -> float | None:
+        """When the next claim can be asked about; None if none changed."""
+        return min((self._rest_until.get(each, 0.0) for each in self._changed), default=None)
 
 
 class PodUnits:
@@ -44,8 +91,7 @@ class PodUnits:
         self._core = core
         self._expects_group = expects_group
         self._given_ranks = GivenRanks()
-        # By claim, the waiting pods that use it.
-        self._by_claim: dict[str, dict[str, None]] = {}
+        self.by_claim = ClaimUsers()
 
     def set(self, key: str, pod: Pod, gang: str, now: float) -> bool:
         """Take in a pod without a node, a member of `gang` if that is not empty; True if it needs a new decision."""
@@ -57,8 +103,7 @@ class PodUnits:
             and self._core.preempting.nominations.get(key) is None
         ):
             self._core.preempting.nominated_by_another(key, now)
-        for claim, _ in claims_of(pod):
-            self._by_claim.setdefault(claim, {})[key] = None
+        self.by_claim.put(pod)
         is_assumed = key in self._core.state.pods
         if is_assumed or (known is not None and _asks_the_same(known, pod)):
             return False
@@ -93,17 +138,9 @@ class PodUnits:
         """A pod no longer waits here: it has a node, another scheduler, or is gone."""
         pod = self.waiting.pop(key, None)
         if pod is not None:
-            for claim, _ in claims_of(pod):
-                users = self._by_claim.get(claim, {})
-                users.pop(key, None)
-                if not users:
-                    self._by_claim.pop(claim, None)
+            self.by_claim.remove(pod)
             self._core.queue.remove(key)
             self._core.preempting.unit_gone(key)
-
-    def using(self, claims: Iterable[str]) -> list[str]:
-        """The waiting pods that use any of these claims."""
-        return list(dict.fromkeys(key for claim in claims for key in self._by_claim.get(claim, ())))
 
     def withdraw_remarks(self, key: str) -> None:
         """Withdraw all remarks about a pod that is gone."""
@@ -140,6 +177,9 @@ class PodUnits:
             return self._decide(key, pod, profile, closing, now)
 
     def _decide(self, key: str, pod: Pod, profile: Profile, closing: Closing, now: float) -> Action:
+        """Find a place: beside the room that is kept for others, else in the room of less important ones,
+        else by a preemption.
+        """
         core, preempting = self._core, self._core.preempting
 
         def place() -> Decision:
@@ -152,11 +192,12 @@ class PodUnits:
             decision = closing.decide(place, seat)
             if not decision.placed and core.state.volumes.forget_avoided(pod):
                 decision = closing.decide(place, seat)
-            aside = [] if decision.placed else preempting.nominations.set_aside(priority_of(pod))
+            aside = SetAside() if decision.placed else core.set_aside(priority_of(pod), namespace_of(pod))
             if aside:
                 closing.open()
                 decision = closing.decide(place, seat)
         except InvalidObject as error:
+            core.settle_after_failure(now)
             core.park(key, ForItself(key), now)
             return Unschedulable(key, (pod,), str(error), invalid=True)
         if core.reports.counts_refusals:
@@ -169,13 +210,15 @@ class PodUnits:
                 return Unschedulable(key, (pod,), closing.reason, decision)
             outcome = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
             core.settle_set_aside(aside, now, preempting.rows_taken(key, outcome))
+            # What is better than now wakes the pod: nodes that open only after it is parked would wake it at once.
+            closing.open()
             refusal = Unschedulable(key, (pod,), decision.held_back, decision)
             if outcome is None:
                 core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
                 return refusal
             core.park_preemptor(key, outcome, _waits_for(core, pod, profile), now)
             return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
-        decision = preempting.nominations.beside_kept_room(decision, pod)
+        decision = preempting.kept_room.seats.beside(decision, pod)
         assume(core.state, decision, pod)
         core.settle_set_aside(aside, now, (decision.row,))
         core.reports.reserved(decision.node or "", pod)

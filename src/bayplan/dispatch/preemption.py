@@ -1,9 +1,9 @@
 """Preemption in the dispatcher: plans for units without a place, and which pods may be evicted for them.
 
-A unit whose plan is carried out is *nominated* (`nominations.py`): its room is kept until its victims are gone, then
-the unit is decided as any other. After a restart, nominations are found again: pods that are being deleted count as
-gone in every plan, so the same unit is nominated again without another eviction. A unit that another leader nominated
-evicts nothing until reports can show the room.
+A unit whose plan is carried out is *nominated* (`kept/nominations.py`): its room is kept until its victims are gone,
+then the unit is decided as any other. After a restart, nominations are found again: pods that are being deleted count
+as gone in every plan, so the same unit is nominated again without another eviction. A unit that another leader
+nominated evicts nothing until reports can show the room.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import AnyPreemption, Stage
-from bayplan.dispatch.kept_room import Closing, KeptRoom
-from bayplan.dispatch.nominations import ROOM_IS_KEPT, Nomination, Nominations
+from bayplan.dispatch.kept.kept_room import Closing, KeptRoom
+from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT, Nomination, Nominations
+from bayplan.dispatch.kept.seats import KeptSeats
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.victim_gangs import is_protected, running_gang
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
-from bayplan.gangs.preemption import PATIENCE_ENDED, GangPreemption, plan_gang_preemption
+from bayplan.gangs.preemption.plan import (
+    PATIENCE_ENDED,
+    WORK_OF_A_QUICK_PROOF,
+    GangPreemption,
+    plan_gang_preemption,
+)
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
@@ -38,10 +44,10 @@ from bayplan.scheduling.profile import PreemptionMode, Profile
 # A nominated unit is looked at this often even if nothing seems to happen.
 LOOKS_EVERY = 5.0
 COUNTING = NoPreemption("pods are being counted")
-# A pod that has been terminating for so many seconds beyond its deadline (a finalizer keeps it) does not count as
+# A pod that has been terminating for this many seconds beyond its deadline (a finalizer keeps it) does not count as
 # leaving any more.
 STUCK_AFTER = 300.0
-# A pod whose eviction was refused is left alone for so many seconds.
+# A pod whose eviction was refused is left alone for this many seconds.
 LEFT_ALONE = 60.0
 # Pods that are counted at most before other units have their turn: about 30 ms.
 PODS_COUNTED_AT_ONCE = 2_000
@@ -61,10 +67,18 @@ class Outcome:
 class Preempting:
     """Preemption for the units of one dispatcher."""
 
-    def __init__(self, state: ClusterState, roster: GangRoster, answers: ClassAnswers) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        roster: GangRoster,
+        answers: ClassAnswers,
+        work_of_a_proof: float = WORK_OF_A_QUICK_PROOF,
+    ) -> None:
+        self._work_of_a_proof = work_of_a_proof
         self.budgets = DisruptionBudgets()
-        self.nominations = Nominations(state)
-        self.kept_room = KeptRoom(state, self.nominations)
+        seats = KeptSeats(state)
+        self.nominations = Nominations(state, seats)
+        self.kept_room = KeptRoom(state, self.nominations, seats)
         self.in_vain = 0
         """Victims that were evicted for units that found no place afterwards."""
         self._state = state
@@ -101,7 +115,7 @@ class Preempting:
         """What can be done for a gang without a place; None if its profile does not preempt."""
 
         def plan() -> GangPreemption | NoPreemption:
-            return plan_gang_preemption(scheduler, gang, self._freeable, self._rules())
+            return plan_gang_preemption(scheduler, gang, self._freeable, self._rules(), proof=self._work_of_a_proof)
 
         def seats(found: Preemption | GangPreemption) -> list[Decision] | None:
             with without(self._state, self._gone(found), logged=True):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.dialect import Dialect, Inside
+from bayplan.dialects.dialect import Dialect, GroupContents
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dialects.registry import (
@@ -191,7 +191,7 @@ class GangRoster:
         if dialect.gang_of_groups is None:
             return gang_of_members(name, written, list(self._members.of(name).values()), self._topologies())
         keys = self.groups_in(name)
-        inside = Inside(
+        inside = GroupContents(
             {key: [self.groups[each] for each in self._hierarchy.inside(key) if each in self.groups] for key in keys},
             {key: list(self._members.of(key).values()) for key in keys},
         )

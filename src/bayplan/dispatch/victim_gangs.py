@@ -1,4 +1,6 @@
-"""Gangs as victims: how many members a running gang can lose, and which pods are protected by their gang or by themselves."""
+"""Gangs as victims: how many members a running gang can lose,
+and which pods are protected by their gang or by themselves.
+"""
 
 from __future__ import annotations
 

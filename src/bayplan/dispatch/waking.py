@@ -14,7 +14,7 @@ The queue's flush retries everything else after a while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,8 @@ FEW = 64
 REST_PER_SECOND_OF_WAKING = 4.0
 LONGEST_REST = 1.0
 QUICK = 0.002
+# Seconds in which parked units are looked at before the next decisions: a tenant can park thousands that are unlike.
+SLICE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Waking:
         self._marks: dict[ForNeighbours | ForGang, _Mark] = {}
         self._most_parked_pods = FEW
         self._seen = (-1, -1)
+        # A look at all parked units that has not ended yet.
+        self._looking: Iterator[ForRoom | ForNeighbours | ForGang | None] | None = None
 
     def pods_changed(self, namespace: str) -> None:
         """A pod of a namespace was bound, relabelled or removed, or the namespace was relabelled."""
@@ -152,18 +156,54 @@ class Waking:
             case ForNeighbours() | ForGang():
                 self._marks[waits_for] = self._mark(waits_for)
 
-    def wake(self, queue: SchedulingQueue, now: float) -> int:
-        """Wake the units that events since the last call can help; returns the number of wait groups."""
-        self._forget_deleted(queue)
-        helped = [*self._helped_pods(queue), *self._helped_by_mark()]
-        for waits_for in helped:
-            queue.wake(waits_for, now)
-        for watch in self._watches.values():
-            watch.forget_unseen()
-        return len(helped)
+    @property
+    def is_looking(self) -> bool:
+        """Whether the last call of `wake` did not get to all parked units."""
+        return self._looking is not None
 
-    def _helped_pods(self, queue: SchedulingQueue) -> list[ForRoom]:
-        """The classes that a node takes now. Only changed nodes matter: no node took them when they were parked."""
+    def wake(self, queue: SchedulingQueue, now: float, enough: Callable[[], bool] = lambda: False) -> int:
+        """Wake the units that events since they were looked at can help; returns the number of wait groups.
+
+        It ends when it is `enough`, and the next call goes on from there.
+        """
+        self._looking = self._looking or self._look_at_all(queue)
+        woken = 0
+        for helped in self._looking:
+            if helped is not None:
+                queue.wake(helped, now)
+                woken += 1
+            if enough():
+                return woken
+        self._looking = None
+        return woken
+
+    def _look_at_all(self, queue: SchedulingQueue) -> Iterator[ForRoom | ForNeighbours | ForGang | None]:
+        """After each look at a wait group: the group if it can be helped, else None."""
+        self._forget_deleted(queue)
+        for watch in self._watches.values():
+            watch.start_pass()
+        # Members of started gangs come first: they must not lose the room to those who could go elsewhere.
+        first = [each for each in self._marks if isinstance(each, ForGang) and each.gang.has_started]
+        yield from self._look_at_marked(first, queue)
+        for pods in self._pods_that_may_fit():
+            yield pods if self._is_helped(pods, queue) else None
+        seen = set(first)
+        yield from self._look_at_marked([each for each in self._marks if each not in seen], queue)
+        for watch in self._watches.values():
+            watch.forget_unused()
+
+    def _look_at_marked(
+        self, marks: Sequence[ForNeighbours | ForGang], queue: SchedulingQueue
+    ) -> Iterator[ForNeighbours | ForGang | None]:
+        for marked in marks:
+            then = self._marks.get(marked)
+            helped = then is not None and queue.is_parked(marked) and self._may_be_better(marked, then)
+            if helped:
+                del self._marks[marked]
+            yield marked if helped else None
+
+    def _pods_that_may_fit(self) -> list[ForRoom]:
+        """Classes that a changed node may take. Only those matter: no node took them when they were parked."""
         node_log, usage_log = self._state.node_log, self._state.usage_log
         seen, self._seen = self._seen, (node_log.end, usage_log.end)
         if not len(self._parked_pods):
@@ -171,23 +211,16 @@ class Waking:
         nodes, usage = node_log.since(seen[0]), usage_log.since(seen[1])
         everywhere = slice(0, self._state.columns.size)
         rows = everywhere if nodes is None or usage is None else np.union1d(nodes, usage)
-        helped = []
-        for each in self._parked_pods.that_may_fit(rows):
-            # Checked first: the answer for a deleted pod with thousands of terms would take long.
-            is_parked = queue.is_parked(each)
-            if is_parked and not self._usable(each.profile, each.pod_class).any():
-                continue
-            self._parked_pods.remove(each)
-            if is_parked:
-                helped.append(each)
-        return helped
+        return self._parked_pods.that_may_fit(rows)
 
-    def _helped_by_mark(self) -> list[ForNeighbours | ForGang]:
-        """The units whose situation has improved since they were parked."""
-        helped = [waits_for for waits_for, then in self._marks.items() if self._may_be_better(waits_for, then)]
-        for waits_for in helped:
-            del self._marks[waits_for]
-        return helped
+    def _is_helped(self, pods: ForRoom, queue: SchedulingQueue) -> bool:
+        """Whether a node takes a parked class now; one that it takes, or that is not parked any more, is forgotten."""
+        # Checked first: the answer for a deleted pod with thousands of terms would take long.
+        is_parked = queue.is_parked(pods)
+        if is_parked and not self._usable(pods.profile, pods.pod_class).any():
+            return False
+        self._parked_pods.discard(pods)
+        return is_parked
 
     def _may_be_better(self, waits_for: ForNeighbours | ForGang, then: _Mark) -> bool:
         try:
@@ -201,7 +234,7 @@ class Waking:
         if len(self._parked_pods) > self._most_parked_pods:
             for each in list(self._parked_pods):
                 if not queue.is_parked(each):
-                    self._parked_pods.remove(each)
+                    self._parked_pods.discard(each)
             self._most_parked_pods = max(2 * len(self._parked_pods), FEW)
 
     def _mark(self, waits_for: ForNeighbours | ForGang) -> _Mark:
@@ -268,14 +301,16 @@ class Waker:
     def wake(self, now: float) -> None:
         """Wake the units that events since the last call can help, unless paused. `took` says how long that took."""
         moment = self._waking.moment()
-        if moment != self._seen and now >= self._paused_until:
-            self._seen = moment
+        if (moment != self._seen or self._waking.is_looking) and now >= self._paused_until:
+            if not self._waking.is_looking:
+                self._seen = moment
             began = self._stopwatch()
-            self._waking.wake(self._queue, now)
+            self._waking.wake(self._queue, now, lambda: self._stopwatch() - began > SLICE)
             self.took = self._stopwatch() - began
             pause = min(self.took * REST_PER_SECOND_OF_WAKING, LONGEST_REST) if self.took > QUICK else 0.0
             self._paused_until = now + pause
 
     def next_time(self) -> float | None:
-        """When the pause ends, if there are unseen events."""
-        return None if self._waking.moment() == self._seen else self._paused_until
+        """When the pause ends, if there are unseen events or units that were not looked at yet."""
+        is_done = self._waking.moment() == self._seen and not self._waking.is_looking
+        return None if is_done else self._paused_until

@@ -15,7 +15,6 @@ import numpy as np
 
 from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, Budget, OutOfWork
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, infeasible
@@ -142,7 +141,7 @@ class GangAttempt:
                 amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
                 free = np.vstack((free, cap.astype(np.float64)))
             if needs_mixes(state, outline.classes):
-                mixes = NodeMixes(state, tree, outline.classes, self._assumptions, budget)
+                mixes = NodeMixes(state, tree, outline.classes, self.scheduler.profile.assumptions, budget)
         preferences = (gang.spread, mixes, gang.objective, gang.roomiest)
         problem = Problem(tree, outline.parts, slots, amounts, free, *preferences, resources)
         try:
@@ -169,11 +168,6 @@ class GangAttempt:
     def _prefers_reported(self, pod: PodClass) -> bool:
         topology = self.scheduler.profile.topology
         return topology is not None and topology.prefers_reported(pod)
-
-    @property
-    def _assumptions(self) -> Assumptions:
-        topology = self.scheduler.profile.topology
-        return topology.arguments.assumptions if topology else Assumptions()
 
 
 def _may_be_helped(pod: PodClass) -> bool:

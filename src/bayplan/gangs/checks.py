@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.topology.tree import Tree
@@ -40,19 +40,23 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
 
 def _wrong_as_written(gang: Gang, tree: Tree) -> str:
     """Check levels and segments as written, before segments are cut."""
+    right: set[Hashable] = set()
     for group in gang.whole.every_group():
+        asked = (group.required, group.preferred, group.slices)
+        if asked in right:
+            continue  # most groups of a gang ask for the same
         wrong = _wrong_layers(group.slices) or _wrong_levels(group, tree)
         if wrong:
             return f"{_prefix(group)}{wrong}"
+        right.add(asked)
     return ""
 
 
 def _wrong_members(gang: Gang) -> str:
     """Check groups, after late members are cut into segments."""
-    groups = list(by_segments(gang).every_group())
-    named = Counter(group.name for group in groups)
-    twice = next((name for name, number in named.items() if number > 1), None)
-    if twice is not None:
+    groups = by_segments(gang).every_group()
+    if len({group.name for group in groups}) < len(groups):
+        twice = next(name for name, number in Counter(group.name for group in groups).items() if number > 1)
         return f'groups: "{twice}" is the name of two groups' if twice else "groups: a group inside has no name"
     if gang.duplicate_pod:
         return f"pod {gang.duplicate_pod} is twice in the gang"
@@ -61,6 +65,8 @@ def _wrong_members(gang: Gang) -> str:
     if gang.whole.slices and gang.whole.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
+        if group.minimum is None and group.minimum_groups is None and not group.slices:
+            continue
         # Other systems cut replacements into segments in their own way.
         joins = bool(group.running) and gang.style != BAYPLAN
         wrong = _wrong_sizes(group) or ("" if joins else _wrong_segments(group))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import NO_VOLUMES
 from bayplan.engine.budget import UNLIMITED, Budget, OutOfWork
@@ -42,7 +41,7 @@ class ClassSlots:
         self._unit = unit
         self._pod = pod
         self._answer = answer
-        self._assumptions = profile.topology.arguments.assumptions if profile.topology else Assumptions()
+        self._assumptions = profile.assumptions
         self._node_cursor = -1
         self._usage_cursor = -1
         self._counted_to = 0

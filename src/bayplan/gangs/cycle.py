@@ -8,6 +8,7 @@ this order: preferred segments, extra members, groups beyond the minimum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from bayplan.cluster.state import pod_key
@@ -17,21 +18,28 @@ from bayplan.engine.gangs.problem import Status, domains_used
 from bayplan.extensions import PLACEMENT_STYLE, compat
 from bayplan.gangs.attempt import LEAST_SLOTS_COUNTED, GangAttempt
 from bayplan.gangs.checks import problem_of
-from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, patience_left
+from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, LaterSeat, patience_left
 from bayplan.gangs.numa_level import bound_with_zones, split_unit
 from bayplan.gangs.plans import PartOutcome, best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
-from bayplan.gangs.room import with_room
+from bayplan.gangs.room import as_later, room_for, with_room
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.seats import Seats, SeatTaker
 from bayplan.scheduling.decision import Decision
 
 
 def schedule_gang(
-    scheduler: GangScheduler, gang: Gang, waited: float = 0.0, around: Budget | None = None
+    scheduler: GangScheduler,
+    gang: Gang,
+    waited: float = 0.0,
+    around: Budget | None = None,
+    *,
+    room_is_kept: bool = False,
 ) -> GangDecision:
     """Decide where a gang goes, without changing the state. `waited` is for how many seconds it has waited.
+
+    With `room_is_kept`, later members need no more room than they have.
 
     The decision spends at most `WORK_OF_A_DECISION`, within the budget `around`. Beyond that, its status is
     `LIMIT_REACHED`.
@@ -61,13 +69,13 @@ def schedule_gang(
         on_reported = replace(attempt, reported_only=True)
         outcome = PartOutcome(whole, on_reported.place(whole))
         if outcome.found:
-            return _decision(gang, whole, with_room(on_reported, outcome), waited)
+            return _decision(gang, whole, outcome if room_is_kept else with_room(on_reported, outcome), waited)
     outcome = best_part(attempt)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
-        return _decision(gang, whole, with_room(attempt, outcome), waited)
+        return _decision(gang, whole, outcome if room_is_kept else with_room(attempt, outcome), waited)
     return GangDecision(gang.name, outcome.status, bound_with_zones(gang, tree.levels, outcome.tried.solution.bound))
 
 
@@ -100,7 +108,24 @@ def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> 
         left,
         objective=gang.objective,
         parallelism=gang.parallelism,
+        later=outcome.later,
     )
+
+
+def later_seats(scheduler: GangScheduler, gang: Gang) -> Sequence[LaterSeat]:
+    """Return where members of a gang that has started find room: those that wait, then those that are still to come.
+
+    As many as possible; none if the gang asks for no level, or if other rules than bayplan's place it.
+    """
+    tree = scheduler.trees.get(scheduler.trees.name_for(gang))
+    if tree is None or gang.style != BAYPLAN or problem_of(gang, tree, scheduler.trees.names):
+        return ()
+    relations = scheduler.relations(gang)
+    if relations.problem:
+        return ()
+    whole = by_segments(gang)
+    budget = Budget(WORK_OF_A_DECISION, hard=True)
+    return room_for(GangAttempt(scheduler, gang, as_later(whole), tree, budget, relations))
 
 
 def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> list[Decision] | None:

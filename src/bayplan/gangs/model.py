@@ -7,7 +7,7 @@ This is the only representation of gangs, whatever API they come from. `dialects
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,11 +92,13 @@ class Group:
         """The number of own pods that must start together."""
         return len(self.pods) if self.minimum is None else self.minimum
 
-    def every_group(self) -> Iterator[Group]:
-        """Yield the group and all groups inside it, parents first."""
-        yield self
-        for group in self.groups:
-            yield from group.every_group()
+    def every_group(self) -> Sequence[Group]:
+        """Return the group and all groups inside it, parents first."""
+        return self._every_group
+
+    @cached_property
+    def _every_group(self) -> Sequence[Group]:
+        return (self, *(each for group in self.groups for each in group.every_group()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +150,11 @@ class Gang:
         return bool(self.levels)
 
     @cached_property
+    def has_started(self) -> bool:
+        """True if a member has a node."""
+        return any(group.running for group in self.whole.every_group())
+
+    @cached_property
     def has_pod_terms(self) -> bool:
         """True if a member has terms about other pods."""
         return any(map(has_terms, self.pods))
@@ -170,6 +177,14 @@ class Seat(Struct, frozen=True, gc=False):
     segment: int | None = None
 
 
+class LaterSeat(Struct, frozen=True, gc=False):
+    """A place for a member that is still to come and will look like `pod`: its group and the node."""
+
+    group: str
+    pod: Pod
+    node: str
+
+
 @dataclass(frozen=True, slots=True)
 class LevelRoom:
     """One level: its number of domains, how many hold the whole gang, and the most pods that one of them holds."""
@@ -189,6 +204,7 @@ class GangDecision:
     * `relaxed` are dropped preferences, `left_out` pods beyond the minimum.
     * `waits` is set while the gang would fit but still waits for a better place, for `patience_left` seconds.
     * `style` is the other system whose rules decided, if any.
+    * `later` are places for members that are still to come.
     """
 
     gang: str
@@ -205,6 +221,7 @@ class GangDecision:
     objective: Objective = ()
     style: str = ""
     parallelism: tuple[ParallelGroups, ...] = ()
+    later: Sequence[LaterSeat] = ()
 
     @property
     def placed(self) -> bool:
@@ -223,12 +240,12 @@ def waited_for(gang: Gang, now: float, otherwise: float | None) -> float | None:
     return None if since is None else max(0.0, now - since)
 
 
-def patience_left(gang: Gang, domains: int, running_at: int, waited: float) -> float:
+def patience_left(gang: Gang, domains: int, domains_in_use: int, waited: float) -> float:
     """Return for how many more seconds a gang waits that could have a place in `domains` preferred domains.
 
-    Members already run in `running_at` of them. Waiting is pointless once they run in more domains than it allows.
+    Members already run in `domains_in_use` of them. Waiting is pointless once they run in more domains than it allows.
     """
     patience = gang.patience
-    if patience is None or not running_at <= patience.domains < domains:
+    if patience is None or not domains_in_use <= patience.domains < domains:
         return 0.0
     return max(0.0, patience.seconds - waited)

@@ -28,6 +28,10 @@ def is_numa(level: str | None, levels: Sequence[str]) -> bool:
 
 def zone_units(whole: Group, levels: Sequence[str]) -> dict[str, int]:
     """Return, by group, how many pods share a zone: all, those of a segment, or `NO_UNIT`."""
+    groups = whole.every_group()
+    named = {group.required for group in groups} | {each.level for group in groups for each in group.slices}
+    if not any(is_numa(level, levels) for level in named):
+        return dict.fromkeys((group.name for group in groups), NO_UNIT)
     return dict(_units(whole, levels, NO_UNIT))
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import is_
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass, are_alike
@@ -33,8 +34,7 @@ Amounts = NDArray[np.float64]
 NO_SUMS: tuple[Amounts, Amounts] = (np.zeros((1, 0)), np.zeros((0, 0)))
 
 
-@dataclass(frozen=True, slots=True)
-class PartPods:
+class PartPods(Struct, frozen=True):
     """The pods behind a part by shape, in rank order, with their group and segment number."""
 
     group: str
@@ -89,7 +89,8 @@ class Tried:
 def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
     """Return the parts and shapes of a gang, or of the part that is to start."""
     units = zone_units(whole, tree.levels)
-    reader = _Reader(state, tree, units, problem=unit_problem(state, whole, units))
+    are_running = any(group.running for group in whole.every_group())
+    reader = _Reader(state, tree, units, are_running, problem=unit_problem(state, whole, units))
     reader.read_shapes(whole)
     in_layers = len(reader.classes) <= 1 and not whole.groups
     reader.read(replace(whole, slices=()) if in_layers else whole, -1)
@@ -111,12 +112,14 @@ class _Reader:
     state: ClusterState
     tree: Tree
     units: Mapping[str, int]
+    are_running: bool
     classes: dict[tuple[PodClass, int], int] = field(default_factory=dict)
     shape_of: dict[tuple[int, int, int], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
     avoiding: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def read_shapes(self, whole: Group) -> None:
         """Find the shape of every pod. Pods from one template are read once.
@@ -147,13 +150,15 @@ class _Reader:
         return Layer(self.number(slices.level), slices.size, slices.apart)
 
     def number(self, label: str) -> int:
-        number = self.tree.level_number(label)
-        assert number is not None, label  # ensured by checks.py
-        return number
+        if label not in self.numbers:
+            number = self.tree.level_number(label)
+            assert number is not None, label  # ensured by checks.py
+            self.numbers[label] = number
+        return self.numbers[label]
 
     def read(self, group: Group, parent: int) -> None:
         number = len(self.parts)
-        running_at = self._running_at(group)
+        running_at = self._running_at(group) if self.are_running else []
         required = None if group.required is None else self.number(group.required)
         if group.optional and required is not None and len({self._domain(required, at) for at in running_at}) > 1:
             required = None  # members run in several domains: the preference was dropped before
@@ -215,9 +220,9 @@ class _Reader:
         self.parts.append(part)
         self.pods_of.append(pods)
 
-    def _by_shape(self, group: Group, pods: Sequence[Pod]) -> dict[int, list[Pod]]:
+    def _by_shape(self, group: Group, pods: Sequence[Pod]) -> Mapping[int, Sequence[Pod]]:
         if pods and len(self.classes) == 1:
-            return {0: list(pods)}
+            return {0: pods}
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
             shape = self.shape_of[id(pod.spec), id(pod.status), self.units[group.name]]

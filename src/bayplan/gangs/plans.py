@@ -17,7 +17,7 @@ from itertools import count, groupby
 from bayplan.cluster.state import pod_key
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import FOUND, GangAttempt
-from bayplan.gangs.model import Group
+from bayplan.gangs.model import Group, LaterSeat
 from bayplan.gangs.outline import Tried
 from bayplan.gangs.preferences import (
     ClassOf,
@@ -35,11 +35,15 @@ MOST_CHOICES = 100
 
 @dataclass(frozen=True)
 class PartOutcome:
-    """A part of a gang and its search result; not `complete` if a larger part may fit as well."""
+    """A part of a gang and its search result; not `complete` if a larger part may fit as well.
 
-    whole: Group
+    `later` are places for members that are still to come.
+    """
+
+    part: Group
     tried: Tried
     complete: bool = True
+    later: Sequence[LaterSeat] = ()
 
     @property
     def found(self) -> bool:
@@ -55,15 +59,15 @@ class PartOutcome:
 
     def left_out(self, whole: Group) -> tuple[str, ...]:
         """Return the pods of the whole gang that are not in this part."""
-        if self.whole is whole:
+        if self.part is whole:
             return ()
-        return tuple(sorted(_names(whole) - _names(self.whole)))
+        return tuple(sorted(_names(whole) - _names(self.part)))
 
     def relaxed(self, whole: Group) -> tuple[str, ...]:
         """Return the dropped preferences of groups in this part."""
-        if self.whole is whole:
+        if self.part is whole:
             return ()
-        kept = {group.name: group for group in self.whole.every_group()}
+        kept = {group.name: group for group in self.part.every_group()}
         preferences = (each for each in preferences_of(whole) if each.group in kept)
         return tuple(each.text for each in preferences if not each.is_kept_by(kept[each.group]))
 
@@ -83,9 +87,9 @@ def best_part(attempt: GangAttempt) -> PartOutcome:
     if not outcome.found:
         return outcome
     outcome = _grown(outcome, whole, trial)
-    if not _number_of_pods(outcome.whole):
+    if not _number_of_pods(outcome.part):
         return _smallest_refused(everything, trial.refused, complete=outcome.complete and not trial.undecided)
-    kept = most_preferences(trial, outcome.whole, outcome.tried, whole)
+    kept = most_preferences(trial, outcome.part, outcome.tried, whole)
     return PartOutcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
 
 
@@ -93,7 +97,7 @@ def _smallest_refused(
     everything: PartOutcome, refused: Sequence[tuple[Group, Tried]], *, complete: bool
 ) -> PartOutcome:
     """Return the outcome of the smallest part with pods, for a gang without a minimum of which no pod fits."""
-    tried = min(refused, key=lambda each: _number_of_pods(each[0]), default=(everything.whole, everything.tried))
+    tried = min(refused, key=lambda each: _number_of_pods(each[0]), default=(everything.part, everything.tried))
     return PartOutcome(*tried, complete)
 
 
@@ -193,7 +197,7 @@ def _number_of_pods(group: Group) -> int:
 def _grown(outcome: PartOutcome, whole: Group, trial: PartTrial) -> PartOutcome:
     """Grow groups beyond their minimum, in whole segments, one group after another, as far as they fit."""
     originals = {group.name: group for group in whole.every_group()}
-    for name in [group.name for group in outcome.whole.every_group()]:
+    for name in [group.name for group in outcome.part.every_group()]:
         original = originals[name]
         unit = next((each.size for each in original.slices if each.required), 1)
         low, high = 0, (len(original.pods) - original.least) // unit
@@ -201,10 +205,10 @@ def _grown(outcome: PartOutcome, whole: Group, trial: PartTrial) -> PartOutcome:
         while low < high:
             if trial.budget.is_spent:
                 return replace(outcome, complete=False)
-            larger = _with_pods(outcome.whole, name, original.pods[: original.least + middle * unit])
+            larger = _with_pods(outcome.part, name, original.pods[: original.least + middle * unit])
             tried = trial.place(larger)
             if tried.status in FOUND:
-                low, outcome = middle, replace(outcome, whole=larger, tried=tried)
+                low, outcome = middle, replace(outcome, part=larger, tried=tried)
             else:
                 high = middle - 1
             middle = (low + high + 1) // 2

@@ -22,8 +22,9 @@ from bayplan.gangs.model import Gang
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 
-# Limit on different terms times different labels of members. Ten thousand ranks with equal terms stay far below it.
-MOST_PAIRS = 1_000_000
+# Limit on different terms times different labels of members; a pair takes 4 us. Ten thousand ranks with two dozen equal
+# terms stay below it.
+MOST_PAIRS = 250_000
 TOO_MANY = "its pods have too many different terms about each other"
 
 
@@ -71,7 +72,7 @@ def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ..
 def gang_relations(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> GangRelations:
     """Return what other pods and the members themselves demand of a gang's place."""
     by_terms = _with_equal_terms(members)
-    if len(by_terms) * len(members) > MOST_PAIRS:
+    if sum(_number_of_terms(each) for each in by_terms) * len(members) > MOST_PAIRS:
         return GangRelations(TOO_MANY)
     fellows = member_rules(state, members, by_terms)
     return GangRelations(fellows.problem, _open_rows(state, members, profile), fellows)
@@ -82,7 +83,7 @@ def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
     found: dict[tuple[PodClass, int], MemberKind] = {}
     numbers: dict[object, int] = {}
     for each in members:
-        if each.terms.affinity or each.terms.anti_affinity or each.terms.spread:
+        if _number_of_terms(each):
             key = (each.pod_class, id(each.terms))
             found.setdefault(key, each)
             numbers[key] = numbers.get(key, 0) + each.number
@@ -90,6 +91,10 @@ def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
         MemberKind(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
         for key, each in found.items()
     ]
+
+
+def _number_of_terms(member: MemberKind) -> int:
+    return len(member.terms.affinity) + len(member.terms.anti_affinity) + len(member.terms.spread)
 
 
 def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> dict[PodClass, Mask]:

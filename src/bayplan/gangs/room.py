@@ -1,44 +1,89 @@
 """Room for later members: a gang that starts below its full size goes where the others will fit too.
 
 The tightest rack for the present pods would trap the others, which must follow them into it. So the search runs again
-with the later members (`Group.coming`, `Group.absent`), and only the seats of the present pods are used. This never
-costs anything now: no pod, no preference and no additional preferred domain.
+with the later members (`Group.coming`, `Group.absent`). Present pods take their seats there; those of later members can
+be kept (`dispatch/kept/late_room.py`). This never costs anything now: no pod, no preference and no additional preferred
+domain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Solution, Spots, Status, around
 from bayplan.gangs.attempt import FOUND, GangAttempt
-from bayplan.gangs.model import Group
-from bayplan.gangs.outline import Tried
+from bayplan.gangs.model import Group, LaterSeat
+from bayplan.gangs.outline import Outline, Tried
 from bayplan.gangs.plans import PartOutcome
 from bayplan.kube.wire.core_v1 import Pod
+
+_Found = TypeVar("_Found")
 
 
 def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
     """Move the pods where as many later members as possible have room; the bound says how many."""
-    everybody = list(_with_absent(outcome.whole))
+    everybody = list(_with_absent(outcome.part))
     coming = sum(len(group.coming) for group in everybody)
     if not outcome.found or not coming or not any(map(_asks_for_a_level, everybody)):
         return outcome
-    best, room = outcome.tried, 0
-    low, high = 0, coming
-    number = coming  # most likely all fit
-    while low < high and not attempt.budget.is_spent:
-        larger = attempt.place(_joined(outcome.whole, _Share(number)))
+
+    def with_later(number: int) -> tuple[Tried, Tried] | None:
+        larger = attempt.place(_joined(outcome.part, _Share(number)))
         seated = _of_members(outcome.tried, larger) if larger.status in FOUND else None
-        if seated is not None:
-            low, best, room = number, seated, larger.outline.pods - seated.outline.pods
+        return None if seated is None else (seated, larger)
+
+    found = _most(coming, with_later, attempt.budget)
+    if found is None:
+        return replace(outcome, tried=_with_room_in_bound(outcome.tried, 0, coming))
+    seated, larger = found
+    room = larger.outline.pods - seated.outline.pods
+    return replace(outcome, tried=_with_room_in_bound(seated, room, coming), later=LaterSeats(larger, seated.outline))
+
+
+def room_for(attempt: GangAttempt) -> Sequence[LaterSeat]:
+    """Return seats for as many as possible of the later members of a gang that has started and has no waiting pods."""
+    everybody = list(_with_absent(attempt.whole))
+    if not any(map(_asks_for_a_level, everybody)):
+        return ()
+
+    def with_later(number: int) -> Tried | None:
+        tried = attempt.place(_joined(attempt.whole, _Share(number)))
+        return tried if tried.status in FOUND else None
+
+    tried = _most(sum(len(group.coming) for group in everybody), with_later, attempt.budget)
+    return () if tried is None else LaterSeats(tried)
+
+
+def _most(highest: int, attempt: Callable[[int], _Found | None], budget: Budget) -> _Found | None:
+    """What an attempt finds for the highest number that it succeeds for, by bisection; most likely for all."""
+    best: _Found | None = None
+    low, high, number = 0, highest, highest
+    while low < high and not budget.is_spent:
+        found = attempt(number)
+        if found is not None:
+            low, best = number, found
         else:
             high = number - 1
         number = (low + high + 1) // 2
-    return replace(outcome, tried=_with_room_in_bound(best, room, coming))
+    return best
+
+
+def as_later(group: Group) -> Group:
+    """Return a started gang whose waiting pods are later members, too."""
+    return replace(
+        group,
+        pods=(),
+        minimum=None,
+        coming=(*group.pods, *group.coming),
+        groups=tuple(as_later(each) for each in group.groups),
+    )
 
 
 def _asks_for_a_level(group: Group) -> bool:
@@ -85,6 +130,37 @@ def _joined(group: Group, share: _Share) -> Group:
     )
 
 
+class LaterSeats(Sequence[LaterSeat]):
+    """The seats of later members in an answer for everybody, built lazily: not every answer is carried out."""
+
+    def __init__(self, tried: Tried, present: Outline | None = None) -> None:
+        self._tried = tried
+        self._present = present
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> LaterSeat: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[LaterSeat]: ...
+    def __getitem__(self, index: int | slice) -> LaterSeat | Sequence[LaterSeat]:
+        return self._made[index]
+
+    @cached_property
+    def _made(self) -> tuple[LaterSeat, ...]:
+        tried, tree = self._tried, self._tried.problem.tree
+        parts = () if self._present is None else self._present.pods_of
+        present = {id(pod) for pods_of in parts for pods in pods_of.by_shape.values() for pod in pods}
+        paths = tree.paths[tree.node_level]
+        return tuple(
+            LaterSeat(pods_of.group, pod, paths[position][-1])
+            for number, pods_of in enumerate(tried.outline.pods_of)
+            for pod, position in _places_of(tried, number)
+            if id(pod) not in present
+        )
+
+
 # -- seats of present members ----------------------------------------------------------------------------------------
 
 
@@ -104,10 +180,15 @@ def _of_members(members: Tried, larger: Tried) -> Tried | None:
 
 def _places(tried: Tried) -> Iterator[tuple[Pod, int]]:
     """Yield every pod and its position in the tree; present members come first, and ranks follow the tree."""
-    for number, (pods_of, placed) in enumerate(zip(tried.outline.pods_of, tried.solution.placed, strict=True)):
-        for shape, pods in pods_of.by_shape.items():
-            positions = np.repeat(placed[shape].positions, placed[shape].counts)
-            yield from zip(pods, _fullest_first(tried, number, positions).tolist(), strict=True)
+    for number in range(len(tried.outline.pods_of)):
+        yield from _places_of(tried, number)
+
+
+def _places_of(tried: Tried, number: int) -> Iterator[tuple[Pod, int]]:
+    pods_of, placed = tried.outline.pods_of[number], tried.solution.placed[number]
+    for shape, pods in pods_of.by_shape.items():
+        positions = np.repeat(placed[shape].positions, placed[shape].counts)
+        yield from zip(pods, _fullest_first(tried, number, positions).tolist(), strict=True)
 
 
 def _fullest_first(tried: Tried, number: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -20,7 +20,7 @@
     bayplan.io/placement: spread                                    over nodes, or binpack
     bayplan.io/domain-placement: spread                             into the roomiest domains, or binpack
 
-The result is `Wishes`, and an `InvalidValue` for each invalid, contradictory or misspelt annotation.
+The result is `AnnotatedRequest`, and an `InvalidValue` for each invalid, contradictory or misspelt annotation.
 `dialects/kueue/pod_set.py` reads Kueue's annotations, `dialects/placement_annotations.py` those about the placement;
 the scheduler, which knows the tree, checks levels.
 """
@@ -154,7 +154,7 @@ Sources = Mapping[tuple[str, str], Source]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class AnnotatedRequest:
     """The requests of one set of annotations; `gang` is None if none says whether the pods are a gang.
 
     `together` is a name shared by roles that must be in one domain; `sources` has the annotation of each request.
@@ -174,9 +174,9 @@ class Wishes:
     minimum: int | None = None
     sources: Sources = field(default_factory=dict, compare=False)
 
-    def over(self, below: Wishes) -> Wishes:
+    def over(self, below: AnnotatedRequest) -> AnnotatedRequest:
         """These requests, with those of another place for the fields that these leave open."""
-        return Wishes(
+        return AnnotatedRequest(
             below.gang if self.gang is None else self.gang,
             self.topology or below.topology,
             self.required or below.required,
@@ -201,7 +201,7 @@ class _Tree:
     source: Source
 
 
-class WishReader:
+class AnnotationReader:
     """Reads all annotations about one gang, and collects what is wrong with them."""
 
     def __init__(self) -> None:
@@ -210,13 +210,13 @@ class WishReader:
 
     def read(
         self, about: Reference, annotations: Mapping[str, str], where: str = "metadata", segment: int | None = None
-    ) -> Wishes:
+    ) -> AnnotatedRequest:
         """The requests of one set of annotations; `segment` is the default size of segments."""
         place = _Place(self.problems, about, annotations, f"{where}.annotations", segment)
         place.check_keys()
         trees = place.trees()
         self._check_trees(trees)
-        kai = Wishes(
+        kai = AnnotatedRequest(
             topology=trees[0].name if trees else "",
             required=place.level(REQUIRED),
             preferred=place.level(PREFERRED),
@@ -233,8 +233,8 @@ class WishReader:
         asked = place.gang()
         if asked is None and asks(annotations):
             asked = True
-        wishes = kai.over(in_kueues_words)
-        return replace(wishes, gang=asked, sources=place.sources(wishes))
+        request = kai.over(in_kueues_words)
+        return replace(request, gang=asked, sources=place.sources(request))
 
     def _check_trees(self, trees: list[_Tree]) -> None:
         """Check that all sources name the same tree: a gang is placed in one tree."""
@@ -264,11 +264,11 @@ class _Place:
     def source(self, key: str) -> Source:
         return Source(self.about, f'{self.field}["{key}"]')
 
-    def sources(self, wishes: Wishes) -> Sources:
+    def sources(self, request: AnnotatedRequest) -> Sources:
         """The annotation of each PodGroup field."""
         found = {(field, self.annotations[key]): self.source(key) for key, field in _FIELDS.items() if self.has((key,))}
         if kueue.SLICE_LAYERS in self.annotations:
-            found |= {(SEGMENTS, each.level): self.source(kueue.SLICE_LAYERS) for each in wishes.segments}
+            found |= {(SEGMENTS, each.level): self.source(kueue.SLICE_LAYERS) for each in request.segments}
         return found
 
     def wrong(self, key: str, allowed: str) -> None:
@@ -288,7 +288,7 @@ class _Place:
                     InvalidValue(self.about, field, self.annotations[key], why, holds=False, reason=NOT_SUPPORTED)
                 )
 
-    def check_agreement(self, kai: Wishes, in_kueues_words: Wishes) -> None:
+    def check_agreement(self, kai: AnnotatedRequest, in_kueues_words: AnnotatedRequest) -> None:
         """Check that KAI's and Kueue's annotations agree."""
         levels = (
             (REQUIRED, kai.required, kueue.REQUIRED, in_kueues_words.required),
@@ -375,7 +375,7 @@ class _Place:
         soft = (Segment(size=size, level=preferred, preferred=True),) if preferred and preferred != required else ()
         return hard + soft
 
-    def kueue(self) -> Wishes:
+    def kueue(self) -> AnnotatedRequest:
         annotations = dict(self.annotations)
         if self.segment and kueue.SLICE_LEVEL in annotations:
             annotations.setdefault(kueue.SLICE_SIZE, str(self.segment))
@@ -383,6 +383,6 @@ class _Place:
             request = kueue.request_of(annotations, ObjectPath(str(self.about), self.field))
         except InvalidObject as wrong:
             self.problems.append(InvalidValue(self.about, wrong.at.field, None, wrong.problem))
-            return Wishes()
+            return AnnotatedRequest()
         segments = tuple(Segment(size=each.size, level=each.level) for each in request.slices)
-        return Wishes(None, "", request.required, request.preferred, segments, request.shares_with)
+        return AnnotatedRequest(None, "", request.required, request.preferred, segments, request.shares_with)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bayplan.grouping.expressions import amount_of
 from bayplan.grouping.raw import annotations_of, map_at
-from bayplan.grouping.workload import RoleSpec, Workload
+from bayplan.grouping.workload import OwningWorkload, RoleSpec
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec
 
 JOB_SET = "jobset.x-k8s.io"
@@ -25,14 +25,14 @@ LEADER, FOLLOWERS = "leader", "followers"
 LONGEST_PREFIX = 45
 
 
-def level_of_groups(workload: Workload) -> str:
+def level_of_groups(workload: OwningWorkload) -> str:
     """The node label by which each group of a LeaderWorkerSet has a domain to itself; empty for none."""
     if workload.about.group != LEADER_WORKER_SET:
         return ""
     return annotations_of(workload.thing).get(LEADER_WORKER_SET_KEY, "")
 
 
-def level_of_jobs(workload: Workload, part: RoleSpec) -> str:
+def level_of_jobs(workload: OwningWorkload, part: RoleSpec) -> str:
     """The node label by which each Job of a JobSet's part has a domain to itself; empty for none."""
     if workload.about.group != JOB_SET:
         return ""
@@ -40,7 +40,7 @@ def level_of_jobs(workload: Workload, part: RoleSpec) -> str:
     return "" if NODE_SELECTOR in notes else notes.get(JOB_SET_KEY, "")
 
 
-def exclusive_level(workload: Workload) -> str:
+def exclusive_level(workload: OwningWorkload) -> str:
     """The node label of exclusive placement, for the gang or one of its parts; empty for none."""
     of_parts = (level_of_jobs(workload, part) for part in workload.parts)
     return level_of_groups(workload) or next(filter(None, of_parts), "")

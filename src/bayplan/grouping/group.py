@@ -26,7 +26,7 @@ from bayplan.dialects.registry import dialects
 from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
-from bayplan.grouping.annotations import GANG, WishReader, asks, meant_for_pods
+from bayplan.grouping.annotations import GANG, AnnotationReader, asks, meant_for_pods
 from bayplan.grouping.exclusive import level_of_groups
 from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, Unanswered
 from bayplan.grouping.job_set import without_ended
@@ -46,7 +46,7 @@ from bayplan.grouping.raw import (
 from bayplan.grouping.rules import ASKED, Rule, Rules, rules_by_kind
 from bayplan.grouping.workload import (
     ITS_PODS,
-    Workload,
+    OwningWorkload,
     gang_rule,
     group_name,
     index_of,
@@ -215,7 +215,7 @@ def _judged(
 
 def _remarks(pod: RawObject) -> tuple[InvalidValue, ...]:
     """Errors in the annotations of a pod without owners. They never hold it back: a single pod is in one domain."""
-    reader = WishReader()
+    reader = AnnotationReader()
     reader.read(Reference.of(pod), annotations_of(pod))
     return tuple(replace(problem, holds=False) for problem in reader.problems)
 
@@ -227,7 +227,7 @@ def _home(pod: RawObject) -> str:
 def _gang(
     pod: RawObject,
     owners: Sequence[RawObject],
-    workload: Workload,
+    workload: OwningWorkload,
     workloads: KubernetesWorkloads,
     scheduler_names: frozenset[str],
 ) -> Grouping:
@@ -277,7 +277,7 @@ def _gang(
     )
 
 
-def _which(workload: Workload, pod: RawObject) -> str:
+def _which(workload: OwningWorkload, pod: RawObject) -> str:
     """The gang of a pod whose workload has several."""
     key = workload.rule.one_gang_per
     if not key:

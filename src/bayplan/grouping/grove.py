@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from bayplan.dialects.kai.pod_group import TOPOLOGY
 from bayplan.dialects.own.members import GROUP, POD_GROUP
-from bayplan.grouping.annotations import Wishes, WishReader
+from bayplan.grouping.annotations import AnnotatedRequest, AnnotationReader
 from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, one
 from bayplan.grouping.podgroup import manifest_of, name_of
 from bayplan.grouping.raw import (
@@ -143,14 +143,14 @@ def grouping_of(pod: RawObject, owners: Sequence[RawObject], answers: Answers) -
         read = read_pod_gang(gang, member.namespace)
     except WrongValue as wrong:
         raise InvalidGrouping(InvalidValue(about, wrong.field, wrong.value, wrong.allowed)) from None
-    reader = WishReader()
-    wishes = Wishes()
+    reader = AnnotationReader()
+    request = AnnotatedRequest()
     for thing in (*reversed(owners), gang):
-        wishes = reader.read(Reference.of(thing), annotations_of(thing)).over(wishes)
+        request = reader.read(Reference.of(thing), annotations_of(thing)).over(request)
     problems = tuple(reader.problems)
     if problems:
         return Grouping(owner=about, problems=problems)
-    wanted = _pod_group_of(gang, read, wishes)
+    wanted = _pod_group_of(gang, read, request)
     place = _place(pod, read)
     labels = {POD_GROUP: wanted.metadata.name, GROUP: place}
     return Grouping(wanted.metadata.name, manifest_of(wanted), about, place, labels=labels)
@@ -173,9 +173,9 @@ def _place(pod: RawObject, gang: PodGang) -> str:
     return group_name(found)
 
 
-def _pod_group_of(gang: RawObject, read: PodGang, wishes: Wishes) -> PodGroup:
+def _pod_group_of(gang: RawObject, read: PodGang, request: AnnotatedRequest) -> PodGroup:
     about = Reference.of(gang)
-    levels = read.levels if read.levels != Levels() else Levels(wishes.required, wishes.preferred)
+    levels = read.levels if read.levels != Levels() else Levels(request.required, request.preferred)
     top = [_group(group) for group in read.pod_groups if not group.parent]
     around = [
         GroupSpec(
@@ -187,7 +187,7 @@ def _pod_group_of(gang: RawObject, read: PodGang, wishes: Wishes) -> PodGroup:
         for name, own in read.parents.items()
     ]
     spec = PodGroupSpec(
-        topology=read.topology or wishes.topology,
+        topology=read.topology or request.topology,
         required=levels.required,
         preferred=levels.preferred,
         groups=[group for group in around if group.groups] + top,

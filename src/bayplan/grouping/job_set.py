@@ -12,7 +12,7 @@ from dataclasses import replace
 from bayplan.grouping.grouping import Answers, Lookup, every
 from bayplan.grouping.raw import RawObject, Reference, labels_of, list_at, metadata_of
 from bayplan.grouping.rules import Rules, rule_for
-from bayplan.grouping.workload import RoleSpec, Workload, described
+from bayplan.grouping.workload import OwningWorkload, RoleSpec, described
 
 KIND = ("jobset.x-k8s.io", "JobSet")
 JOB = Reference("batch/v1", "Job")
@@ -21,7 +21,7 @@ ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 _FINISHED = ("Complete", "Failed")
 
 
-def without_ended(workload: Workload, rules: Rules, answers: Answers) -> Workload:
+def without_ended(workload: OwningWorkload, rules: Rules, answers: Answers) -> OwningWorkload:
     """A JobSet that waits only for pods still to come; any other workload is unchanged."""
     about = workload.about
     if (about.group, about.kind) != KIND:

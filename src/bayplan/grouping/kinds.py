@@ -21,7 +21,7 @@ from bayplan.gangs.ranks.ranks import (
 )
 from bayplan.grouping.raw import RawObject, Reference, labels_of
 from bayplan.grouping.rules import ASKED, Condition, PodRole, Rank, Rule, rules_by_kind
-from bayplan.grouping.workload import Workload, described
+from bayplan.grouping.workload import OwningWorkload, described
 
 KUBEFLOW_ROLE = ["training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"]
 KUBEFLOW_RANK = [Rank(label=KUBEFLOW_INDEX)]
@@ -218,7 +218,7 @@ def spark_application(pod: RawObject) -> str:
     return labels_of(pod).get(SPARK_APPLICATION, "")
 
 
-def spark_workload(pod: RawObject, owners: Sequence[RawObject]) -> Workload:
+def spark_workload(pod: RawObject, owners: Sequence[RawObject]) -> OwningWorkload:
     """The application of a driver or executor: the driver pod describes it; its owner can have annotations, too."""
     chain = [pod, *owners]
     driver = max(number for number, thing in enumerate(chain) if number == 0 or Reference.of(thing).kind == "Pod")

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of, without_effect
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
-from bayplan.grouping.annotations import Wishes
+from bayplan.grouping.annotations import AnnotatedRequest
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.podgroup import WorkloadRequest
 from bayplan.grouping.raw import RawObject, Reference
-from bayplan.grouping.workload import UNKNOWN, RoleSpec, Workload
+from bayplan.grouping.workload import UNKNOWN, OwningWorkload, RoleSpec
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import same_level
 from bayplan.kube.wire.scheduling_v1beta1 import API_VERSION, WORKLOAD
@@ -52,12 +52,12 @@ def is_asked_for(owners: Sequence[RawObject], namespace: str, workloads: Kuberne
 
 
 def with_templates(
-    workload: Workload,
+    workload: OwningWorkload,
     asked: WorkloadRequest,
     owners: Sequence[RawObject],
     namespace: str,
     workloads: KubernetesWorkloads,
-) -> tuple[Workload, WorkloadRequest]:
+) -> tuple[OwningWorkload, WorkloadRequest]:
     """A workload and its requests with what a Kubernetes Workload adds, if there is one and the pods are a gang.
 
     Raises `InvalidGrouping` if it is ambiguous which Workload applies, or to which group a template does.
@@ -84,7 +84,7 @@ def with_templates(
 
 
 def _written_for(
-    workload: Workload, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
+    workload: OwningWorkload, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
 ) -> KubernetesWorkload | None:
     """The Workload for the object that describes the gang, else for the nearest owner above it."""
     counting = (workload.thing, *workload.above)
@@ -138,7 +138,7 @@ def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
     return found
 
 
-def _by_group(workload: Workload, templates: list[_Template], about: Reference) -> Mapping[str, _Template] | None:
+def _by_group(workload: OwningWorkload, templates: list[_Template], about: Reference) -> Mapping[str, _Template] | None:
     """Templates by group; None if the only one is for the whole gang."""
     groups = [] if workload.is_flat else [part.name for part in workload.parts]
     if len(templates) == 1 and templates[0].name not in groups:
@@ -157,8 +157,12 @@ def _by_group(workload: Workload, templates: list[_Template], about: Reference) 
 
 
 def _about_whole(
-    workload: Workload, asked: WorkloadRequest, template: _Template, about: Reference, problems: list[InvalidValue]
-) -> tuple[Workload, WorkloadRequest]:
+    workload: OwningWorkload,
+    asked: WorkloadRequest,
+    template: _Template,
+    about: Reference,
+    problems: list[InvalidValue],
+) -> tuple[OwningWorkload, WorkloadRequest]:
     """The only template: minimum and level of the whole gang."""
     parts = workload.parts
     if not template.is_gang:
@@ -180,25 +184,25 @@ def _about_whole(
 
 
 def _about_groups(
-    workload: Workload,
+    workload: OwningWorkload,
     asked: WorkloadRequest,
     templates: Mapping[str, _Template],
     about: Reference,
     problems: list[InvalidValue],
-) -> tuple[Workload, WorkloadRequest]:
+) -> tuple[OwningWorkload, WorkloadRequest]:
     """Templates for groups: minimum and level of each. Other groups are unchanged."""
-    parts, wishes = list(workload.parts), list(asked.parts)
+    parts, requests = list(workload.parts), list(asked.parts)
     for number, part in enumerate(parts):
         template = templates.get(part.name)
         if template is None:
             continue
-        wishes[number] = _with_level(wishes[number], template, workload, about, problems)
+        requests[number] = _with_level(requests[number], template, workload, about, problems)
         if template.is_gang:
             problems += _too_many(template, part.size, f"group {part.name} of {workload.about}", about)
             parts[number] = replace(part, least=min(template.least, part.coming))
         else:
             parts[number] = _one_by_one(part)
-    return replace(workload, parts=tuple(parts), staged=True), replace(asked, parts=tuple(wishes))
+    return replace(workload, parts=tuple(parts), staged=True), replace(asked, parts=tuple(requests))
 
 
 def _one_by_one(part: RoleSpec) -> RoleSpec:
@@ -213,16 +217,24 @@ def _too_many(template: _Template, pods: int, whose: str, about: Reference) -> I
 
 
 def _with_level(
-    wishes: Wishes, template: _Template, workload: Workload, about: Reference, problems: list[InvalidValue]
-) -> Wishes:
-    if template.level and wishes.required and not same_level(wishes.required, template.level):
+    request: AnnotatedRequest,
+    template: _Template,
+    workload: OwningWorkload,
+    about: Reference,
+    problems: list[InvalidValue],
+) -> AnnotatedRequest:
+    if template.level and request.required and not same_level(request.required, template.level):
         field = f"{template.where}.schedulingConstraints.topology[0].key"
-        allowed = f'is another level than "{wishes.required}" in annotations of {workload.about}; only one can be meant'
+        allowed = (
+            f'is another level than "{request.required}" in annotations of {workload.about}; only one can be meant'
+        )
         problems.append(InvalidValue(about, field, template.level, allowed))
-    return replace(wishes, required=template.level or wishes.required)
+    return replace(request, required=template.level or request.required)
 
 
-def _in_tree(whole: Wishes, written: KubernetesWorkload, about: Reference, problems: list[InvalidValue]) -> Wishes:
+def _in_tree(
+    whole: AnnotatedRequest, written: KubernetesWorkload, about: Reference, problems: list[InvalidValue]
+) -> AnnotatedRequest:
     """The Topology that the Workload's own annotation names."""
     named = (written.metadata.annotations or {}).get(TOPOLOGY, "")
     if named and whole.topology and named != whole.topology:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator
 from bayplan.grouping.expressions import path_of
 from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, WrongValue, look_up, text_at
-from bayplan.grouping.workload import RoleSpec, Workload
+from bayplan.grouping.workload import OwningWorkload, RoleSpec
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def of_other_schedulers(
-    workload: Workload, own: RoleSpec, pod: RawObject, scheduler_names: Collection[str]
+    workload: OwningWorkload, own: RoleSpec, pod: RawObject, scheduler_names: Collection[str]
 ) -> Iterator[InvalidValue]:
     """A problem for each part with another scheduler than `scheduler_names`; `own` is the part of the pod at hand."""
     named = look_up(pod, ("spec", "schedulerName"))
@@ -38,14 +38,14 @@ def of_other_schedulers(
         yield InvalidValue(workload.about, f"{part.where}.spec.schedulerName", value, allowed, holds=part.least > 0)
 
 
-def _scheduler_of(workload: Workload, part: RoleSpec) -> str | None:
+def _scheduler_of(workload: OwningWorkload, part: RoleSpec) -> str | None:
     """The scheduler in a part's template; None without a template."""
     if not part.role.template or look_up(part.source, path_of(part.role.template)) is None:
         return None
     return _said_by(workload, part) or DEFAULT_SCHEDULER
 
 
-def _said_by(workload: Workload, part: RoleSpec) -> str:
+def _said_by(workload: OwningWorkload, part: RoleSpec) -> str:
     """The scheduler's name in a part's template, else that of the workload; empty if there is none.
 
     Raises `InvalidGrouping` if it is not text.

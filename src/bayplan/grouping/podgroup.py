@@ -18,13 +18,13 @@ from bayplan.dialects.kai.pod_group import BATCH_MIN_MEMBER
 from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
 from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
-from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, Sources, Wishes, WishReader
+from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, AnnotatedRequest, AnnotationReader, Sources
 from bayplan.grouping.exclusive import JOB_SET_KEY, exclusive_level, groups_of_jobs, level_of_jobs, place_in_job
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.grouping.rules import first
 from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
-from bayplan.grouping.workload import ITS_PODS, RoleSpec, Workload, group_name
+from bayplan.grouping.workload import ITS_PODS, OwningWorkload, RoleSpec, group_name
 from bayplan.kube.topology_levels import same_level
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
@@ -44,8 +44,8 @@ class WorkloadRequest:
     `kubernetes_workload` is the Kubernetes Workload that some of them are from.
     """
 
-    whole: Wishes
-    parts: tuple[Wishes, ...]
+    whole: AnnotatedRequest
+    parts: tuple[AnnotatedRequest, ...]
     problems: tuple[InvalidValue, ...]
     kubernetes_workload: str = ""
     # A further level that all pods share; the narrower of the two counts.
@@ -61,28 +61,28 @@ class WorkloadRequest:
 
     @property
     def sources(self) -> Sources:
-        """Where each wish stands."""
-        return {key: source for wishes in (*self.parts, self.whole) for key, source in wishes.sources.items()}
+        """Where each request stands."""
+        return {key: source for request in (*self.parts, self.whole) for key, source in request.sources.items()}
 
-    def segments_of(self, part: RoleSpec, workload: Workload) -> tuple[Segment, ...]:
+    def segments_of(self, part: RoleSpec, workload: OwningWorkload) -> tuple[Segment, ...]:
         """The segments requested for a part; in a flat gang those of the whole."""
         return self.whole.segments if workload.is_flat else self.parts[workload.parts.index(part)].segments
 
-    def where_segments(self, workload: Workload, segments: Sequence[Segment]) -> str:
+    def where_segments(self, workload: OwningWorkload, segments: Sequence[Segment]) -> str:
         """The annotation that requests segments, as a path seen from the workload."""
         source = self.sources.get((SEGMENTS, segments[0].level)) if segments else None
         return SEGMENTS if source is None else source.seen_from(workload.about)
 
 
-def asked_of(workload: Workload, pod: RawObject) -> WorkloadRequest:
+def asked_of(workload: OwningWorkload, pod: RawObject) -> WorkloadRequest:
     """All requests for a workload.
 
     Those of the only part apply to the whole; segments of the whole apply to the last part.
     """
-    reader = WishReader()
+    reader = AnnotationReader()
     last = workload.parts[-1] if workload.parts else None
     segment = None if last is None else first(last.role.segment, last.source)
-    whole = Wishes()
+    whole = AnnotatedRequest()
     for thing in (*reversed(workload.above), workload.thing):
         whole = reader.read(Reference.of(thing), annotations_of(thing), segment=segment).over(whole)
     parts = [_asked_of_part(reader, workload, part, pod) for part in workload.parts]
@@ -91,14 +91,16 @@ def asked_of(workload: Workload, pod: RawObject) -> WorkloadRequest:
         template = parts[0]
         # The workload decides whether there is a gang; otherwise the source nearest to the pods wins.
         gang = template.gang if whole.gang is None else whole.gang
-        return WorkloadRequest(replace(template.over(whole), gang=gang), (Wishes(),), problems)
+        return WorkloadRequest(replace(template.over(whole), gang=gang), (AnnotatedRequest(),), problems)
     if parts and whole.segments:
-        parts[-1] = parts[-1].over(Wishes(segments=whole.segments))
-    topology = next((wishes.topology for wishes in (whole, *parts) if wishes.topology), "")
+        parts[-1] = parts[-1].over(AnnotatedRequest(segments=whole.segments))
+    topology = next((each.topology for each in (whole, *parts) if each.topology), "")
     return WorkloadRequest(replace(whole, topology=topology), tuple(parts), problems)
 
 
-def _asked_of_part(reader: WishReader, workload: Workload, part: RoleSpec, pod: RawObject) -> Wishes:
+def _asked_of_part(
+    reader: AnnotationReader, workload: OwningWorkload, part: RoleSpec, pod: RawObject
+) -> AnnotatedRequest:
     if not part.role.template:
         return reader.read(Reference.of(pod), annotations_of(pod))
     return reader.read(
@@ -106,7 +108,7 @@ def _asked_of_part(reader: WishReader, workload: Workload, part: RoleSpec, pod: 
     )
 
 
-def with_minimum(workload: Workload, asked: WorkloadRequest) -> tuple[Workload, WorkloadRequest]:
+def with_minimum(workload: OwningWorkload, asked: WorkloadRequest) -> tuple[OwningWorkload, WorkloadRequest]:
     """The workload with the minimum that KAI's annotation asks for; it is for Jobs, and elsewhere without effect."""
     least = asked.whole.minimum
     if least is None:
@@ -123,7 +125,7 @@ def with_minimum(workload: Workload, asked: WorkloadRequest) -> tuple[Workload, 
     return replace(workload, parts=(replace(part, least=min(least, part.coming)),)), asked
 
 
-def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue]:
+def in_vain(workload: OwningWorkload, asked: WorkloadRequest) -> Iterator[InvalidValue]:
     """Remarks about segments larger than all pods, and about parallel groups of a workload with several roles."""
     of_parts = next((part.parallelism for part in asked.parts if part.parallelism), ())
     if not workload.is_flat and (asked.whole.parallelism or of_parts):
@@ -150,7 +152,7 @@ def in_vain(workload: Workload, asked: WorkloadRequest) -> Iterator[InvalidValue
             yield InvalidValue(source.about, source.field, size, allowed, holds=False, reason=NOT_SUPPORTED)
 
 
-def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
+def spec_of(workload: OwningWorkload, asked: WorkloadRequest) -> PodGroupSpec:
     """The gang of a workload. Raises `InvalidGrouping` if its numbers are invalid."""
     whole = asked.whole
     # KAI's and Kueue's preferred level asks for the lowest common domain.
@@ -167,14 +169,16 @@ def spec_of(workload: Workload, asked: WorkloadRequest) -> PodGroupSpec:
     return _within(asked.within, _filled(workload, asked, frame))
 
 
-def _filled(workload: Workload, asked: WorkloadRequest, frame: PodGroupSpec) -> PodGroupSpec:
+def _filled(workload: OwningWorkload, asked: WorkloadRequest, frame: PodGroupSpec) -> PodGroupSpec:
     """The gang with its groups."""
     whole = asked.whole
     staged = 1 if workload.staged else None
     cut = _cut_of_whole(workload, asked)
     if cut is not None:
         return replaced(frame, groups=cut.groups(), minimum_groups=staged)
-    groups = [_group(workload, asked, part, wishes) for part, wishes in zip(workload.parts, asked.parts, strict=True)]
+    groups = [
+        _group(workload, asked, part, requests) for part, requests in zip(workload.parts, asked.parts, strict=True)
+    ]
     if workload.is_flat:
         only = groups[0]
         parallelism = list(whole.parallelism) or None if not only.groups else None
@@ -201,8 +205,8 @@ def _within(level: str, spec: PodGroupSpec) -> PodGroupSpec:
     return replaced(spec, size=0, minimum=None, minimum_groups=None, segments=None, parallelism=None, groups=[around])
 
 
-def _group(workload: Workload, asked: WorkloadRequest, part: RoleSpec, wishes: Wishes) -> GroupSpec:
-    frame = GroupSpec(name=part.name, required=wishes.required, preferred=wishes.preferred)
+def _group(workload: OwningWorkload, asked: WorkloadRequest, part: RoleSpec, request: AnnotatedRequest) -> GroupSpec:
+    frame = GroupSpec(name=part.name, required=request.required, preferred=request.preferred)
     level_of_each_job = level_of_jobs(workload, part)
     if level_of_each_job:
         groups, unfinished = groups_of_jobs(part, level_of_each_job)
@@ -222,7 +226,7 @@ def _whole_segments(part: RoleSpec, unit: int) -> int:
     return up if up <= part.coming else part.coming - part.coming % unit
 
 
-def place_of(workload: Workload, asked: WorkloadRequest, part: RoleSpec, index: int | None) -> str:
+def place_of(workload: OwningWorkload, asked: WorkloadRequest, part: RoleSpec, index: int | None) -> str:
     """The group of a pod: its part, or its segment if segments are groups.
 
     Raises `InvalidGrouping` if the pod has no index for that.
@@ -245,27 +249,27 @@ def place_of(workload: Workload, asked: WorkloadRequest, part: RoleSpec, index: 
     return cut.place(index - first_of_part)
 
 
-def _cut_of_whole(workload: Workload, asked: WorkloadRequest) -> Cut | None:
+def _cut_of_whole(workload: OwningWorkload, asked: WorkloadRequest) -> Cut | None:
     """How all pods are cut, if segments run through leaders and workers."""
     segments = asked.segments_of(workload.parts[-1], workload)
     return cut_of_whole(workload, segments, asked.where_segments(workload, segments))
 
 
-def _together(groups: list[GroupSpec], wishes: Sequence[Wishes]) -> list[GroupSpec]:
+def _together(groups: list[GroupSpec], requests: Sequence[AnnotatedRequest]) -> list[GroupSpec]:
     """Roles that must be together become one group around them, with the request of the first."""
     found: dict[str, GroupSpec] = {}
-    for group, wish in zip(groups, wishes, strict=True):
-        if not wish.together:
+    for group, request in zip(groups, requests, strict=True):
+        if not request.together:
             found[group.name] = group
             continue
-        around = f"together-{group_name(wish.together)}"
+        around = f"together-{group_name(request.together)}"
         inner = replaced(group, required=None, preferred=None)
         before = found.get(around) or GroupSpec(name=around, required=group.required, preferred=group.preferred)
         found[around] = replaced(before, groups=[*(before.groups or []), inner])
     return list(found.values())
 
 
-def pod_group(workload: Workload, asked: WorkloadRequest, namespace: str, suffix: str = "") -> PodGroup:
+def pod_group(workload: OwningWorkload, asked: WorkloadRequest, namespace: str, suffix: str = "") -> PodGroup:
     """The PodGroup, owned by the workload. Raises `InvalidGrouping` if its numbers are invalid."""
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import Reference
-from bayplan.grouping.workload import RoleSpec, Workload
+from bayplan.grouping.workload import OwningWorkload, RoleSpec
 from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, Segment
 
 UNNAMED = "segment"
@@ -60,7 +60,7 @@ def cut_of_part(about: Reference, part: RoleSpec, segments: Sequence[Segment], w
     return Cut(part.name or UNNAMED, _sizes(part.size, segments[0].size), part.least, required, preferred)
 
 
-def cut_of_whole(workload: Workload, segments: Sequence[Segment], where: str) -> Cut | None:
+def cut_of_whole(workload: OwningWorkload, segments: Sequence[Segment], where: str) -> Cut | None:
     """How all pods are cut if ranks run through leaders and workers, else None; `where` is the annotation."""
     if not segments or not workload.cut_through or not workload.parts:
         return None

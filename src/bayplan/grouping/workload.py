@@ -1,7 +1,7 @@
 """A rule applied to an object: the workload of a pod, and its parts with their numbers.
 
-A pod's owners and the rules come in. A `Workload` goes out: the object that describes the gang, and its parts (one per
-role) with size, minimum and first rank. `podgroup.py` is next.
+A pod's owners and the rules come in. An `OwningWorkload` goes out: the object that describes the gang, and its parts
+(one per role) with size, minimum and first rank. `podgroup.py` is next.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RoleSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class OwningWorkload:
     """The object that describes a pod's gang, and the owners above it, the nearest first.
 
     `staged` parts are created one after the other; `cut_through` segments run through all parts by rank.
@@ -88,7 +88,7 @@ class Workload:
         return len(self.parts) == 1 and not self.parts[0].name
 
 
-def workload_of(owners: Sequence[RawObject], rules: Rules) -> Workload:
+def workload_of(owners: Sequence[RawObject], rules: Rules) -> OwningWorkload:
     """The workload of a pod with these owners, the top one last. Raises `InvalidGrouping` if it is invalid."""
     number, rule = _described_by(owners, rules)
     thing = owners[number]
@@ -100,7 +100,7 @@ def gang_rule(owners: Sequence[RawObject], rules: Rules) -> Rule:
     return _described_by(owners, rules)[1]
 
 
-def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> Workload:
+def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -> OwningWorkload:
     """The workload that a rule makes of an object. Raises `InvalidGrouping` if the object is invalid."""
     about = Reference.of(thing)
     if about.api_version == VOLCANO_JOBS and (said := said_by_admission(thing)):
@@ -119,10 +119,10 @@ def described(thing: RawObject, rule: Rule, above: tuple[RawObject, ...] = ()) -
         raise InvalidGrouping(InvalidValue(about, "spec", twice, "is the name of two groups; each must have its own"))
     if not parts:
         raise InvalidGrouping(InvalidValue(about, "spec", None, "describes no pods"))
-    return Workload(about, rule, thing, above, tuple(parts), staged, cut_through)
+    return OwningWorkload(about, rule, thing, above, tuple(parts), staged, cut_through)
 
 
-def part_of(workload: Workload, pod: RawObject) -> RoleSpec:
+def part_of(workload: OwningWorkload, pod: RawObject) -> RoleSpec:
     """The part of a pod, by the role label. Raises `InvalidGrouping` if there is none."""
     if workload.is_flat:
         return workload.parts[0]
@@ -142,7 +142,7 @@ def part_of(workload: Workload, pod: RawObject) -> RoleSpec:
     )
 
 
-def index_of(workload: Workload, part: RoleSpec, pod: RawObject) -> int | None:
+def index_of(workload: OwningWorkload, part: RoleSpec, pod: RawObject) -> int | None:
     """A pod's index in its part, or in the whole workload if ranks run through it; None if no label has it."""
     total = 0 if workload.rule.ranks_of_whole else -_first_index(workload, part, pod)
     labels = labels_of(pod)
@@ -156,7 +156,7 @@ def index_of(workload: Workload, part: RoleSpec, pod: RawObject) -> int | None:
     return total if total >= 0 else None
 
 
-def _first_index(workload: Workload, part: RoleSpec, pod: RawObject) -> int:
+def _first_index(workload: OwningWorkload, part: RoleSpec, pod: RawObject) -> int:
     """The index of a part's first pod, by Kueue's annotation on the pod or its template, else by the rule.
 
     Raises `InvalidGrouping` if the annotation is invalid.

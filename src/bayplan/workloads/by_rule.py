@@ -8,7 +8,7 @@ from bayplan.grouping.expressions import amount_of, path_of
 from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, look_up
 from bayplan.grouping.rules import rule_for
-from bayplan.grouping.workload import EVERYBODY_ELSE, RoleSpec, Workload, described
+from bayplan.grouping.workload import EVERYBODY_ELSE, OwningWorkload, RoleSpec, described
 from bayplan.workloads.planned import Around, PlannedPod, Template, name_of, pod_from, template_at
 
 ONLY_GANG = "0"
@@ -28,7 +28,7 @@ def templates_by_rule(thing: RawObject, around: Around) -> Iterator[tuple[RoleSp
         yield part, template_at(part.source, part.role.template, part.where)
 
 
-def workload_by_rule(thing: RawObject, around: Around) -> Workload:
+def workload_by_rule(thing: RawObject, around: Around) -> OwningWorkload:
     """The workload that the rule for an object's kind makes. Raises `WrongValue` if the object is invalid."""
     rule = rule_for(around.rules, Reference.of(thing))
     if rule is None:
@@ -55,7 +55,7 @@ def numbered_pods(
         yield pod_from(template, f"{prefix}-{index}", [thing], {**own, **_ranks(part, index + first)})
 
 
-def _first_index(workload: Workload, part: RoleSpec) -> int:
+def _first_index(workload: OwningWorkload, part: RoleSpec) -> int:
     if workload.rule.ranks_of_whole:
         return part.first_rank
     return int(bool(part.role.from_one) and look_up(part.source, path_of(part.role.from_one)) is True)

@@ -1,4 +1,6 @@
-"""Kept room on a node with two zones: its kubelet knows nothing of nominated pods and takes the zone that it likes best."""
+"""Kept room on a node with two zones: its kubelet knows nothing of nominated pods and takes the zone that it likes
+best.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.kept_room import _all_find_zones
+from bayplan.dispatch.kept.kept_room import _all_find_zones
 from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.scheduling.profile import PreemptionMode, default_profile
 from tests.builders.objects import GI, topology, zone

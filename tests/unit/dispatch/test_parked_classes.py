@@ -76,7 +76,7 @@ def test_new_resources_do_not_affect_known_classes() -> None:
 def test_the_line_of_a_removed_class_is_reused() -> None:
     state = cluster(nodes=[node("n0", {"cpu": 2})])
     classes = parked(state, first={"cpu": CPUS}, second={"cpu": CPUS})
-    classes.remove("first")
+    classes.discard("first")
     assert hopeful(classes, [0]) == ["second"]
     classes.add("third", {"cpu": CPUS}.items())
     classes.add("third", {"cpu": CPUS}.items())

@@ -9,9 +9,9 @@ import pytest
 
 from bayplan.dispatch.actions import Action, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.nominations import ROOM_IS_KEPT
+from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT
 from bayplan.dispatch.preemption import LEFT_ALONE, LOOKS_EVERY, STUCK_AFTER
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod, PodStatus
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -88,6 +88,18 @@ def test_a_more_important_pod_takes_the_room_of_a_nominated_one() -> None:
     assert action.unit == "ml/urgent"
     scheduler.remove_pod("ml/web", 3.0)
     assert places(scheduler.decide(3.0)) == {"ml/urgent": "n1"}
+
+
+def test_a_decision_that_fails_leaves_the_room_of_nominated_pods_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.set_pod(pod("urgent", 8, priority=20), 2.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(scheduler.preempting, "for_pod", lambda *_: 1 / 0)
+        assert isinstance(scheduler.decide(2.0), Unschedulable)
+    assert scheduler.preempting.nominations.get("ml/db") is not None
 
 
 def test_pods_that_leave_already_are_waited_for_and_nothing_is_evicted() -> None:

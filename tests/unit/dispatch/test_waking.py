@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sized
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.sub_queues import UnitState
-from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waking
+from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waker, Waking
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
@@ -323,6 +324,36 @@ def test_the_moment_changes_with_every_event() -> None:
     changed = scene.waking.moment()
     scene.state.remove_pod("default/small-n1")
     assert len({before, changed, scene.waking.moment()}) == 3
+
+
+def test_many_parked_units_are_looked_at_in_slices_between_decisions() -> None:
+    """3,000 unlike gangs without a place kept other tenants' pods waiting for 1.5 s at a change of a node."""
+    scene = Scene()
+    for number in range(3):
+        scene.park(f"default/{number}", scene.room(simple_pod({"cpu": 2 + number})))
+        scene.park(f"gang default/{number}", ForGang(PROFILE.name, gang_of({"cpu": 2 + number})))
+    ends("large-n1")(scene)
+    clock = itertools.count()
+    waker = Waker(scene.waking, scene.queue, lambda: float(next(clock)))  # a second for each look
+    awake: list[int] = []
+    while waker.next_time() is not None:
+        scene.now += 10.0
+        waker.wake(scene.now)
+        awake.append(6 - scene.queue.counts()[UnitState.PARKED])
+    assert awake == [1, 2, 3, 4, 5, 6, 6]
+
+
+def test_events_during_a_look_at_many_units_are_seen_by_the_next_one() -> None:
+    scene = Scene()
+    scene.park("default/two", scene.room(simple_pod({"cpu": 2})))
+    for number in range(2):
+        scene.park(f"gang default/{number}", ForGang(PROFILE.name, gang_of({"cpu": 2 + number})))
+    ends("small-n1")(scene)
+    scene.waking.wake(scene.queue, scene.now, lambda: True)
+    scene.park("default/six", scene.room(simple_pod({"cpu": 6})))
+    ends("large-n1")(scene)
+    scene.waking.wake(scene.queue, scene.now)
+    assert scene.woken("default/six")
 
 
 def test_nothing_is_kept_of_deleted_units() -> None:

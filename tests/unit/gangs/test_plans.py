@@ -24,13 +24,13 @@ def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, s
     whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(6)), minimum=2)
     attempt = ScriptedAttempt(whole, lambda part: Status.OPTIMAL if len(part.pods) <= 4 else beyond)
     outcome = best_part(attempt)
-    assert (len(outcome.whole.pods), outcome.status) == (seated, status)
+    assert (len(outcome.part.pods), outcome.status) == (seated, status)
 
 
 def test_where_no_pod_must_start_and_none_can_the_smallest_part_says_why() -> None:
     whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
     outcome = best_part(ScriptedAttempt(whole, lambda part: Status.INFEASIBLE if part.pods else Status.OPTIMAL))
-    assert (outcome.found, outcome.status, len(outcome.whole.pods)) == (False, Status.INFEASIBLE, 1)
+    assert (outcome.found, outcome.status, len(outcome.part.pods)) == (False, Status.INFEASIBLE, 1)
 
 
 def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
@@ -55,6 +55,6 @@ def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
         return Status.FEASIBLE if len(part.groups) <= 20 else Status.LIMIT_REACHED
 
     outcome = best_part(ScriptedAttempt(Group(groups=groups, minimum_groups=1), status_of, Budget(0.0)))
-    assert [len(group.pods) for group in outcome.whole.groups] == list(range(1, 21))
+    assert [len(group.pods) for group in outcome.part.groups] == list(range(1, 21))
     assert outcome.status is Status.FEASIBLE
     assert len(asked) < 12

@@ -50,7 +50,9 @@ def gang(size: int, **asked: Any) -> Gang:
             (FewerPods("", 4, 8), PreferredLevel("", BLOCK, 2), PreferredSegments("", 4, "kubernetes.io/hostname")),
         ),
         (
-            Gang("ml/g", Group(groups=(Group("a", gpu_pods(3, "a"), required=RACK), Group("b", gpu_pods(7, "b"), required=RACK))), "net"),
+            Gang("ml/g",
+                 Group(groups=(Group("a", gpu_pods(3, "a"), required=RACK),
+                               Group("b", gpu_pods(7, "b"), required=RACK))), "net"),
             (FewerPods("b", 6, 7), WiderLevel("b", BLOCK, RACK), PreferredLevel("b", RACK, None)),
         ),
     ],

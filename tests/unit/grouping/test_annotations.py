@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.grouping.annotations import Wishes, WishReader, asks, meant_for_pods
+from bayplan.grouping.annotations import AnnotatedRequest, AnnotationReader, asks, meant_for_pods
 from bayplan.grouping.raw import Reference
 from bayplan.kube.wire.podgroup_v1alpha1 import Segment
 
@@ -12,47 +12,50 @@ JOB = Reference("batch/v1", "Job", "ml", "train")
 RACK, BLOCK = "example.com/rack", "example.com/block"
 
 
-def read(annotations: dict[str, str], segment: int | None = None) -> tuple[Wishes, list[str]]:
-    reader = WishReader()
-    wishes = reader.read(JOB, annotations, segment=segment)
-    return wishes, [str(problem) for problem in reader.problems]
+def read(annotations: dict[str, str], segment: int | None = None) -> tuple[AnnotatedRequest, list[str]]:
+    reader = AnnotationReader()
+    request = reader.read(JOB, annotations, segment=segment)
+    return request, [str(problem) for problem in reader.problems]
 
 
 @pytest.mark.parametrize(
     "annotations, expected",
     [
-        ({}, Wishes()),
-        ({"example.com/mine": "x"}, Wishes()),
-        ({"bayplan.io/gang": "true"}, Wishes(gang=True)),
-        ({"kai.scheduler/topology": "network"}, Wishes(gang=True, topology="network")),
-        ({"bayplan.io/topology": "network"}, Wishes(gang=True, topology="network")),
-        ({"kai.scheduler/topology-required-placement": BLOCK}, Wishes(gang=True, required=BLOCK)),
-        ({"kai.scheduler/topology-preferred-placement": "rack"}, Wishes(gang=True, preferred="rack")),
+        ({}, AnnotatedRequest()),
+        ({"example.com/mine": "x"}, AnnotatedRequest()),
+        ({"bayplan.io/gang": "true"}, AnnotatedRequest(gang=True)),
+        ({"kai.scheduler/topology": "network"}, AnnotatedRequest(gang=True, topology="network")),
+        ({"bayplan.io/topology": "network"}, AnnotatedRequest(gang=True, topology="network")),
+        ({"kai.scheduler/topology-required-placement": BLOCK}, AnnotatedRequest(gang=True, required=BLOCK)),
+        ({"kai.scheduler/topology-preferred-placement": "rack"}, AnnotatedRequest(gang=True, preferred="rack")),
         (
             {
                 "kai.scheduler/segment-size": "4",
                 "kai.scheduler/segment-topology-required-placement": BLOCK,
                 "kai.scheduler/segment-topology-preferred-placement": RACK,
             },
-            Wishes(gang=True, segments=(Segment(size=4, level=BLOCK), Segment(size=4, level=RACK, preferred=True))),
+            AnnotatedRequest(
+                gang=True, segments=(Segment(size=4, level=BLOCK), Segment(size=4, level=RACK, preferred=True))
+            ),
         ),
-        ({"kueue.x-k8s.io/podset-required-topology": BLOCK}, Wishes(gang=True, required=BLOCK)),
-        ({"kueue.x-k8s.io/podset-preferred-topology": BLOCK}, Wishes(gang=True, preferred=BLOCK)),
-        ({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}, Wishes(gang=True)),
+        ({"kueue.x-k8s.io/podset-required-topology": BLOCK}, AnnotatedRequest(gang=True, required=BLOCK)),
+        ({"kueue.x-k8s.io/podset-preferred-topology": BLOCK}, AnnotatedRequest(gang=True, preferred=BLOCK)),
+        ({"kueue.x-k8s.io/podset-unconstrained-topology": "true"}, AnnotatedRequest(gang=True)),
         (
             {"kueue.x-k8s.io/podset-slice-required-topology": RACK, "kueue.x-k8s.io/podset-slice-size": "8"},
-            Wishes(gang=True, segments=(Segment(size=8, level=RACK),)),
+            AnnotatedRequest(gang=True, segments=(Segment(size=8, level=RACK),)),
         ),
         (
             {
-                "kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/block", "size": 8},'
+                "kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/block", '
+                '"size": 8},'
                 ' {"topology": "example.com/rack", "size": 4}]'
             },
-            Wishes(gang=True, segments=(Segment(size=8, level=BLOCK), Segment(size=4, level=RACK))),
+            AnnotatedRequest(gang=True, segments=(Segment(size=8, level=BLOCK), Segment(size=4, level=RACK))),
         ),
     ],
 )
-def test_wishes(annotations: dict[str, str], expected: Wishes) -> None:
+def test_wishes(annotations: dict[str, str], expected: AnnotatedRequest) -> None:
     assert read(annotations) == (expected, [])
 
 
@@ -165,7 +168,7 @@ def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
 )
 def test_other_keys_of_these_systems_ask_for_nothing(key: str) -> None:
     assert not asks({key: "x"})
-    assert read({key: "x"}) == (Wishes(), [])
+    assert read({key: "x"}) == (AnnotatedRequest(), [])
 
 
 def test_two_trees_in_one_place_are_one_too_many() -> None:
@@ -179,7 +182,7 @@ def test_two_trees_in_one_place_are_one_too_many() -> None:
 
 
 def test_two_trees_in_two_places_are_one_too_many() -> None:
-    reader = WishReader()
+    reader = AnnotationReader()
     reader.read(Reference("batch/v1", "CronJob", "ml", "nightly"), {"kai.scheduler/topology": "a"})
     reader.read(JOB, {"kai.scheduler/topology": "b"})
     assert [str(problem) for problem in reader.problems] == [
@@ -193,7 +196,7 @@ def test_two_trees_in_two_places_are_one_too_many() -> None:
 def test_both_languages_may_say_a_part_but_not_contradict_each_other() -> None:
     preferred = {"kai.scheduler/topology-preferred-placement": RACK}
     required = {"kueue.x-k8s.io/podset-required-topology": BLOCK}
-    assert read(preferred | required) == (Wishes(gang=True, required=BLOCK, preferred=RACK), [])
+    assert read(preferred | required) == (AnnotatedRequest(gang=True, required=BLOCK, preferred=RACK), [])
     _, problems = read({"kai.scheduler/topology-required-placement": RACK} | required)
     assert problems == [
         (
@@ -205,13 +208,16 @@ def test_both_languages_may_say_a_part_but_not_contradict_each_other() -> None:
 
 
 def test_a_kind_may_know_the_size_of_segments() -> None:
-    wishes, problems = read({"kai.scheduler/segment-topology-required-placement": RACK}, segment=4)
-    assert (wishes.segments, problems) == ((Segment(size=4, level=RACK),), [])
+    request, problems = read({"kai.scheduler/segment-topology-required-placement": RACK}, segment=4)
+    assert (request.segments, problems) == ((Segment(size=4, level=RACK),), [])
 
 
 def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
-    near, far = Wishes(required=RACK), Wishes(gang=True, topology="network", required=BLOCK, preferred=RACK)
-    assert near.over(far) == Wishes(gang=True, topology="network", required=RACK, preferred=RACK)
+    near, far = (
+        AnnotatedRequest(required=RACK),
+        AnnotatedRequest(gang=True, topology="network", required=BLOCK, preferred=RACK),
+    )
+    assert near.over(far) == AnnotatedRequest(gang=True, topology="network", required=RACK, preferred=RACK)
 
 
 def test_a_key_with_bayplans_own_prefix_is_never_lost() -> None:
@@ -226,7 +232,7 @@ def test_a_level_may_be_short_in_one_language_and_whole_in_the_other() -> None:
 
 
 def test_volcanos_network_annotations_are_a_remark_that_holds_no_pod() -> None:
-    reader = WishReader()
+    reader = AnnotationReader()
     reader.read(JOB, {"volcano.sh/network-topology-mode": "hard"})
     (problem,) = reader.problems
     assert not problem.holds

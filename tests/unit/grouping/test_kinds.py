@@ -344,7 +344,8 @@ def test_two_trees_are_one_too_many() -> None:
     assert problems(grouped(worker(0), workload)) == [
         (
             "PyTorchJob ml/train: "
-            'spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["kai.scheduler/topology"]: "other" is another tree'
+            'spec.pytorchReplicaSpecs.Worker.template.metadata.annotations["kai.scheduler/topology"]: "other" is '
+            "another tree"
             ' than "network" in metadata.annotations["kai.scheduler/topology"]; a gang is placed in one'
         )
     ]

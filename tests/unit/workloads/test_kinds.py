@@ -55,44 +55,56 @@ def job(**spec: Any) -> Json:
 @pytest.mark.parametrize(
     "thing, expected",
     [
-        pytest.param(workload("apps/v1", "StatefulSet", {"replicas": 3, "template": TEMPLATE}), "web-0 web-1 web-2", id="ordinals"),
+        pytest.param(workload("apps/v1", "StatefulSet", {"replicas": 3, "template": TEMPLATE}), "web-0 web-1 web-2",
+                     id="ordinals"),
         pytest.param(
             workload("apps/v1", "StatefulSet", {"replicas": 2, "ordinals": {"start": 5}, "template": TEMPLATE}),
             "web-5 web-6",
             id="ordinals that start later",
         ),
-        pytest.param(job(parallelism=2, completions=5, completionMode="Indexed"), "web-0- web-1-", id="indexes that run at once"),
-        pytest.param(job(parallelism=8, completions=2, completionMode="Indexed"), "web-0- web-1-", id="fewer completions than parallelism"),
+        pytest.param(job(parallelism=2, completions=5, completionMode="Indexed"), "web-0- web-1-",
+                     id="indexes that run at once"),
+        pytest.param(job(parallelism=8, completions=2, completionMode="Indexed"), "web-0- web-1-",
+                     id="fewer completions than parallelism"),
         pytest.param(job(parallelism=2), "web- web-", id="a work queue"),
         pytest.param(
             {**job(parallelism=2, completions=5, completionMode="Indexed"), "status": {"completedIndexes": "0,2-3"}},
             "web-1- web-4-",
             id="indexes that are left",
         ),
-        pytest.param({**job(parallelism=4, completions=5), "status": {"succeeded": 3}}, "web- web-", id="completions that are left"),
-        pytest.param(workload("v1", "ReplicationController", {"replicas": 2, "template": TEMPLATE}), "web- web-", id="generated names"),
+        pytest.param({**job(parallelism=4, completions=5), "status": {"succeeded": 3}}, "web- web-",
+                     id="completions that are left"),
+        pytest.param(workload("v1", "ReplicationController", {"replicas": 2, "template": TEMPLATE}), "web- web-",
+                     id="generated names"),
         pytest.param(
             workload("batch/v1", "CronJob", {"jobTemplate": {"spec": {"parallelism": 2, "template": TEMPLATE}}}),
             "web-00000000- web-00000000-",
             id="one run of a CronJob",
         ),
         pytest.param(
-            workload("kubeflow.org/v1", "TFJob", {"tfReplicaSpecs": {"worker": {"replicas": 2, "template": TEMPLATE}, "PS": {"template": TEMPLATE}}}),
+            workload("kubeflow.org/v1", "TFJob",
+                     {"tfReplicaSpecs": {"worker": {"replicas": 2, "template": TEMPLATE},
+                                         "PS": {"template": TEMPLATE}}}),
             "web-ps-0 web-worker-0 web-worker-1",
             id="roles in any case",
         ),
         pytest.param(
-            workload("kubeflow.org/v1", "MPIJob", {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}}),
+            workload("kubeflow.org/v1", "MPIJob",
+                     {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE},
+                                          "Worker": {"replicas": 2, "template": TEMPLATE}}}),
             "web-launcher web-worker-0 web-worker-1",
             id="a launcher by itself",
         ),
         pytest.param(
-            workload("kubeflow.org/v2beta1", "MPIJob", {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE}, "Worker": {"replicas": 2, "template": TEMPLATE}}}),
+            workload("kubeflow.org/v2beta1", "MPIJob",
+                     {"mpiReplicaSpecs": {"Launcher": {"template": TEMPLATE},
+                                          "Worker": {"replicas": 2, "template": TEMPLATE}}}),
             "web-launcher- web-worker-0 web-worker-1",
             id="a launcher of a Job",
         ),
         pytest.param(
-            workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}}),
+            workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet",
+                     {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": TEMPLATE}}),
             "web-0 web-0-1 web-1 web-1-1",
             id="leaders and workers",
         ),
@@ -259,7 +271,10 @@ def test_a_daemon_set_has_a_pod_for_each_node_that_it_selects_and_tolerates() ->
         ),
         (
             workload("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}),
-            "CronJob ml/web: spec.jobTemplate.spec.template.spec.containers: is empty: a pod needs at least one container",
+            (
+                "CronJob ml/web: spec.jobTemplate.spec.template.spec.containers: is empty: a pod needs at least one "
+                "container"
+            ),
         ),
         (
             workload(
@@ -279,10 +294,15 @@ def test_a_daemon_set_has_a_pod_for_each_node_that_it_selects_and_tolerates() ->
         ),
         (
             workload("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Wroker": {"template": TEMPLATE}}}),
-            "PyTorchJob ml/web: spec.pytorchReplicaSpecs.Wroker: is no role of a PyTorchJob: Master, Worker; did you mean Worker?",
+            (
+                "PyTorchJob ml/web: spec.pytorchReplicaSpecs.Wroker: is no role of a PyTorchJob: Master, Worker; did "
+                "you "
+                "mean Worker?"
+            ),
         ),
         (
-            workload("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"groupName": "g"}]}),
+            workload("ray.io/v1", "RayCluster",
+                     {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"groupName": "g"}]}),
             "RayCluster ml/web: spec.workerGroupSpecs[0].template.spec: is missing: a pod template needs a spec",
         ),
         (job(template=None), "Job ml/web: spec.template.spec: is missing: a pod template needs a spec"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bayplan.dialects.dialect import Dialect, Inside, asked_by_label, full_name, topology_for
+from bayplan.dialects.dialect import Dialect, GroupContents, asked_by_label, full_name, topology_for
 from bayplan.dialects.kubernetes import pod_group
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of
 from bayplan.dialects.members import counted, group_of, has_begun
@@ -29,7 +29,7 @@ ALONE = "is a group of groups, and is read with them"
 AnyGroup = CompositePodGroup | PodGroup
 
 
-def gang_of_groups(root: CompositePodGroup, inside: Inside, topologies: Topologies) -> Gang | Incomplete:
+def gang_of_groups(root: CompositePodGroup, inside: GroupContents, topologies: Topologies) -> Gang | Incomplete:
     """The whole tree of groups as one gang."""
     at = _label_at(root)
     every = [root, *_below(root, inside)]
@@ -70,22 +70,22 @@ def _key(written: AnyGroup) -> str:
     return dialect.key(full_name(written.metadata))
 
 
-def _groups(written: AnyGroup, inside: Inside) -> Sequence[AnyGroup]:
+def _groups(written: AnyGroup, inside: GroupContents) -> Sequence[AnyGroup]:
     """The groups directly inside, in the order of their names."""
     return inside.groups.get(_key(written), ())
 
 
-def _below(written: AnyGroup, inside: Inside) -> Iterator[AnyGroup]:
+def _below(written: AnyGroup, inside: GroupContents) -> Iterator[AnyGroup]:
     for each in _groups(written, inside):
         yield each
         yield from _below(each, inside)
 
 
-def _pods(written: AnyGroup, inside: Inside) -> Sequence[Pod]:
+def _pods(written: AnyGroup, inside: GroupContents) -> Sequence[Pod]:
     return inside.pods.get(_key(written), ()) if isinstance(written, PodGroup) else ()
 
 
-def _missing(written: AnyGroup, inside: Inside) -> str:
+def _missing(written: AnyGroup, inside: GroupContents) -> str:
     """What a group still waits for; empty if enough of it has arrived."""
     name = written.metadata.name
     if isinstance(written, PodGroup):
@@ -99,7 +99,7 @@ def _missing(written: AnyGroup, inside: Inside) -> str:
     return f"waits for groups: {here} of {least} in CompositePodGroup {name} have all pods that they need{detail}"
 
 
-def _group(written: AnyGroup, inside: Inside, *, begun: bool, is_root: bool = False) -> Group:
+def _group(written: AnyGroup, inside: GroupContents, *, begun: bool, is_root: bool = False) -> Group:
     """The groups that have arrived; if the gang has `begun`, also those that run in part."""
     required = label_of(written.spec, _spec_of(written))
     if isinstance(written, PodGroup):
@@ -120,7 +120,7 @@ def _name(written: AnyGroup) -> str:
     return written.metadata.name if isinstance(written, PodGroup) else f"{written.metadata.name} (composite)"
 
 
-def _has_begun(written: AnyGroup, inside: Inside) -> bool:
+def _has_begun(written: AnyGroup, inside: GroupContents) -> bool:
     pods = [pod for each in (written, *_below(written, inside)) for pod in _pods(each, inside)]
     return has_begun(pods, was_complete=True)
 

@@ -28,6 +28,8 @@ _Member = tuple[int, Pod]
 
 def by_segments(gang: Gang) -> Group:
     """Return the gang with segments as groups, where running members are already cut into segments."""
+    if not any(group.slices for group in gang.whole.every_group()):
+        return gang.whole
     return _by_segments(gang.whole, gang)
 
 

@@ -20,7 +20,8 @@ from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES, Scope
 from bayplan.cluster.state import ClusterState
-from bayplan.dispatch.nominations import Nominations
+from bayplan.dispatch.kept.nominations import Nominations
+from bayplan.dispatch.kept.seats import KeptSeats
 from bayplan.engine.numa.admission import relevant_wants
 from bayplan.engine.numa.demand import demand
 from bayplan.kube.wire.core_v1 import Pod
@@ -36,10 +37,11 @@ MOST_STEPS = 2_000
 
 @dataclass(frozen=True)
 class KeptRoom:
-    """The room of all nominated units, seen by a unit that is being decided."""
+    """The room that is kept for all units, seen by a unit that is being decided."""
 
     state: ClusterState
     nominations: Nominations
+    seats: KeptSeats
 
     @contextmanager
     def deciding(self, profile: Profile) -> Iterator[Closing]:
@@ -52,7 +54,7 @@ class KeptRoom:
 
     def endangered(self, seats: Seats, profile: Profile) -> list[int]:
         """The rows where these pods and the nominated ones could take each other's zones."""
-        if profile.topology is None or not self.nominations.any_kept:
+        if profile.topology is None or not self.seats:
             return []
         by_row: dict[int, list[Pod]] = {}
         for pod, row in seats:
@@ -61,7 +63,7 @@ class KeptRoom:
 
     def _is_safe(self, row: int, pods: Sequence[Pod], profile: Profile) -> bool:
         state = self.state
-        kept = self.nominations.on_row(row)
+        kept = self.seats.on_row(row)
         columns = state.columns
         if not kept or columns.topology[row] != TOPOLOGY_USABLE or columns.policy[row] not in REFUSING_POLICIES:
             return True
@@ -117,7 +119,7 @@ class Closing:
         """Why a unit found no place because of closed nodes."""
         if not self.rows:
             return ""
-        units = dict.fromkeys(unit for row in self.rows for unit in self.kept_room.nominations.units_on(row))
+        units = dict.fromkeys(unit for row in self.rows for unit in self.kept_room.seats.units_on(row))
         node, others = self.kept_room.state.names[self.rows[0]], len(self.rows) - 1
         where = f"{node} and {others} more" if others else node
         run = "runs" if len(units) == 1 else "run"

@@ -11,18 +11,13 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from msgspec import structs
-
-from bayplan.cluster.columns.zone_charges import charges_of
-from bayplan.cluster.reports.pod_zones import could_hold
 from bayplan.cluster.state import ClusterState
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.dispatch.kept.seats import KeptSeat, KeptSeats
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.cycle import assume
-from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import Preemption
 
-# After the last victim is gone, the room is kept for so many seconds until a report shows it.
+# After the last victim is gone, the room is kept for this many seconds, until a report shows it.
 ROOM_IS_KEPT = 30.0
 
 
@@ -32,7 +27,7 @@ class Nomination:
 
     unit: str
     priority: int
-    seats: tuple[tuple[Pod, Decision], ...]
+    seats: tuple[KeptSeat, ...]
     plan: Preemption | GangPreemption
     leaving: set[str]
     """The victims, and other pods that were leaving the nodes already, as long as they are there."""
@@ -43,8 +38,9 @@ class Nomination:
 class Nominations:
     """All nominated units of one dispatcher, with their room in the cluster's state."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, seats: KeptSeats) -> None:
         self._state = state
+        self._seats = seats
         self._by_unit: dict[str, Nomination] = {}
         self._leaving: Counter[str] = Counter()
         self._rows_seen = -1
@@ -63,9 +59,7 @@ class Nominations:
         """Keep the room of a unit, unless one of its pods has a place already."""
         if any(decision.pod in self._state.pods for _, decision in nomination.seats):
             return
-        for pod, decision in nomination.seats:
-            assume(self._state, decision, pod)
-            self._state.promises.only_kept.add(decision.pod)
+        self._seats.keep(nomination.unit, nomination.seats)
         self._by_unit[nomination.unit] = nomination
         self._leaving.update(nomination.leaving)
         self._note_rows(nomination)
@@ -75,9 +69,7 @@ class Nominations:
         """Give back the room of a unit; the nomination that it had, if any."""
         nomination = self._by_unit.pop(unit, None)
         if nomination is not None:
-            for _, decision in nomination.seats:
-                self._state.forget(decision.pod)
-                self._state.promises.only_kept.discard(decision.pod)
+            self._seats.give_back(nomination.seats)
             self._leaving.subtract(nomination.leaving)
             self._leaving += Counter()  # drops pods that no unit waits for
             self._note_rows(nomination)
@@ -99,35 +91,6 @@ class Nominations:
         for each in affected:
             self.withdraw(each)
         return [each.unit for each in affected]
-
-    def beside_kept_room(self, decision: Decision, pod: Pod) -> Decision:
-        """A decision on a node with room that is kept for others, which the node's kubelet knows nothing about.
-
-        The kubelet may choose their zones, so the pod counts in every zone until a report shows where it is.
-        """
-        report = self._state.reports[decision.row]
-        if not self.on_row(decision.row) or report is None or not report.usable or not decision.charges:
-            return decision
-        anywhere = could_hold(self._state.classes.of(pod).request, report)
-        return structs.replace(
-            decision,
-            charges=charges_of(self._state.columns, anywhere),
-            by_amounts=False,
-            containers=tuple(structs.replace(each, estimated=True) for each in decision.containers),
-        )
-
-    @property
-    def any_kept(self) -> bool:
-        """True if room is kept for any unit."""
-        return bool(self._by_unit)
-
-    def on_row(self, row: int) -> list[tuple[Pod, Decision]]:
-        """The nominated pods of a node."""
-        return [seat for each in self._by_unit.values() for seat in each.seats if seat[1].row == row]
-
-    def units_on(self, row: int) -> list[str]:
-        """The nominated units with a pod on a node."""
-        return [each.unit for each in self._by_unit.values() if any(seat.row == row for _, seat in each.seats)]
 
     def take_outdated(self) -> list[Pod]:
         """The pods whose `nominatedNodeName` no longer holds since the last call."""
