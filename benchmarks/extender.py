@@ -1,29 +1,29 @@
 """What the extender adds to a scheduling cycle: filter and prioritize, for names and whole nodes, beside an extender
-that does nothing.
+that does nothing; then pods per second of the stock scheduler without an extender and with each
+(`extender_throughput.py`).
 
-A cycle is what the stock scheduler sends for one pod: filter, prioritize, bind, over one connection. Latency is what
-the client waits for the first two. The servers' CPU time is what a busy machine does not disturb, so the ratio to the
-no-op extender is taken from it.
+A cycle is what the stock scheduler sends for one pod: filter, prioritize, bind, over one connection, with the nodes in
+another order each time. Latency is what the client waits for the first two. Both servers run at the same time and take
+turns, so that a busy machine disturbs both alike; their CPU time it disturbs hardly.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 
+from benchmarks import extender_throughput
 from benchmarks.clusters import node, pod
 from benchmarks.measure import report
-from benchmarks.scheduler_contestants import Program
 
 SIZES = (1000, 5000)
 # Cycles of a measurement by form; whole nodes take far longer.
@@ -38,43 +38,55 @@ SHAPES: tuple[dict[str, Any], ...] = (
 
 
 def run() -> None:
-    """All sizes and forms."""
+    """All sizes and forms, then the throughput."""
     for nodes in SIZES:
         for form in CYCLES:
-            noop = _measured("noop", nodes, form)
-            ours = _measured("bayplan", nodes, form)
-            report(f"extender: {nodes} {form}: CPU time of filter and prioritize over no-op's", ours / noop, "times")
+            _compare(nodes, form)
+    extender_throughput.run()
 
 
-def _measured(kind: str, nodes: int, form: str) -> float:
-    """The server's CPU seconds for filter and prioritize."""
-    with _server(kind, nodes) as (program, connection):
-        cycles = [_cycle(number, nodes, form) for number in range(WARM_UP + CYCLES[form])]
-        for cycle in cycles[:WARM_UP]:
-            _ask(connection, cycle, 0, program.pid)
-        began = time.perf_counter()
-        asked = [_ask(connection, cycle, number, program.pid) for number, cycle in enumerate(cycles[WARM_UP:])]
-        took = time.perf_counter() - began
-    latencies = sorted(latency for latency, _ in asked)
-    cpu = statistics.median(seconds for _, seconds in asked)
-    name = f"extender: {nodes} {form}, {kind}"
-    report(f"{name}: filter and prioritize p50", statistics.median(latencies) * 1e3, "ms")
-    report(f"{name}: filter and prioritize p99", latencies[int(0.99 * (len(latencies) - 1))] * 1e3, "ms")
-    report(f"{name}: requests", 3 * len(latencies) / took, "/s")
-    report(f"{name}: filter and prioritize, CPU time", cpu * 1e3, "ms")
-    return cpu
+@dataclass(slots=True)
+class _Server:
+    """A server and what it was measured with: seconds of each cycle for the client, and of its own CPU."""
+
+    pid: int
+    connection: http.client.HTTPConnection
+    latencies: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+def _compare(nodes: int, form: str) -> None:
+    with _server("noop", nodes) as noop, _server("bayplan", nodes) as ours:
+        for number in range(-WARM_UP, CYCLES[form]):
+            cycle = _cycle(WARM_UP + number, nodes, form)
+            for server in (noop, ours):
+                latency, cpu = _ask(server, cycle, number)
+                if number >= 0:
+                    server.latencies.append(latency)
+                    server.cpu.append(cpu)
+    for kind, server in (("no-op", noop), ("bayplan", ours)):
+        name = f"extender: {nodes} {form}, {kind}: filter and prioritize"
+        for percent in (50, 99):
+            report(f"{name} p{percent}", _percentile(server.latencies, percent) * 1e3, "ms")
+        report(f"{name}, CPU time", _percentile(server.cpu, 50) * 1e3, "ms")
+        report(f"{name}", 2 * len(server.latencies) / sum(server.latencies), "requests/s")
+    for what, percent, of_ours, of_noop in (
+        ("latency p50", 50, ours.latencies, noop.latencies),
+        ("latency p99", 99, ours.latencies, noop.latencies),
+        ("CPU time", 50, ours.cpu, noop.cpu),
+    ):
+        ratio = _percentile(of_ours, percent) / _percentile(of_noop, percent)
+        report(f"extender: {nodes} {form}: {what} over no-op's", ratio, "times")
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return sorted(values)[(len(values) - 1) * percent // 100]
 
 
 @contextmanager
-def _server(kind: str, nodes: int) -> Iterator[tuple[Program, http.client.HTTPConnection]]:
-    command = [sys.executable, "-m", "benchmarks.extender_servers", kind, str(nodes)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            port = int(server.stdout.readline())
-            yield Program(server.pid), http.client.HTTPConnection("127.0.0.1", port)
-        finally:
-            server.kill()
+def _server(kind: str, nodes: int) -> Iterator[_Server]:
+    with extender_throughput.server_process(kind, nodes) as (pid, port):
+        yield _Server(pid, http.client.HTTPConnection("127.0.0.1", port))
 
 
 def _cycle(number: int, nodes: int, form: str) -> tuple[bytes, dict[str, str]]:
@@ -82,25 +94,24 @@ def _cycle(number: int, nodes: int, form: str) -> tuple[bytes, dict[str, str]]:
     written = msgspec.to_builtins(pod(f"pod-{number}", **SHAPES[number % len(SHAPES)]))
     written["metadata"] |= {"uid": f"uid-{number}", "namespace": "default"}
     names = [f"node-{row}" for row in range(nodes)]
+    Random(number).shuffle(names)
     body: dict[str, Any] = {"Pod": written, "Nodes": None, "NodeNames": names}
     if form == "objects":
         body |= {"Nodes": {"items": [node(name) for name in names]}, "NodeNames": None}
     bind = {"PodName": f"pod-{number}", "PodNamespace": "default", "PodUID": f"uid-{number}"}
-    return json.dumps(body).encode(), bind
+    return msgspec.json.encode(body), bind
 
 
-def _ask(
-    connection: http.client.HTTPConnection, cycle: tuple[bytes, dict[str, str]], number: int, server: int
-) -> tuple[float, float]:
+def _ask(server: _Server, cycle: tuple[bytes, dict[str, str]], number: int) -> tuple[float, float]:
     """Seconds for filter and prioritize: as the client sees them, and of the server's CPU."""
     body, bind = cycle
-    began, cpu = time.perf_counter(), _cpu_seconds(server)
-    _post(connection, "/filter", body)
-    answer = _post(connection, "/prioritize", body)
-    took = time.perf_counter() - began, _cpu_seconds(server) - cpu
+    began, cpu = time.perf_counter(), _cpu_seconds(server.pid)
+    _post(server.connection, "/filter", body)
+    answer = _post(server.connection, "/prioritize", body)
+    took = time.perf_counter() - began, _cpu_seconds(server.pid) - cpu
     scores = json.loads(answer)
     chosen = {**bind, "Node": scores[number * 7 % len(scores)]["Host"]}
-    bound = json.loads(_post(connection, "/bind", json.dumps(chosen).encode()))
+    bound = json.loads(_post(server.connection, "/bind", json.dumps(chosen).encode()))
     assert bound == {"Error": ""}, bound
     return took
 

@@ -3,8 +3,8 @@ everything pass.
 
     python -m benchmarks.extender_servers bayplan|noop NODES
 
-prints its port and serves until it is killed. Both decode with msgspec and answer through aiohttp, so that the
-difference is the work.
+prints its port and serves until it is killed. The no-op extender is a plain aiohttp application that decodes with
+msgspec and reads only what it sends back.
 """
 
 from __future__ import annotations
@@ -21,25 +21,16 @@ from aiohttp import web
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Listed
 from bayplan.kube.wire.core_v1 import Node
-from bayplan.kube.wire.extender_v1 import (
-    ExtenderArgs,
-    ExtenderFilterResult,
-    HostPriority,
-    NamedNode,
-    NodeList,
-)
+from bayplan.kube.wire.extender_v1 import ExtenderFilterResult, ExtenderStruct, HostPriority, NamedNode, NodeList
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.process import freeze_gc, tune_gc
 from bayplan.services.extender.metrics import ExtenderMetrics
-from bayplan.services.extender.server import extender_application
+from bayplan.services.extender.server import ExtenderVerbs
 from bayplan.services.extender.service import ExtenderService, ExtenderSettings
 from benchmarks.clusters import node, topology
 
 MOST_BYTES = 256 << 20
-_arguments = msgspec.json.Decoder(ExtenderArgs)
-_names = msgspec.json.Decoder(list[str] | None)
-_named = msgspec.json.Decoder(NamedNode)
 
 
 class NoApiServer:
@@ -49,12 +40,18 @@ class NoApiServer:
         """Bind a pod."""
 
 
-def _asked(body: bytes) -> tuple[list[str] | None, NodeList | None]:
-    asked = _arguments.decode(body)
-    return _names.decode(asked.node_names), asked.nodes
+class Asked(ExtenderStruct, frozen=True):
+    """The nodes of a request."""
+
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
 
 
-def bayplan_application(nodes: int) -> web.Application:
+_asked = msgspec.json.Decoder(Asked)
+_named = msgspec.json.Decoder(NamedNode)
+
+
+def bayplan_runner(nodes: int) -> web.ServerRunner:
     """bayplan's extender, which knows this many nodes of 8 zones and their reports."""
     service = ExtenderService(
         cast("KubeClient", NoApiServer()),
@@ -72,21 +69,23 @@ def bayplan_application(nodes: int) -> web.Application:
     intake = service.watcher.intake
     for entry in intake.entries:
         intake.take(entry.resource, Listed(objects.get(entry.resource.kind, []), "1", []), time.time())
-    return extender_application(service, ExtenderMetrics(), most_bytes=MOST_BYTES)
+    service.listed.set()
+    return web.ServerRunner(ExtenderVerbs(service, ExtenderMetrics(), most_bytes=MOST_BYTES).server())
 
 
-def noop_application() -> web.Application:
+def noop_runner() -> web.AppRunner:
     """All nodes pass, and all score 5."""
 
     async def filter_all(request: web.Request) -> web.Response:
-        names, nodes = _asked(await request.read())
-        result = ExtenderFilterResult(nodes=nodes, node_names=names)
+        asked = _asked.decode(await request.read())
+        result = ExtenderFilterResult(asked.nodes, asked.node_names)
         return web.Response(body=msgspec.json.encode(result), content_type="application/json")
 
     async def score_all(request: web.Request) -> web.Response:
-        names, nodes = _asked(await request.read())
+        asked = _asked.decode(await request.read())
+        names = asked.node_names
         if names is None:
-            names = [_named.decode(each).metadata.name for each in (nodes and nodes.items) or ()]
+            names = [_named.decode(each).metadata.name for each in (asked.nodes and asked.nodes.items) or ()]
         scores = [HostPriority(name, 5) for name in names]
         return web.Response(body=msgspec.json.encode(scores), content_type="application/json")
 
@@ -98,14 +97,13 @@ def noop_application() -> web.Application:
     application.add_routes(
         [web.post("/filter", filter_all), web.post("/prioritize", score_all), web.post("/bind", bind)]
     )
-    return application
+    return web.AppRunner(application, access_log=None)
 
 
 async def _serve(kind: str, nodes: int) -> None:
     tune_gc()
-    application = noop_application() if kind == "noop" else bayplan_application(nodes)
+    runner = noop_runner() if kind == "noop" else bayplan_runner(nodes)
     freeze_gc()
-    runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     print(runner.addresses[0][1], flush=True)

@@ -59,7 +59,7 @@ class Extender:
     url: str
 
     async def post(self, verb: str, body: object, headers: Mapping[str, str] | None = None) -> tuple[int, Any]:
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = body if isinstance(body, bytes) else json.dumps(body, separators=(",", ":")).encode()
         async with self.session.post(f"{self.url}/{verb}", data=data, headers=headers) as response:
             text = await response.text()
             return response.status, json.loads(text) if response.status == 200 else text

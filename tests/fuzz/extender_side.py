@@ -58,7 +58,7 @@ async def _ask(random: Random, extender: Extender) -> None:
 
 def _spoiled(random: Random) -> bytes:
     document: Any = mutated(random, _honest(random), random.randint(0, 6))
-    body = json.dumps(document).encode()
+    body = json.dumps(document, separators=random.choice(((",", ":"), (", ", ": ")))).encode()
     if random.random() < 0.1:
         start = random.randrange(len(body) + 1)
         body = body[:start] + random.randbytes(random.randint(0, 8)) + body[start + random.randint(0, 8) :]
@@ -66,7 +66,7 @@ def _spoiled(random: Random) -> bytes:
 
 
 def _honest(random: Random) -> Any:
-    names = [f"n{number}" for number in range(NODES + 1)]
+    names = [f"n{number}" for number in range(NODES + random.randrange(2))]
     pod = simple_pod({"cpu": random.choice((1, 4, 9)), "memory": "1Gi"}, f"p{random.randrange(6)}", priority=10)
     match random.randrange(4):
         case 0:

@@ -14,8 +14,9 @@ from typing import Any
 Json = Any
 
 TEXTS = (
-    "", " ", "0", "-1", "1e400", "1.5x", "9" * 30, "NaN", "true", "null", "a/b/c", "../../etc", "\x1b]0;x\x07", "\u202e", "x" * 300,
-    "\n", "é", "{}", "[", "1Gi", "500m", "10E", "-0", "0x10", "cpu", "node-0", "node-99999999999", "example.com/rack", "%s%n", "\ud7ff",
+    "", " ", "0", "-1", "1e400", "1.5x", "9" * 30, "NaN", "true", "null", "a/b/c", "../../etc", "\x1b]0;x\x07",
+    "\u202e", "x" * 300, "\n", "é", "{}", "[", "1Gi", "500m", "10E", "-0", "0x10", "cpu",
+    "node-0", "node-99999999999", "example.com/rack", "%s%n", "\ud7ff",
 )  # fmt: skip
 NUMBERS = (
     0,

@@ -13,7 +13,9 @@ from bayplan.services.edges.health import AddressError, host_and_port
 
 
 @asynccontextmanager
-async def listening(runner: web.AppRunner, address: str, context: ssl.SSLContext | None) -> AsyncIterator[int]:
+async def listening(
+    runner: web.AppRunner | web.ServerRunner, address: str, context: ssl.SSLContext | None
+) -> AsyncIterator[int]:
     """Serve with a runner; yields the port. Raises `AddressError` if the address cannot be had."""
     host, port = host_and_port(address)
     await runner.setup()

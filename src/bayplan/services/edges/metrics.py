@@ -233,15 +233,33 @@ class CapacityMetrics:
             ["topology", "level", "resource"],
             registry=registry,
         )
+        self._largest_gang = Gauge(
+            "bayplan_topology_largest_gang",
+            "The most pods of a shape that find room together in one domain of a level, by Topology, level and shape, "
+            "NUMA zones included. Shapes are those of --slot-metrics. Set by the leader once a minute.",
+            ["topology", "level", "pod"],
+            registry=registry,
+        )
 
-    def set(self, fragmentation: Mapping[str, float], largest_free: Mapping[tuple[str, str, str], float]) -> None:
-        """Fragmentation by resource; free amounts by topology, level and resource. Others disappear."""
+    def set(
+        self,
+        fragmentation: Mapping[str, float],
+        largest_free: Mapping[tuple[str, str, str], float],
+        largest_gang: Mapping[tuple[str, str, str], int],
+    ) -> None:
+        """Fragmentation by resource; free amounts by topology, level and resource; gangs by topology, level and shape.
+
+        Others disappear.
+        """
         self._fragmentation.clear()
         for resource, share in fragmentation.items():
             self._fragmentation.labels(resource).set(share)
         self._largest_free.clear()
         for labels, amount in largest_free.items():
             self._largest_free.labels(*labels).set(amount)
+        self._largest_gang.clear()
+        for labels, pods in largest_gang.items():
+            self._largest_gang.labels(*labels).set(pods)
 
 
 class SchedulerMetrics:
@@ -254,6 +272,13 @@ class SchedulerMetrics:
         self.attempts = AttemptMetrics(self.registry)
         self.binds = BindMetrics(self.registry)
         self.preemption = PreemptionMetrics(self.registry)
+        self.refusals = Counter(
+            "bayplan_kubelet_refusals_total",
+            "Pods of this scheduler that a kubelet refused while this replica led, by the kubelet's reason; "
+            "expected to stay 0.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.cluster = ClusterMetrics(self.registry)
         self.capacity = CapacityMetrics(self.registry)
         self.leading = leader_gauge(self.registry)
@@ -275,6 +300,12 @@ class SchedulerMetrics:
             registry=self.registry,
         )
 
+        self.kept_room = Gauge(
+            "bayplan_kept_room_pods",
+            "Members of started gangs that have no node yet, and for which room is kept.",
+            registry=self.registry,
+        )
+
     def expose_requests(self, counts: Mapping[tuple[str, int], int]) -> None:
         """Expose a client's own counts by verb and status."""
         self._expose(
@@ -291,6 +322,16 @@ class SchedulerMetrics:
             "Victims that were evicted although their preemptor found no place afterwards; expected to stay near 0.",
             (),
             lambda: {(): count()},
+        )
+
+    def expose_ends_of_room(self, ends: Callable[[], Mapping[str, int]]) -> None:
+        """Expose what became of room that was kept for members of gangs."""
+        self._expose(
+            "bayplan_kept_room_ended",
+            "Members of started gangs whose kept room has ended, by how: used, expired, taken (by a unit that comes"
+            " first), given_up (they are no longer missing).",
+            ("how",),
+            lambda: {(how,): count for how, count in ends().items()},
         )
 
     def expose_costs(self, spent: Mapping[str, float]) -> None:

@@ -1,4 +1,6 @@
-"""Ask the API server about a client: who is behind a token (TokenReview), what that user may do (SubjectAccessReview)."""
+"""Ask the API server about a client: who is behind a token (TokenReview),
+what that user may do (SubjectAccessReview).
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ an error: kube-scheduler then looks for another one.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 
 import msgspec
@@ -26,8 +25,6 @@ from bayplan.services.extender.cluster import ExtenderCluster
 from bayplan.services.extender.in_flight import PodsInFlight
 from bayplan.services.scheduler.annotations import annotations_of
 from bayplan.services.scheduler.binder import Binder, BindResult, Ending
-
-logger = logging.getLogger(__name__)
 
 
 class ExtenderBinder:

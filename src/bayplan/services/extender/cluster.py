@@ -7,9 +7,11 @@ only the uid, and a pod that another client binds holds the zones that its kubel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.intake import LEDGER, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
@@ -20,17 +22,37 @@ from bayplan.engine.numa.placement import Placement
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS, Resource, pod_groups
 from bayplan.kube.wire.core_v1 import Namespace, Pod
-from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.answers import Answer, ClassAnswers
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import PASSES, Profile
 from bayplan.scheduling.relations import answer_for
 from bayplan.services.edges.bounded_dict import BoundedDict
+from bayplan.services.extender.counted import CountedRows
 from bayplan.services.extender.profiles import eviction_profile, profile_for, zone_profile
 from bayplan.services.scheduler.intake import ALIVE, Entry, node_entry, report_entries
 
 # Pods that are remembered between `filter` and `bind`. kube-scheduler has a few in flight.
 MOST_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """A pod that kube-scheduler asks about, with its class and the plugins that judge it."""
+
+    pod: Pod
+    pod_class: PodClass
+    profile: Profile
+
+    @property
+    def takes_zones(self) -> bool:
+        """Whether its kubelet aligns anything for it."""
+        return self.profile.topology is not None and self.profile.topology.applies(self.pod_class)
+
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether pods on a node can make a filter refuse it."""
+        return any(plugin.reads_usage and plugin.applies(self.pod_class) for plugin in self.profile.filters)
 
 
 class ExtenderCluster:
@@ -46,6 +68,7 @@ class ExtenderCluster:
         freshness.waits_for_reports = freshness.hears_late = settings.accounting == LEDGER
         self.reports = intake_for(self.state, settings, set(profiles))
         self.answers = ClassAnswers(self.state)
+        self.counted = CountedRows(self.state)
         self.budgets = DisruptionBudgets()
         self.roster = GangRoster()
         self.remembered: BoundedDict[str, Pod] = BoundedDict(MOST_REMEMBERED)
@@ -75,7 +98,9 @@ class ExtenderCluster:
         )
 
     def _group_entry(self, resource: Resource[Any]) -> Entry:
-        """PodGroups: what running gangs need. Where they are missing or forbidden, gangs go as a whole or not at all."""
+        """PodGroups: what running gangs need. Where they are missing or forbidden,
+        gangs go as a whole or not at all.
+        """
         dialect = dialect_written_as(resource.type)
         return Entry(
             resource,
@@ -121,6 +146,14 @@ class ExtenderCluster:
 
     # -- decisions of kube-scheduler --------------------------------------------------------------------------------
 
+    def asked(self, pod: Pod) -> AskedPod:
+        """What judges a pod; raises `InvalidObject` if it is invalid."""
+        return AskedPod(pod, self.state.classes.of(pod), self.profile_of(pod))
+
+    def answer_for(self, asked: AskedPod) -> Answer:
+        """The nodes that refuse a pod, and the scores of the others."""
+        return answer_for(self.state, asked.pod, asked.pod_class, asked.profile, self.answers)
+
     def profile_of(self, pod: Pod) -> Profile:
         """The NUMA plugins for a pod."""
         return profile_for(self.profiles, pod.spec.scheduler_name)
@@ -136,12 +169,11 @@ class ExtenderCluster:
 
     def take(self, pod: Pod, node: str) -> Decision | str:
         """Take the zones of a pod on the node that kube-scheduler chose; a text if the kubelet would refuse it."""
-        state, profile = self.state, self.profile_of(pod)
-        row = state.rows.get(node)
+        state, row = self.state, self.state.rows.get(node)
         if row is None:
             return f"node {node} is not known to the extender yet"
-        pod_class = state.classes.of(pod)
-        answer = answer_for(state, pod, pod_class, profile, self.answers)
+        asked = self.asked(pod)
+        pod_class, profile, answer = asked.pod_class, asked.profile, self.answer_for(asked)
         if answer.blocked[row] != PASSES:
             plugin, cause = profile.cause(pod_class, int(answer.blocked[row]))
             return f"{node} no longer has room: {cause} ({plugin})"

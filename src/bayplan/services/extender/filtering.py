@@ -7,79 +7,94 @@ same way.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.engine.numa.placement import Placement
+from bayplan.engine.numa.rows import Scores
 from bayplan.kube.wire.extender_v1 import ExtenderFilterResult
 from bayplan.scheduling.answers import NOT_USABLE, Answer
-from bayplan.scheduling.profile import PASSES, Profile
-from bayplan.scheduling.relations import answer_for
-from bayplan.services.extender.candidates import Candidates, Positions
-from bayplan.services.extender.cluster import ExtenderCluster
+from bayplan.scheduling.profile import PASSES
+from bayplan.services.extender.candidates import Candidates, Texts
+from bayplan.services.extender.cluster import AskedPod, ExtenderCluster
+from bayplan.services.extender.name_index import Mask
 from bayplan.services.extender.reasons import Reasons
 
 # Nodes that are placed exactly to see whether amounts decide: 50 us each.
 SAMPLE = 4
-# If they do not: as many are verified, and at most so many replayed, 1 to 5 ms each.
+# If they do not: as many are verified, and at most this many are replayed, 1 to 5 ms each.
 MOST_VERIFIED = 16
 MOST_REPLAYED = 64
+# Stands for a placement that was found before.
+COUNTED = Placement()
 
 
-def filter_nodes(cluster: ExtenderCluster, reasons: Reasons, pod: Pod, candidates: Candidates) -> ExtenderFilterResult:
-    """Answer one request. Raises `InvalidObject` if the pod is invalid."""
-    state, profile = cluster.state, cluster.profile_of(pod)
-    pod_class = state.classes.of(pod)
-    answer = answer_for(state, pod, pod_class, profile, cluster.answers)
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The answer, and how many of the nodes that were asked about passed."""
+
+    result: ExtenderFilterResult
+    asked: int
+    passed: int
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Nodes that passed, failed, are unresolvable, and that would have to be replayed."""
+        failed, unresolvable = len(self.result.failed_nodes), len(self.result.failed_and_unresolvable_nodes)
+        return self.passed, failed, unresolvable, max(self.asked - self.passed - failed - unresolvable, 0)
+
+
+def filter_nodes(cluster: ExtenderCluster, reasons: Reasons, asked: AskedPod, candidates: Candidates) -> Filtered:
+    """Answer one request."""
+    answer = cluster.answer_for(asked)
     if cluster.reports.counts_refusals:
-        for row in cluster.answers.rows_refused_for_zones(pod_class, profile):
-            cluster.reports.refused(state.names[row])
-    known = candidates.known
-    passing = known[answer.blocked[candidates.rows[known]] == PASSES]
-    if len(passing) and profile.topology is not None and profile.topology.applies(pod_class):
-        passing = _verified(cluster, pod_class, profile, answer, candidates, passing)
-    if len(passing) == len(candidates.names):
-        return candidates.result(range(len(passing)), {}, {})
-    failed, unresolvable = reasons.of(pod_class, profile, answer, candidates, detailed=not len(passing))
-    return candidates.result(passing.tolist(), failed, unresolvable)
+        for row in cluster.answers.rows_refused_for_zones(asked.pod_class, asked.profile):
+            cluster.reports.refused(cluster.state.names[row])
+    passing = candidates.rows & (answer.blocked == PASSES)
+    if asked.takes_zones:
+        passing = _verified(cluster, asked, answer, passing)
+    passed = int(np.count_nonzero(passing))
+    count = int(np.count_nonzero(candidates.rows)) + len(candidates.unknown)
+    failed: Texts = {}
+    unresolvable: Texts = {}
+    if passed < count:
+        failed, unresolvable = reasons.of(asked.pod_class, asked.profile, answer, candidates, detailed=not passed)
+    return Filtered(candidates.result(passing, failed, unresolvable), count, passed)
 
 
-def _verified(
-    cluster: ExtenderCluster,
-    pod_class: PodClass,
-    profile: Profile,
-    answer: Answer,
-    candidates: Candidates,
-    passing: Positions,
-) -> Positions:
-    """The positions that pass an exact placement too; all of them if amounts decide on the best nodes."""
-    topology = profile.topology
+def _verified(cluster: ExtenderCluster, asked: AskedPod, answer: Answer, passing: Mask) -> Mask:
+    """The rows that pass an exact placement too; all of them if amounts decide on the best nodes."""
+    topology = asked.profile.topology
     assert topology is not None
-    ranks = answer.rank[candidates.rows[passing]]
-    passing, ranks = passing[ranks != NOT_USABLE], ranks[ranks != NOT_USABLE]
-    verified: list[int] = []
-    replayed = 0
-    for tried, position in enumerate(passing[_best_first(ranks)].tolist()):
-        if len(verified) == MOST_VERIFIED or replayed == MOST_REPLAYED:
+    counted = cluster.counted.of(asked.pod_class, asked.profile)
+    ranks = np.where(passing, answer.rank, NOT_USABLE)
+    verified = np.zeros(len(passing), dtype=bool)
+    found = replayed = 0
+    for tried, row in enumerate(_best_first(ranks)):
+        if found == MOST_VERIFIED or replayed == MOST_REPLAYED:
             break
-        row = int(candidates.rows[position])
-        placement = topology.place(cluster.state, pod_class, row)
+        placement = COUNTED if row in counted else topology.place(cluster.state, asked.pod_class, row)
         replayed += placement.refusal is not None or not placement.by_amounts
         if placement.refusal is not None:
             answer.refuse(row, placement.refusal)
-        else:
-            verified.append(position)
+            continue
+        verified[row] = True
+        found += 1
+        if placement.by_amounts:
+            counted.add(row)
         if tried + 1 == SAMPLE and not replayed:
-            return passing
-    return passing if not replayed else np.sort(np.array(verified, dtype=np.intp))
+            break
+    return verified if replayed else ranks != NOT_USABLE
 
 
-def _best_first(ranks: Positions) -> Positions:
-    """The best positions by rank. Sorting 5,000 would cost more than the filter, and selecting among equals too."""
-    best = np.flatnonzero(ranks == ranks.max()) if len(ranks) else np.zeros(0, dtype=np.intp)
-    if len(best) >= MOST_REPLAYED:
-        return best[:MOST_REPLAYED]
-    if len(ranks) <= MOST_REPLAYED:
-        return np.argsort(-ranks, kind="stable")
-    best = np.argpartition(-ranks, MOST_REPLAYED)[:MOST_REPLAYED]
-    return best[np.argsort(-ranks[best], kind="stable")]
+def _best_first(ranks: Scores) -> list[int]:
+    """The best usable rows by rank. Sorting 5,000 would cost more than the filter, and selecting among equals too."""
+    best = np.flatnonzero(ranks == ranks.max(initial=0))
+    if len(best) < MOST_REPLAYED:
+        best = np.flatnonzero(ranks != NOT_USABLE)
+        if len(best) > MOST_REPLAYED:
+            best = best[np.argpartition(-ranks[best], MOST_REPLAYED)[:MOST_REPLAYED]]
+        best = best[np.argsort(-ranks[best], kind="stable")]
+    rows: list[int] = best[:MOST_REPLAYED].tolist()
+    return rows

@@ -17,6 +17,7 @@ class ExtenderMetrics:
 
     def __init__(self) -> None:
         self.registry = new_registry("bayplan_build_info")
+        self._series: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self.binds = BindMetrics(self.registry)
         self.cluster = ClusterMetrics(self.registry)
         self._requests = Counter(
@@ -32,17 +33,26 @@ class ExtenderMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.nodes = Counter(
+        nodes = Counter(
             "bayplan_extender_filtered_nodes_total",
             "Nodes in filter requests, by result: passed, failed, unresolvable (no eviction helps) or unverified.",
             ["result"],
             registry=self.registry,
         )
+        self._filtered = [nodes.labels(result) for result in ("passed", "failed", "unresolvable", "unverified")]
 
     def request(self, verb: str, status: int, seconds: float) -> None:
         """One request was answered."""
-        self._requests.labels(verb, str(status)).inc()
-        self._seconds.labels(verb).observe(seconds)
+        if (verb, status) not in self._series:  # a few statuses; finding their series takes longer than counting
+            self._series[verb, status] = self._requests.labels(verb, str(status)), self._seconds.labels(verb)
+        count, duration = self._series[verb, status]
+        count.inc()
+        duration.observe(seconds)
+
+    def filtered(self, *counts: int) -> None:
+        """Nodes of one filter request: passed, failed, unresolvable, unverified."""
+        for counter, count in zip(self._filtered, counts, strict=True):
+            counter.inc(count)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -6,7 +6,8 @@ kube-scheduler picks victims by sums, which seldom makes room in one zone. Per c
 * if they do not suffice, the cheapest victims on that node that do replace them, as the protocol allows;
 * if none do, the node is dropped.
 
-Victims for a pod with volumes remain as they are, or the node is dropped. A running gang loses members beyond its minimum, or all of its members if they are on that node.
+Victims for a pod with volumes remain as they are, or the node is dropped. A running gang loses members beyond its
+minimum, or all of its members if they are on that node.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from bayplan.explain.refusal import Miss
 from bayplan.explain.why import miss_phrase
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, Answer
-from bayplan.scheduling.decision import NearestMiss
+from bayplan.scheduling.decision import NearestNode
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 from bayplan.scheduling.shortfall import nearest_misses, refusal_words
 from bayplan.services.edges.bounded_dict import BoundedDict
-from bayplan.services.extender.candidates import Candidates
+from bayplan.services.extender.candidates import Candidates, Texts
 
 NOT_KNOWN = "the node is not known to the extender yet"
 MOST_CACHED = 1000
@@ -39,14 +39,12 @@ _LASTING = (
     Verdict.NOT_WHOLE_CORES,
 )
 
-Texts = dict[str, str]
-
 
 @dataclass(frozen=True, slots=True)
 class _Cached:
     version: tuple[int, int]
     rows: bytes
-    misses: dict[str, NearestMiss]
+    misses: dict[str, NearestNode]
 
 
 @dataclass(eq=False, slots=True)
@@ -74,8 +72,8 @@ class Reasons:
     ) -> tuple[Texts, Texts]:
         """Texts by node: where evictions may help, and where they do not."""
         failed: Texts = {}
-        unresolvable = {candidates.names[at]: NOT_KNOWN for at in np.flatnonzero(candidates.rows < 0).tolist()}
-        rows = candidates.rows[candidates.rows >= 0]
+        unresolvable = dict.fromkeys(candidates.unknown, NOT_KNOWN)
+        rows = np.flatnonzero(candidates.rows)
         misses = self._misses(pod, profile, answer, rows) if detailed else {}
         blocked = answer.blocked[rows]
         for number in np.unique(blocked[blocked != PASSES]).tolist():
@@ -93,7 +91,7 @@ class Reasons:
 
     def _misses(
         self, pod: PodClass, profile: Profile, answer: Answer, rows: NDArray[np.intp]
-    ) -> dict[str, NearestMiss]:
+    ) -> dict[str, NearestNode]:
         state = self._state
         key, version, asked = (profile.name, pod), (state.usage_log.end, state.node_log.end), rows.tobytes()
         known = self._cached.get(key)
@@ -107,7 +105,7 @@ class Reasons:
         return misses
 
 
-def _with_miss(cause: str, miss: NearestMiss | None) -> str:
+def _with_miss(cause: str, miss: NearestNode | None) -> str:
     """`no single NUMA zone holds the request: container upf: zone 1 has cpu 22 of 24`."""
     if miss is None:
         return cause

@@ -10,26 +10,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.extender_v1 import MAX_EXTENDER_PRIORITY, HostPriority
+from bayplan.kube.wire.extender_v1 import MAX_EXTENDER_PRIORITY
 from bayplan.scheduling.answers import NOT_USABLE, PREFERRED
-from bayplan.scheduling.relations import answer_for
-from bayplan.services.extender.candidates import UNKNOWN, Candidates
-from bayplan.services.extender.cluster import ExtenderCluster
+from bayplan.services.extender.candidates import Candidates
+from bayplan.services.extender.cluster import AskedPod, ExtenderCluster
 from bayplan.services.extender.profiles import largest_score
 
 Ranks = NDArray[np.int64]
 
 
-def prioritize(cluster: ExtenderCluster, pod: Pod, candidates: Candidates, *, spread: bool) -> list[HostPriority]:
-    """Score every candidate; nodes that are unknown or refused get 0. Raises `InvalidObject` if the pod is invalid."""
-    state, profile = cluster.state, cluster.profile_of(pod)
-    answer = answer_for(state, pod, state.classes.of(pod), profile, cluster.answers)
-    ranks = np.full(len(candidates.names), NOT_USABLE, dtype=np.int64)
-    known = candidates.rows != UNKNOWN
-    ranks[known] = answer.rank[candidates.rows[known]]
-    scores = steps_of(ranks, largest_score(profile), spread=spread)
-    return list(map(HostPriority, candidates.names, scores.tolist()))
+def prioritize(cluster: ExtenderCluster, asked: AskedPod, candidates: Candidates, *, spread: bool) -> bytes:
+    """Score every candidate; nodes that are unknown or refused get 0."""
+    answer = cluster.answer_for(asked)
+    ranks = np.where(candidates.rows, answer.rank, NOT_USABLE).astype(np.int64)
+    return candidates.scored(steps_of(ranks, largest_score(asked.profile), spread=spread))
 
 
 def steps_of(ranks: Ranks, largest: int, *, spread: bool) -> Ranks:

@@ -2,6 +2,8 @@
 
 Every refusal is one line of text with its status: 400 malformed, 401 wrong token, 404 no such verb, 405 not POST, 408
 too slow, 413 too large, 503 not ready. kube-scheduler takes any status but 200 as an error of the extender.
+
+Four fixed paths need no router: aiohttp's server without one answers 0.1 ms sooner.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
 from bayplan.kube.visible import visible
 from bayplan.services.edges.listening import listening
@@ -25,7 +27,6 @@ from bayplan.services.extender.tls import ServingTls, Token
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Verb = Callable[[bytes], Awaitable[bytes]]
 
 # Requests that are read or answered at once. kube-scheduler sends one after another, and binds beside them.
@@ -47,101 +48,99 @@ async def serve_extender(
     token: Token | None = None,
 ) -> AsyncIterator[int]:
     """Serve while the context lasts; yields the port. Requests in progress are answered before it ends."""
-    application = extender_application(service, metrics, most_bytes=most_bytes, token=token)
-    timeout = service.settings.timeout
-    runner = web.AppRunner(
-        application,
-        shutdown_timeout=timeout,
-        keepalive_timeout=KEEP_ALIVE,
-        lingering_time=LINGERING,
-        access_log=None,
-    )
+    verbs = ExtenderVerbs(service, metrics, most_bytes=most_bytes, token=token)
+    runner = web.ServerRunner(verbs.server(), shutdown_timeout=service.settings.timeout)
     async with listening(runner, address, tls.context if tls else None) as port:
         yield port
 
 
-def extender_application(
-    service: ExtenderService, metrics: ExtenderMetrics, *, most_bytes: int, token: Token | None = None
-) -> web.Application:
+class ExtenderVerbs:
     """The verbs behind authentication, limits and metrics."""
-    verbs: Mapping[str, Verb] = {
-        "filter": service.filter,
-        "prioritize": service.prioritize,
-        "preempt": service.preempt,
-        "bind": service.bind,
-    }
-    at_once = asyncio.Semaphore(MOST_AT_ONCE)
-    application = web.Application(client_max_size=most_bytes, middlewares=[_guard(metrics, verbs, token)])
 
-    def handler_of(verb: Verb) -> Handler:
-        async def handle(request: web.Request) -> web.Response:
-            waiting = service.why_not_ready()
-            if waiting is not None:
-                return _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {waiting}")
-            if (request.content_length or 0) > most_bytes:
-                # Unread: the connection ends with the answer.
-                refused = _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(most_bytes))
-                refused.force_close()
-                return refused
-            try:
-                async with at_once:
-                    async with asyncio.timeout(service.settings.timeout):
-                        body = await request.read()
-                    answer = await verb(body)
-            except BadRequest as error:
-                return _refused(HTTPStatus.BAD_REQUEST, str(error))
-            except TimeoutError:
-                return _refused(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time")
-            return web.Response(body=answer, content_type="application/json")
+    def __init__(
+        self, service: ExtenderService, metrics: ExtenderMetrics, *, most_bytes: int, token: Token | None = None
+    ) -> None:
+        self._service = service
+        self._metrics = metrics
+        self._most_bytes = most_bytes
+        self._token = token
+        self._at_once = asyncio.Semaphore(MOST_AT_ONCE)
+        self._verbs: dict[str, Verb] = {
+            "/filter": service.filter,
+            "/prioritize": service.prioritize,
+            "/preempt": service.preempt,
+            "/bind": service.bind,
+        }
 
-        return handle
+    def server(self) -> web.Server:
+        """An HTTP server for them."""
+        # `read` enforces the limit for bodies without Content-Length.
+        requests = partial(web.BaseRequest, loop=asyncio.get_running_loop(), client_max_size=self._most_bytes)
+        return web.Server(
+            self._handle,
+            request_factory=requests,
+            keepalive_timeout=KEEP_ALIVE,
+            lingering_time=LINGERING,
+            access_log=None,
+        )
 
-    for name, verb in verbs.items():
-        application.router.add_post(f"/{name}", handler_of(verb))
-    return application
-
-
-def _guard(metrics: ExtenderMetrics, verbs: Mapping[str, Verb], token: Token | None) -> Middleware:
-    """Authenticate, turn errors into one line, and count."""
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        """Answer one request, and count it."""
         began = time.perf_counter()
-        response = await answered(request, handler)
-        verb = request.path.removeprefix("/")
-        metrics.request(verb if verb in verbs else "other", response.status, time.perf_counter() - began)
+        response = self._refusal(request) or await self._answer(request)
+        verb = request.path[1:] if request.path in self._verbs else "other"
+        self._metrics.request(verb, response.status, time.perf_counter() - began)
         return response
 
-    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if token is not None and not token.accepts(request.headers.get("Authorization", "")):
-            refused = _refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required")
-            refused.headers["WWW-Authenticate"] = "Bearer"
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """The answer to a request that is not read."""
+        if self._token is not None and not self._token.accepts(request.headers.get("Authorization", "")):
+            return _refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required", {"WWW-Authenticate": "Bearer"})
+        if request.path not in self._verbs:
+            names = ", ".join(path[1:] for path in self._verbs)
+            return _refused(HTTPStatus.NOT_FOUND, f"no such verb; there are {names}")
+        if request.method != "POST":
+            text = f"{request.method} is not allowed; use POST"
+            return _refused(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})
+        waiting = self._service.why_not_ready()
+        if waiting is not None:
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {waiting}")
+        if (request.content_length or 0) > self._most_bytes:
+            refused = self._too_large()
+            refused.force_close()  # the body stays unread
             return refused
+        return None
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
         try:
-            return await handler(request)
+            async with self._at_once:
+                async with asyncio.timeout(self._service.settings.timeout):
+                    body = await _body_of(request)
+                answer = await self._verbs[request.path](body)
+        except BadRequest as error:
+            return _refused(HTTPStatus.BAD_REQUEST, str(error))
+        except TimeoutError:
+            return _refused(HTTPStatus.REQUEST_TIMEOUT, "the request did not arrive in time")
         except web.HTTPRequestEntityTooLarge:
-            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(request.client_max_size))
-        except web.HTTPMethodNotAllowed as error:
-            refused = _refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method} is not allowed; use POST")
-            refused.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
-            return refused
-        except web.HTTPNotFound:
-            return _refused(HTTPStatus.NOT_FOUND, f"no such verb; there are {', '.join(verbs)}")
-        except web.HTTPException as error:
-            return _refused(HTTPStatus(error.status), error.reason)
+            return self._too_large()
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception:
             # A bug triggered by one request must not affect others.
             logger.exception("request failed on an internal error", extra={"path": request.path})
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the extender's log")
+        return web.Response(body=answer, content_type="application/json")
 
-    return guard
+    def _too_large(self) -> web.Response:
+        hint = "set nodeCacheCapable: true, or raise --max-request-size"
+        return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request exceeds {self._most_bytes} bytes; {hint}")
 
 
-def _too_large(most_bytes: int) -> str:
-    return f"the request exceeds {most_bytes} bytes; set nodeCacheCapable: true, or raise --max-request-size"
+async def _body_of(request: web.BaseRequest) -> bytes:
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    return await request.read()
 
 
-def _refused(status: HTTPStatus, text: str) -> web.Response:
-    return web.Response(text=visible(text)[:MOST_LINE] + "\n", status=status)
+def _refused(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(text=visible(text)[:MOST_LINE] + "\n", status=status, headers=headers)

@@ -14,26 +14,26 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from bayplan.cluster.pods.pod_class import LARGE
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.visible import visible
-from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.extender_v1 import (
+    ABSENT,
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
     ExtenderPreemptionArgs,
-    HostPriority,
 )
 from bayplan.scheduling.profile import Profile
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.extender.binding import ExtenderBinder
-from bayplan.services.extender.candidates import Candidates, RecentCandidates
-from bayplan.services.extender.cluster import ExtenderCluster
+from bayplan.services.extender.candidates import RecentCandidates
+from bayplan.services.extender.cluster import AskedPod, ExtenderCluster
 from bayplan.services.extender.filtering import filter_nodes
 from bayplan.services.extender.in_flight import PodsInFlight
 from bayplan.services.extender.metrics import ExtenderMetrics
@@ -84,6 +84,7 @@ class ExtenderService:
         self._metrics = metrics
         self._reasons = Reasons(self.cluster.state)
         self._recent = RecentCandidates(self.cluster.state)
+        self._last_asked: tuple[Raw, AskedPod | None] = ABSENT, None
         self.watcher = ClusterWatcher(
             client,
             WatchIntake(self.cluster.entries()),
@@ -98,6 +99,8 @@ class ExtenderService:
 
     def why_not_ready(self) -> str | None:
         """Which lists are missing; None once requests can be answered."""
+        if self.listed.is_set():
+            return None
         waiting = list(self.watcher.intake.not_listed_yet())
         return f"waiting for {', '.join(waiting)}" if waiting else None
 
@@ -121,31 +124,34 @@ class ExtenderService:
     async def filter(self, body: bytes) -> bytes:
         """Which nodes would admit the pod, and why the others would not."""
         arguments = decoded(_arguments, body)
-        pod = pod_in(arguments.pod)
-        await self._in_flight.wait_for_others(pod.metadata.uid)
         try:
-            candidates = await self._candidates(arguments)
-            result = await self._run(arguments, partial(filter_nodes, self.cluster, self._reasons, pod, candidates))
+            asked = await self._asked(arguments)
         except InvalidObject as error:
             return _encoder.encode(ExtenderFilterResult(error=visible(str(error))))
-        self._count(result, len(candidates.names))
-        if result.node_names or (result.nodes and result.nodes.items):
-            self.cluster.remember(pod)
-            self._expect_bind(pod)
-        return _encoder.encode(result)
+        if asked.depends_on_others:
+            await self._in_flight.wait_for_others(asked.pod.metadata.uid)
+        filtered = await self._run(
+            arguments, lambda: filter_nodes(self.cluster, self._reasons, asked, self._recent.of(arguments))
+        )
+        self._metrics.filtered(*filtered.counts)
+        if filtered.passed:
+            self.cluster.remember(asked.pod)
+            self._expect_bind(asked)
+        return _encoder.encode(filtered.result)
 
     async def prioritize(self, body: bytes) -> bytes:
         """Scores of the nodes."""
         arguments = decoded(_arguments, body)
-        pod = pod_in(arguments.pod)
         try:
-            candidates = await self._candidates(arguments)
-            score = partial(prioritize, self.cluster, pod, candidates, spread=self.settings.spread_scores)
-            result: list[HostPriority] = await self._run(arguments, score)
+            asked = await self._asked(arguments)
         except InvalidObject as error:
             raise BadRequest(str(error)) from None
-        self._expect_bind(pod)
-        return _encoder.encode(result)
+        answer = await self._run(
+            arguments,
+            lambda: prioritize(self.cluster, asked, self._recent.of(arguments), spread=self.settings.spread_scores),
+        )
+        self._expect_bind(asked)
+        return answer
 
     async def preempt(self, body: bytes) -> bytes:
         """The candidates whose victims make room in the zones that the pod needs."""
@@ -166,27 +172,23 @@ class ExtenderService:
         error = await self.binder.bind(asked, self.settings.timeout)
         return _encoder.encode(ExtenderBindingResult(visible(error)))
 
-    async def _candidates(self, arguments: ExtenderArgs) -> Candidates:
-        await self._side_thread.idle()
-        return self._recent.of(arguments)
+    async def _asked(self, arguments: ExtenderArgs) -> AskedPod:
+        """The pod of a request. `prioritize` repeats that of `filter`, and what judges it is still the same."""
+        raw, asked = self._last_asked
+        if asked is None or raw != arguments.pod:
+            pod = pod_in(arguments.pod)
+            asked = await self._run(arguments, lambda: self.cluster.asked(pod))
+            self._last_asked = arguments.pod, asked
+        return asked
 
     async def _run(self, arguments: ExtenderArgs, answer: Callable[[], Result]) -> Result:
         """Answer in place, or in the side thread if the pod is very large."""
-        return await self._side_thread.run(answer) if len(memoryview(arguments.pod)) > LARGE else answer()
+        if len(memoryview(arguments.pod)) > LARGE:
+            return await self._side_thread.run(answer)
+        await self._side_thread.idle()
+        return answer()
 
-    def _expect_bind(self, pod: Pod) -> None:
+    def _expect_bind(self, asked: AskedPod) -> None:
         """The next pod waits for this one, unless this one takes no zones."""
-        topology = self.cluster.profile_of(pod).topology
-        if topology is not None and topology.applies(self.cluster.state.classes.of(pod)):
-            self._in_flight.passed(pod.metadata.uid)
-
-    def _count(self, result: ExtenderFilterResult, asked: int) -> None:
-        nodes = result.node_names if result.nodes is None else result.nodes.items
-        passed, failed, unresolvable = (
-            len(each or ()) for each in (nodes, result.failed_nodes, result.failed_and_unresolvable_nodes)
-        )
-        counts = self._metrics.nodes
-        counts.labels("passed").inc(passed)
-        counts.labels("failed").inc(failed)
-        counts.labels("unresolvable").inc(unresolvable)
-        counts.labels("unverified").inc(max(asked - passed - failed - unresolvable, 0))
+        if asked.takes_zones:
+            self._in_flight.passed(asked.pod.metadata.uid)

@@ -16,7 +16,7 @@ from bayplan.services.extender.in_flight import PodsInFlight
 from bayplan.services.extender.service import ExtenderSettings
 from tests.builders.clusters import free_in_zones
 from tests.builders.extenders import BindingClient, Extender, asking, binding, running_extender, wire_pod
-from tests.builders.objects import cpu_zones, simple_pod, topology
+from tests.builders.objects import container, cpu_zones, pod, simple_pod, topology
 from tests.builders.services import added, api_error, in_virtual_time, now
 
 
@@ -130,6 +130,15 @@ def test_the_next_filter_waits_for_the_bind_of_the_last_pod() -> None:
         return (await third)["NodeNames"]
 
     assert during(story, patience=60.0) == []
+
+
+def test_a_pod_that_no_other_pod_can_displace_does_not_wait() -> None:
+    async def story(extender: Extender) -> Any:
+        await extender.ask("filter", asking(six("x"), "n1"))
+        async with asyncio.timeout(5):
+            return (await extender.ask("filter", asking(pod(container(requests={"cpu": 1})), "n1")))["NodeNames"]
+
+    assert during(story, patience=60.0) == ["n1"]
 
 
 def test_patience_ends_and_pods_that_come_again_are_not_waited_for() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from bayplan.services.edges.health import AddressError
 from bayplan.services.extender.server import serve_extender
+from bayplan.services.extender.service import ExtenderSettings
 from bayplan.services.extender.tls import ServingFiles, ServingTls, Token, reload_on_change
 from tests.builders.extenders import MOST_BYTES, Extender, asking, extender_service, running_extender, wire_pod
 from tests.builders.objects import simple_pod, topology, zone
@@ -85,6 +86,24 @@ def test_a_body_of_50_mb_is_refused_before_it_is_read() -> None:
         return answer
 
     assert during(story).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    "head, status",
+    [
+        (b"Content-Length: 10\r\n\r\n{", b"HTTP/1.1 408 "),  # the rest never comes
+        (b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n", b"HTTP/1.1 100 "),
+    ],
+)
+def test_a_slow_request_is_given_up_and_an_expected_one_asked_for(head: bytes, status: bytes) -> None:
+    async def story(extender: Extender) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(extender.url.rpartition(":")[2]))
+        writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\n" + head)
+        line = await reader.readline()
+        writer.close()
+        return line
+
+    assert during(story, settings=ExtenderSettings(timeout=0.1)).startswith(status)
 
 
 def test_only_post_is_allowed() -> None:
