@@ -14,6 +14,8 @@ import click
 from bayplan.cli.shared.reading import read_cluster_files
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.web_answers.answers import ClusterAnswers
+from bayplan.cli.web_answers.scene import Scene
+from bayplan.cluster.state import ClusterState
 from bayplan.kube.object_set import ObjectSet
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.web.answers import Question
@@ -59,12 +61,12 @@ def run() -> None:
 def _server(nodes: int, objects: ObjectSet) -> None:
     profile = default_profile()
 
-    def opened(objects: ObjectSet, *, owners: bool) -> ClusterSession:
-        return ClusterSession(objects, None, {profile.name: profile}, owners=owners)
+    def opened(objects: ObjectSet, *, owners: bool, state: ClusterState | None = None) -> ClusterSession:
+        return ClusterSession(objects, None, {profile.name: profile}, owners=owners, state=state)
 
     context = click.Context(click.Command("web"))
     began = time.process_time()
-    answers = ClusterAnswers(context, objects, opened, [])
+    answers = ClusterAnswers(context, Scene(objects, opened))
     report(f"web/{nodes} nodes/new state, CPU", (time.process_time() - began) * 1e3, "ms")
     began = time.process_time()
     document = json.dumps(answers.answer(Question("map"))).encode()
@@ -79,6 +81,9 @@ def _browser(nodes: int, file: Path, program: str) -> None:
         page.open(f"{web.url}/")
         report(f"web/{nodes} nodes/first picture", (time.perf_counter() - began) * 1e3, "ms")
         key = "new KeyboardEvent('keydown', {key: 'ArrowRight'})"
-        script = f"(() => {{ const began = performance.now(); document.querySelector('canvas').dispatchEvent({key}); return performance.now() - began; }})()"
+        script = (
+            "(() => { const began = performance.now();"
+            f" document.querySelector('canvas').dispatchEvent({key}); return performance.now() - began; }})()"
+        )
         page.run(script)
         report(f"web/{nodes} nodes/choose a node", page.run(script), "ms")

@@ -97,8 +97,15 @@ class Page:
     def texts(self, selector: str) -> list[str]:
         return list(self.run(f"[...document.querySelectorAll({selector!r})].map((each) => each.innerText)"))
 
-    def picture(self, file: Path) -> None:
-        size = self.run("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+    def picture(self, file: Path, most: int = 10_000) -> None:
+        """The whole page, or as many of its parts as are within `most` pixels from the top."""
+        size = self.run(f"""(() => {{
+            const page = document.documentElement;
+            const ends = [...document.querySelectorAll('main .card, main .chart, main .answer')]
+                .map((each) => each.getBoundingClientRect().bottom + scrollY + 6);
+            const cut = Math.max(0, ...ends.filter((each) => each <= {most}));
+            return [page.scrollWidth, page.scrollHeight > {most} && cut ? Math.ceil(cut) : page.scrollHeight];
+        }})()""")
         clip = {"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         file.write_bytes(base64.b64decode(shot["data"]))

@@ -7,15 +7,18 @@ from pathlib import Path
 
 from tests.web.chromium import browser_program, opened_page
 from tests.web.conftest import EXAMPLES
-from tests.web.running_web import running_web
+from tests.web.running_web import running_simulation, running_web
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-# Cluster, address, picture.
+HIGHEST = 1250
+# Cluster, address, picture, and how high the window is: maps are as large as it allows.
 PICTURES = (
-    (EXAMPLES / "gangs" / "cluster.yaml", "/", "web-cluster.png"),
-    (EXAMPLES / "cluster", "/node/telco-1", "web-node.png"),
-    (EXAMPLES / "cluster", "/why/telco/pod/upf-large", "web-why.png"),
+    (EXAMPLES / "gangs" / "cluster.yaml", "/", "web-cluster.png", 700),
+    (EXAMPLES / "cluster", "/node/telco-1", "web-node.png", 700),
+    (EXAMPLES / "gangs" / "cluster.yaml", "/gang/ml/finetune", "web-gang.png", HIGHEST),
+    (EXAMPLES / "cluster", "/why/telco/pod/upf-large", "web-why.png", 700),
 )
+SCENARIO = EXAMPLES / "scenarios" / "demo.yaml"
 
 
 def main() -> None:
@@ -23,11 +26,24 @@ def main() -> None:
     if program is None:
         sys.exit("make web-pictures needs chromium or google-chrome")
     with opened_page(program) as page:
-        for cluster, address, name in PICTURES:
+        for cluster, address, name, height in PICTURES:
             with running_web("--cluster", str(cluster)) as web:
-                page.size(1100, 700)
+                page.size(1100, height)
                 page.open(f"{web.url}{address}")
-                page.picture(IMAGES / name)
+                page.picture(IMAGES / name, HIGHEST)
+        with running_web("--cluster", str(EXAMPLES / "gangs" / "cluster.yaml")) as web:
+            page.size(1100, 700)
+            page.open(f"{web.url}/what-if")
+            manifest = (EXAMPLES / "gangs" / "pretrain.yaml").read_text(encoding="utf-8")
+            page.run(f"document.querySelector('textarea').value = {manifest!r}")
+            page.run("document.querySelector('form.card').requestSubmit()")
+            page.until("document.querySelector('.matrix')")
+            page.picture(IMAGES / "web-what-if.png", HIGHEST)
+        with running_simulation(str(SCENARIO)) as web:
+            page.call("Page.navigate", url=f"{web.url}/simulation")
+            page.until("document.querySelector('.simulation .answer')")
+            page.open(f"{web.url}/simulation?at=64")
+            page.picture(IMAGES / "web-simulation.png", HIGHEST)
 
 
 if __name__ == "__main__":

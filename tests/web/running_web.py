@@ -54,3 +54,11 @@ def running_web(
         said = process.until("/\n")
         port = said.strip().removesuffix("/").rpartition(":")[2]
         yield RunningWeb(f"{'http' if trust is None else 'https'}://127.0.0.1:{port}", trust)
+
+
+@contextmanager
+def running_simulation(scenario: str, *arguments: str) -> Iterator[RunningWeb]:
+    """`bayplan simulate --serve`."""
+    with running("simulate", scenario, "--serve", "--serve-address", "127.0.0.1:0", *arguments) as process:
+        port = process.until("/simulation\n").strip().removesuffix("/simulation").rpartition(":")[2]
+        yield RunningWeb(f"http://127.0.0.1:{port}")

@@ -49,7 +49,7 @@ def printed(*arguments: str) -> Any:
 def test_documents_are_those_of_the_commands(telco: RunningWeb, question: str, command: tuple[str, ...]) -> None:
     expected = printed(*command, "--cluster", str(EXAMPLES / "cluster"))
     got = telco.api(question)
-    for changing in ("metadata", "summary", "waitingSeconds"):
+    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds"):
         got.pop(changing, None)
         expected.pop(changing, None)
     for each in (*got.get("items", ()), *expected.get("items", ())):
@@ -90,6 +90,19 @@ def test_an_unchanged_answer_is_304_and_large_ones_are_zipped(telco: RunningWeb)
     assert (again.status, again.body) == (304, b"")
 
 
+def test_a_map_that_has_not_changed_since_is_only_its_version(telco: RunningWeb) -> None:
+    whole = telco.api("map")
+    changes = telco.api(f"map?since={whole['version']}")
+    assert (changes["kind"], changes["at"], changes["version"]) == ("ClusterMapChanges", [], whole["version"])
+    for unknown in ("made-up", f"{whole['version']}0"):
+        assert telco.api(f"map?since={unknown}")["kind"] == "ClusterMap"
+
+
+def test_a_node_lists_the_pods_that_its_kubelet_refused(telco: RunningWeb) -> None:
+    (refused,) = telco.api("nodes/telco-2")["refusedPods"]
+    assert (refused["pod"], refused["reason"]) == ("telco/upf-7d9c", "TopologyAffinityError")
+
+
 def test_lists_come_in_pages(telco: RunningWeb) -> None:
     first = telco.api("nodes?limit=4")
     assert (len(first["items"]), first["metadata"]) == (4, {"continue": "4", "remainingItemCount": 2})
@@ -112,9 +125,13 @@ def test_lists_come_in_pages(telco: RunningWeb) -> None:
         ("/api/v1/nodes?continue=-1", 400, "continue"),
         ("/api/v1/nodes?sort=name", 400, "unknown parameter 'sort'"),
         ("/api/v1/secrets", 404, "no such page"),
+        ("/api/v1/gangs/telco/none", 404, "there is no gang 'telco/none' in the dump"),
+        ("/api/v1/simulation", 404, "nothing is simulated here"),
+        ("/api/v1/simulation/frames/3", 404, "nothing is simulated here"),
         ("/static/../server.py", 404, "no such page"),
         ("/static/%2e%2e/server.py", 404, "no such page"),
         (f"/api/v1/search?q={'x' * 5000}", 414, "longer than 4096"),
+        (f"/api/v1/search?q={'x' * 30_000}", 414, "longer than 4096"),
     ],
 )
 def test_a_question_that_cannot_be_answered_says_why(telco: RunningWeb, path: str, status: int, said: str) -> None:
@@ -192,5 +209,25 @@ def test_a_what_if_of_very_many_pods_is_refused_with_advice(telco: RunningWeb) -
     )
 
 
-def test_a_reader_who_reloads_the_page_again_and_again_is_served(telco: RunningWeb) -> None:
-    assert {telco.ask("/static/app.js").status for _ in range(300)} == {200}
+def test_a_reader_who_reloads_the_page_again_and_again_is_served() -> None:
+    # A server of its own: the other tests are clients of theirs, and have used up what a client may ask.
+    with running_web("--cluster", str(EXAMPLES / "cluster")) as web:
+        assert {web.ask("/static/app.js").status for _ in range(300)} == {200}
+
+
+def test_the_search_names_one_gang_before_its_pods_and_names_before_namespaces(gangs: RunningWeb) -> None:
+    found = [(each["type"], each["name"]) for each in gangs.api("search?q=ml")["items"]]
+    assert found[0] == ("gang", "finetune"), "all of them are in the namespace ml"
+    found = [(each["type"], each["name"]) for each in gangs.api("search?q=b1-r2")["items"]]
+    assert [kind for kind, _ in found[:5]] == ["node"] * 5
+    assert [name for kind, name in found if kind == "pod"] == ["busy-b1-r2-n2", "busy-b1-r2-n4"]
+
+
+def test_a_browser_gets_the_page_for_an_unknown_address_and_a_program_a_sentence(gangs: RunningWeb) -> None:
+    browsed = gangs.ask("/no-such-page", headers={"Accept": "text/html,*/*"})
+    assert (browsed.status, browsed.headers.get_content_type()) == (404, "text/html")
+    assert browsed.headers["Content-Security-Policy"]
+    for path in ("/no-such-page", "/api/v1/no-such"):
+        asked = gangs.ask(path, headers={"Accept": "*/*"})
+        assert (asked.status, "no such page" in asked.json["error"]) == (404, True)
+    assert gangs.ask("/api/v1/no-such", headers={"Accept": "text/html"}).json["error"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.web.chromium import Page
-from tests.web.running_web import RunningWeb
+from tests.web.conftest import EXAMPLES
+from tests.web.running_web import RunningWeb, running_web
 
 POD = """
 apiVersion: v1
@@ -72,7 +74,7 @@ def test_slots_of_a_shape_are_counted_as_the_command_counts_them(page: Page, gan
 def test_a_node_shows_its_zones_with_owners(page: Page, telco: RunningWeb) -> None:
     page.open(f"{telco.url}/node/telco-1")
 
-    assert page.texts(".zone h3") == ["NUMA 0", "NUMA 1"]
+    assert page.texts(".zone h3") == ["NUMA 0\ndistance 10 21", "NUMA 1\ndistance 21 10"]
     # 30 CPUs, of which telco/amf-0 has 8.
     squares = (
         "[...document.querySelectorAll('.zone')][0].querySelectorAll('.resource')[0].querySelectorAll('%s').length"
@@ -102,6 +104,36 @@ def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: 
     page.until("location.pathname === '/gang/ml/finetune' && document.querySelector('.answer')")
     assert page.text(".answer").startswith("ml/finetune does not fit: the gang needs 9 slots in one rack")
     assert "8 pods instead of 9" in page.text("main")
+    assert page.text(".facts").split("\n") == ["required rack", "members 9"]
+    assert "9 members wait" in page.texts("h2")
+    assert_clean(page)
+
+
+def test_a_gang_of_a_manifest_is_outlined_with_ranks_and_distances(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/what-if")
+    manifest = (EXAMPLES / "gangs" / "pretrain.yaml").read_text()
+    page.run(f"document.querySelector('textarea').value = {manifest!r}")
+    page.run("document.querySelector('form.card').requestSubmit()")
+
+    page.until("document.querySelector('.matrix')")
+    assert page.text(".answer").startswith("ml/pretrain fits")
+    assert page.run("document.querySelector('.matrix tbody td').innerText") == "0"
+    ranks = "[...document.querySelectorAll('h2')].find((each) => each.innerText === 'Ranks').parentElement"
+    assert page.run(f"{ranks}.querySelectorAll('tbody tr').length") > 1
+    assert "outlined" in page.run("document.querySelector('canvas').getAttribute('aria-label')")
+    assert_clean(page)
+
+
+@pytest.mark.parametrize("example", ["a pod", "a Job", "a gang"])
+def test_every_example_of_the_what_if_screen_can_be_placed(page: Page, telco: RunningWeb, example: str) -> None:
+    page.open(f"{telco.url}/what-if")
+    page.run(f"document.querySelector('form.card select').value = {example!r}")
+    page.run("document.querySelector('form.card select').dispatchEvent(new Event('change'))")
+    page.run("document.querySelector('form.card').requestSubmit()")
+
+    page.until("document.querySelector('.result .answer')")
+    assert "default/example" in page.text(".result .answer")
+    assert "cannot be used" not in page.text("main")
     assert_clean(page)
 
 
@@ -171,3 +203,96 @@ def test_an_exported_screen_needs_nothing_else(page: Page, gangs: RunningWeb) ->
     assert "data:image/png;base64," in html
     for reference in ("<script", "<link", "href=", 'src="/', "<select"):
         assert reference not in html
+
+
+def test_names_with_markup_are_shown_as_they_are(page: Page, tmp_path: Path) -> None:
+    markup = "<img/src=x/onerror=window.injected=1>"
+    labels = {"kubernetes.io/hostname": "n1", "example.com/rack": markup}
+    taint = {"key": "k", "value": markup, "effect": "NoSchedule"}
+    node = {"metadata": {"name": "n1", "labels": labels, "annotations": {"note": markup}}, "spec": {"taints": [taint]}}
+    levels = [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    pod = {
+        "metadata": {"name": "p", "namespace": "ns", "annotations": {"note": markup}},
+        "spec": {"containers": [{"name": markup}]},
+    }
+    items: list[dict[str, object]] = [
+        {"apiVersion": "v1", "kind": "Node", **node, "status": {"allocatable": {"cpu": "8"}}},
+        {"apiVersion": "v1", "kind": "Pod", **pod},
+        {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Topology",
+            "metadata": {"name": "t"},
+            "spec": {"levels": levels},
+        },
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    with running_web("--cluster", str(file)) as web:
+        page.open(f"{web.url}/")
+        assert markup in page.text("tbody")
+        for path in ("/node/n1", "/why", "/why/ns/pod/p"):
+            page.open(f"{web.url}{path}")
+        assert page.run("[window.injected ?? 0, document.querySelectorAll('main img').length]") == [0, 0]
+        page.call("Page.navigate", url=f"{web.url}/node/%3Cimg%20src%3Dx%3E")
+        page.until("document.querySelector('.message h1')?.innerText.includes('<img src=x>')")
+        assert page.run("document.querySelectorAll('main img').length") == 0
+
+
+def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(page: Page, gang_cluster: Path) -> None:
+    with running_web("--cluster", str(gang_cluster)) as web:
+        page.open(f"{web.url}/")
+        page.run("window.marker = 'kept'")
+        port = web.url.rpartition(":")[2]
+    page.until("document.getElementById('live').innerText === 'offline'")
+    assert not page.run("document.getElementById('trouble').hidden")
+    assert page.text(".facts li") == "43 nodes", "the last state stays"
+    with running_web("--cluster", str(gang_cluster), address=f"127.0.0.1:{port}"):
+        page.until("document.getElementById('trouble').hidden && document.getElementById('live').innerText === 'live'")
+        assert page.run("window.marker") == "kept"
+    page.call("Page.navigate", url="about:blank")
+
+
+def test_a_wrong_token_is_told_and_the_right_one_opens_the_page(page: Page, gang_cluster: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("correct-horse")
+    with running_web("--cluster", str(gang_cluster), "--token-file", str(token)) as web:
+        page.call("Page.navigate", url=f"{web.url}/")
+        sign_in = (
+            "document.getElementById('token').value = '%s'; document.querySelector('form.message').requestSubmit()"
+        )
+        page.until("document.getElementById('token')")
+        page.run(f"(() => {{ {sign_in % 'wrong'} }})()")
+        page.until("document.querySelector('form.message p')?.innerText.startsWith('send the token')")
+        page.run(f"(() => {{ {sign_in % 'correct-horse'} }})()")
+        page.until("document.querySelector('.facts li')?.innerText === '43 nodes'")
+    page.run("sessionStorage.clear()")
+    page.call("Page.navigate", url="about:blank")
+
+
+@pytest.mark.parametrize(
+    "path,said",
+    [
+        ("/no/such/page", "There is no such page."),
+        ("/node/%E0%A4%A", "There is no such page."),
+        ("/?in=b9/r9", "r9 here; this is everything."),
+        ("/?by=slots&requests=bogus", "'bogus' is not an amount"),
+        ("/?resource=no-such", "94 of 160"),
+        ("/gang/ml/no-such", "there is no PodGroup 'no-such'"),
+        ("/why/ml/pod/no-such", "there is no pod 'ml/no-such'"),
+        ("/?topology=no-such", "there is no Topology 'no-such'"),
+    ],
+)
+def test_an_address_that_means_nothing_is_told_on_the_page(page: Page, gangs: RunningWeb, path: str, said: str) -> None:
+    page.call("Page.navigate", url=f"{gangs.url}{path}")
+    page.until(f"document.querySelector('main')?.innerText.includes({said!r})")
+    assert "Cluster" in page.text("nav"), "the way out is there"
+    assert not any("Error" in each for each in page.errors)
+
+
+def test_a_mistyped_amount_can_be_corrected_where_it_was_typed(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/?by=slots&requests=gpu")
+    page.until("document.querySelector('main [role=alert]')")
+    assert page.run("document.querySelector('.controls input').value") == "gpu"
+    page.run("document.querySelector('.controls input').value = 'nvidia.com/gpu=8'")
+    page.run("document.querySelector('.controls input').dispatchEvent(new Event('change'))")
+    page.until("!document.querySelector('main [role=alert]') && location.search.includes('gpu%3D8')")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.shared.flags import log_format_option
-from bayplan.cli.shared.options import STANDARD_INPUT, ExampleCommand, cluster_options
+from bayplan.cli.options.common import STANDARD_INPUT, ExampleCommand, cluster_options
+from bayplan.cli.options.flags import log_options
 from bayplan.cli.shared.session import ClusterSession
 
 if TYPE_CHECKING:
+    from bayplan.cluster.state import ClusterState
     from bayplan.services.extender.tls import ServingFiles
 
 WEB_PORT = 10369
@@ -22,7 +23,10 @@ WEB_PORT = 10369
     examples=(
         "web                                            # the cluster that kubectl asks, at http://127.0.0.1:10369",
         "web --cluster cluster.json                     # a dump; read again whenever it changes",
-        "web --address :10369 --tls-cert-file tls.crt --tls-private-key-file tls.key    # for others, with their tokens",
+        (
+            "web --address :10369 --tls-cert-file tls.crt --tls-private-key-file tls.key    # for others, with their "
+            "tokens"
+        ),
     ),
 )
 @cluster_options
@@ -41,8 +45,10 @@ WEB_PORT = 10369
     help="Require the bearer token in this file, and show everything to its bearers. [default: on the loopback none, "
     "elsewhere tokens of the cluster]",
 )
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@click.option(
+    "--beside", is_flag=True, hidden=True, help="Yield to the program that started this one, and end with it."
+)
+@log_options
 def web(
     *,
     cluster: tuple[Path, ...],
@@ -52,22 +58,22 @@ def web(
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     token_file: str | None,
-    log_format: str,
-    verbose: int,
+    beside: bool,
 ) -> int:
     """Show the cluster as a page: what is free where, the zones of every node, every gang, and why pods wait.
 
-    The page is read-only and follows the cluster, or the files of --cluster. On the loopback it needs no token. On other addresses it needs TLS, and viewers need a
-    token of the cluster: viewers who may list nodes see them; pods have names only for viewers who may list them, and are anonymous amounts for others.
+    The page is read-only and follows the cluster, or the files of --cluster. On the loopback it needs no token. On
+    other addresses it needs TLS, and viewers need a token of the cluster: viewers who may list nodes see them; pods
+    have names only for viewers who may list them, and are anonymous amounts for others.
 
     Ctrl-C or SIGTERM ends it.
     """
     from bayplan.cli.shared.reading import live_access, read_cluster_files
-    from bayplan.cli.web_answers.answers import ClusterAnswers
+    from bayplan.cli.web_answers.answers import ClusterAnswers, quiet
+    from bayplan.cli.web_answers.scene import Scene
     from bayplan.cli.web_answers.sources import follow_files, follow_live
     from bayplan.kube.object_set import ObjectSet
     from bayplan.services.edges.health import AddressError
-    from bayplan.services.edges.logs import set_up_logs
     from bayplan.services.web.run import Source, WebOptions, run_web
 
     if STANDARD_INPUT in (*cluster, config):
@@ -79,22 +85,26 @@ def web(
         raise click.UsageError(f"--address: {error}") from None
     context = click.get_current_context()
 
-    def open_session(objects: ObjectSet, *, owners: bool) -> ClusterSession:
-        return ClusterSession.open(cluster, config, scheduler_name, objects, owners=owners)
+    def open_session(objects: ObjectSet, *, owners: bool, state: ClusterState | None = None) -> ClusterSession:
+        return ClusterSession.open(cluster, config, scheduler_name, objects, owners=owners, state=state)
 
-    def make(objects: ObjectSet, problems: list[str]) -> ClusterAnswers:
-        return ClusterAnswers(context, objects, open_session, problems)
+    def read() -> ClusterAnswers:
+        with quiet(context):
+            return ClusterAnswers(context, Scene(read_cluster_files(cluster), open_session))
 
     source: Source
     access = None
     if cluster:
-        first = make(read_cluster_files(cluster), [])
-        source = lambda board: follow_files(board, first, lambda: read_cluster_files(cluster), cluster, make)  # noqa: E731
+        first = read()
+        source = lambda board: follow_files(board, first, read, cluster)  # noqa: E731
     else:
         access = live_access()
         live = access
-        source = lambda board: follow_live(board, live, make)  # noqa: E731
-    set_up_logs("json" if log_format == "json" else "text", verbose)
+        source = lambda board: follow_live(board, live, context, open_session)  # noqa: E731
+    if beside:
+        from bayplan.services.edges.companion import accompany
+
+        accompany()
     scheme = "https" if files.certificate else "http"
     host = address.rpartition(":")[0] or "localhost"
     try:

@@ -1,7 +1,7 @@
 """The answers of `bayplan web`: the documents that the commands print with `-o json`, from one state of the cluster.
 
-Questions that only look share a session. Those that decide (`why`, the queue, what-if) assume pods while they think, so
-each gets a session of its own.
+Questions that only look share the scene's session. Those that decide (`why`, the queue, what-if) assume pods while they
+think, so each gets a session of its own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from time import time
-from typing import Protocol
 
 import click
 import numpy as np
@@ -27,11 +25,11 @@ from bayplan.cli.shared.explaining import explained
 from bayplan.cli.shared.output import QUIET, WARNINGS
 from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
 from bayplan.cli.shared.preempting import preemption_for_pod
-from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import one_unit, slots_for, tree_named
 from bayplan.cli.shared.waiting import findings
-from bayplan.cli.web_answers.listing import gang_list, names_in, search
+from bayplan.cli.web_answers.listing import gang_list, gang_members, refused_pods, search
 from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_shown
+from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.state import pod_key
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.explain.numa.map import numa_document
@@ -39,7 +37,6 @@ from bayplan.explain.overview.causes import overview_document, overview_of
 from bayplan.explain.overview.nodes import node_list, nodes_document
 from bayplan.explain.preemption import preemption_document
 from bayplan.explain.topology.map import default_resources, topology_document, topology_map
-from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.services.web.answers import Names, Question, Unanswerable
@@ -60,46 +57,64 @@ NO_ZONES: Document = {
 }
 
 
-class Opener(Protocol):
-    """Makes a session of objects, with the owners of their pods if asked to."""
-
-    def __call__(self, objects: ObjectSet, *, owners: bool) -> ClusterSession:
-        """Open it."""
+@contextmanager
+def quiet(of_command: click.Context) -> Iterator[list[str]]:
+    """The options of a command, in whatever thread this is; warnings are kept instead of printed."""
+    context = click.Context(of_command.command, parent=None, info_name=of_command.info_name)
+    context.meta.update(of_command.meta)
+    warnings: list[str] = []
+    context.meta.update({QUIET: True, WARNINGS: warnings})
+    with context.scope(cleanup=False):
+        yield warnings
 
 
 class ClusterAnswers:
     """One state of a cluster. `context` has the options of the command."""
 
-    def __init__(self, context: click.Context, objects: ObjectSet, open_session: Opener, problems: list[str]) -> None:
+    def __init__(self, context: click.Context, scene: Scene) -> None:
         self._context = context
-        self._objects = objects
-        self._open = open_session
+        self._scene = scene
+        self._session = scene.session
         self._taken_at = time()
-        self.problems = problems
-        self._documents: dict[str, Callable[[Question], Document]] = {
-            "cluster": self._cluster,
+        looking: dict[str, Callable[[Question], Document]] = {
+            "cluster": lambda _: cluster_document(scene, self._taken_at, scene.problems()),
             "map": self._map,
             "nodes": self._nodes,
             "node": self._node,
             "topology": self._topology,
-            "waiting": self._waiting,
-            "gangs": lambda _: gang_list(self._session),
-            "why": self._why,
-            "search": lambda question: search(self._session, question.get("q")),
-            "what-if": self._what_if,
+            "gangs": lambda _: gang_list(scene.catalogue),
+            "gang": self._gang,
+            "search": lambda question: search(self._session, scene.catalogue, question.get("q")),
         }
-        with self._quiet() as warnings:
-            self._session = open_session(objects, owners=False)
-            self.warnings = [*problems, *warnings]
+        self._documents = {kind: self._looked(answer) for kind, answer in looking.items()}
+        self._documents |= {"waiting": self._waiting, "why": self._why, "what-if": self._what_if}
 
-    @cached_property
+    @property
+    def source(self) -> str:
+        """What is shown."""
+        return self._session.source
+
+    @property
     def names(self) -> Names:
         """The names of pods, gangs and workloads, by which namespaces have them."""
-        return names_in(self._objects)
+        return self._scene.catalogue.names
+
+    def _looked(self, answer: Callable[[Question], Document]) -> Callable[[Question], Document]:
+        """The same while the cluster stays as it is."""
+
+        def looked(question: Question) -> Document:
+            with self._scene.lock:
+                return answer(question)
+
+        return looked
 
     def answer(self, question: Question) -> Document:
         """The document, with the warnings that were given on the way."""
-        with self._quiet() as warnings:
+        if question.kind not in self._documents:
+            raise Unanswerable(
+                HTTPStatus.NOT_FOUND, "nothing is simulated here: bayplan simulate SCENARIO --serve does"
+            )
+        with quiet(self._context) as warnings:
             try:
                 document = self._documents[question.kind](question)
             except click.ClickException as error:
@@ -110,28 +125,15 @@ class ClusterAnswers:
                 raise Unanswerable(HTTPStatus.BAD_REQUEST, _as_manifest(str(error))) from None
         return {**document, "warnings": [_as_manifest(each) for each in warnings]} if warnings else document
 
-    @contextmanager
-    def _quiet(self) -> Iterator[list[str]]:
-        """The options of the command, in whatever thread this is; warnings are kept."""
-        context = click.Context(self._context.command, parent=None, info_name=self._context.info_name)
-        context.meta.update(self._context.meta)
-        warnings: list[str] = []
-        context.meta.update({QUIET: True, WARNINGS: warnings})
-        with context.scope(cleanup=False):
-            yield warnings
-
     @property
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._taken_at, UTC)
 
     # -- questions that look -------------------------------------------------------------------------------------------
 
-    def _cluster(self, _: Question) -> Document:
-        return cluster_document(self._session, self._taken_at, self.warnings)
-
     def _map(self, question: Question) -> Document:
         tree = tree_shown(self._session, question.get("topology"))
-        return cluster_map(self._session, tree, question.get("requests"), self._taken_at)
+        return cluster_map(self._scene, tree, question.get("requests"), question.get("since"))
 
     def _nodes(self, _: Question) -> Document:
         rows = np.array(sorted(self._session.state.rows.values()), dtype=np.intp)
@@ -140,7 +142,7 @@ class ClusterAnswers:
     def _summaries(self, rows: NDArray[np.intp]) -> Document:
         state = self._session.state
         shown = default_resources(state, rows)
-        return nodes_document(node_list(state, rows, shown, self._objects.pods, self._taken_at))
+        return nodes_document(node_list(state, rows, shown, self._session.objects.pods, self._taken_at))
 
     def _node(self, question: Question) -> Document:
         """The map of a node, with its line of `bayplan nodes`; of a node without zones only that, and why."""
@@ -151,7 +153,14 @@ class ClusterAnswers:
         except click.ClickException as error:
             pods = {"podsNotPinned": self._session.state.pods_on(row)}
             document = {**NO_ZONES, **pods, "node": summary["node"], "problem": error.format_message()}
-        return {**document, "summary": summary}
+        return {**document, "summary": summary, "refusedPods": refused_pods(self._session, summary["node"])}
+
+    def _gang(self, question: Question) -> Document:
+        name = f"{question.get('namespace')}/{question.get('name')}"
+        document = gang_members(self._session, self._scene.catalogue, name)
+        if document is None:
+            raise Unanswerable(HTTPStatus.NOT_FOUND, f"there is no gang {name!r} in the {self.source}")
+        return document
 
     def _topology(self, question: Question) -> Document:
         session = self._session
@@ -166,7 +175,7 @@ class ClusterAnswers:
     # -- questions that decide -----------------------------------------------------------------------------------------
 
     def _waiting(self, question: Question) -> Document:
-        session, namespace = self._open(self._objects, owners=True), question.get("namespace")
+        session, namespace = self._scene.deciding(), question.get("namespace")
 
         def in_view(pod: Pod) -> bool:
             return not namespace or (pod.metadata.namespace or "default") == namespace
@@ -174,13 +183,13 @@ class ClusterAnswers:
         return overview_document(overview_of(findings(session, in_view, self._now), namespace))
 
     def _why(self, question: Question) -> Document:
-        session = self._open(self._objects, owners=True)
+        session = self._scene.deciding()
         name, namespace = f"{question.get('kind')}/{question.get('name')}", question.get("namespace")
         preempt = question.get("preempt") == "true"
         return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
 
     def _what_if(self, question: Question) -> Document:
-        session = self._open(self._objects, owners=True)
+        session = self._scene.deciding()
         with _in_memory(question.manifest) as path:
             read = read_work(session, [path], None)
         if len(read.objects.pods) > MOST_PODS:

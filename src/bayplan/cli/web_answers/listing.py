@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from bayplan.cli.shared.gangs import pod_groups
+from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
 from bayplan.cli.shared.session import ClusterSession
-from bayplan.cluster.state import TERMINAL_PHASES
-from bayplan.dialects.registry import gang_named
+from bayplan.cli.web_answers.catalogue import Catalogue
+from bayplan.cluster.state import pod_key
+from bayplan.dialects.registry import gang_named, key_of
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.services.web.answers import Names
+from bayplan.explain.overview.nodes import refusal_reason
+from bayplan.gangs.model import Gang, Group
+from bayplan.kube.errors import InvalidObject
+from bayplan.workloads.kinds import every_kind
 
 MOST_FOUND = 200
+TYPES = ("domain", "node", "gang", "workload", "pod")
+MOST_REFUSED = 50
 
 
-def gang_list(session: ClusterSession) -> Document:
+def gang_list(catalogue: Catalogue) -> Document:
     """Every gang, by its PodGroup or by what its pods say."""
-    members: dict[str, list[Pod]] = defaultdict(list)
-    for pod in session.objects.pods:
-        if not _has_ended(pod) and (key := gang_named(pod)):
-            members[key.rpartition(" ")[2]].append(pod)
-    for group in pod_groups(session.objects):
-        members.setdefault("/".join(_key(group.metadata)), [])
     items = []
-    for name, pods in sorted(members.items()):
-        running = [pod for pod in pods if pod.spec.node_name]
+    for name, pods in sorted(catalogue.gangs.items()):
+        running = [node for node in pods.values() if node]
         items.append(
             {
                 "gang": name,
@@ -35,25 +32,61 @@ def gang_list(session: ClusterSession) -> Document:
                 "members": len(pods),
                 "running": len(running),
                 "waiting": len(pods) - len(running),
-                "nodes": len({pod.spec.node_name for pod in running}),
+                "nodes": len(set(running)),
             }
         )
     return {"apiVersion": API_VERSION, "kind": "GangList", "items": items}
 
 
-def search(session: ClusterSession, text: str) -> Document:
-    """Nodes, domains, gangs and pods whose name contains the text, best first within each kind."""
+def gang_members(session: ClusterSession, catalogue: Catalogue, name: str) -> Document | None:
+    """One gang as it was asked for, and where its members are; None if there is none of that name."""
+    members = catalogue.gangs.get(name)
+    if members is None:
+        return None
+    written = {key_of(each).rpartition(" ")[2]: key_of(each) for each in pod_groups(session.objects)}
+    pods = [pod for pod in session.objects.pods if pod_key(pod) in members]
+    asked = Group()
+    try:
+        gang, _ = gang_of_key(session, written.get(name) or gang_named(pods[0]), pods)
+        asked = gang.whole if isinstance(gang, Gang) else asked
+    except InvalidObject:
+        pass  # what is wrong with it, `why` says
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GangMembers",
+        "gang": name,
+        "required": asked.required,
+        "preferred": asked.preferred,
+        "minimum": asked.minimum,
+        "members": [{"pod": key, "node": node or None} for key, node in sorted(members.items())],
+    }
+
+
+def refused_pods(session: ClusterSession, node: str) -> list[Document]:
+    """Pods that a node's kubelet sent back, the latest first, as far as their objects still exist."""
+    found = [
+        (pod.metadata.creation_timestamp or "", pod_key(pod), reason)
+        for pod in session.objects.pods
+        if pod.spec.node_name == node and (reason := refusal_reason(pod))
+    ]
+    latest = sorted(found, reverse=True)[:MOST_REFUSED]
+    return [{"pod": key, "reason": reason, "created": created or None} for created, key, reason in latest]
+
+
+def search(session: ClusterSession, catalogue: Catalogue, text: str) -> Document:
+    """Nodes, domains, gangs, pods and workloads whose name contains the text, best first."""
     wanted = text.strip().lower()
-    found = [] if not wanted else sorted(_matches(session, wanted), key=lambda each: _rank(each, wanted))
+    found = [] if not wanted else sorted(_matches(session, catalogue, wanted), key=lambda each: _rank(each, wanted))
     return {"apiVersion": API_VERSION, "kind": "SearchResult", "text": text, "items": found[:MOST_FOUND]}
 
 
-def _rank(result: Document, wanted: str) -> tuple[bool, bool, str]:
+def _rank(result: Document, wanted: str) -> tuple[bool, bool, bool, int, str]:
+    """Names before namespaces; where names are as good, few things before many: one gang before its pods."""
     name = str(result["name"]).lower()
-    return name != wanted, not name.startswith(wanted), name
+    return name != wanted, not name.startswith(wanted), wanted not in name, TYPES.index(result["type"]), name
 
 
-def _matches(session: ClusterSession, wanted: str) -> Iterator[Document]:
+def _matches(session: ClusterSession, catalogue: Catalogue, wanted: str) -> Iterator[Document]:
     for name in session.state.rows:
         if wanted in name.lower():
             yield {"type": "node", "name": name, "namespace": None}
@@ -65,39 +98,28 @@ def _matches(session: ClusterSession, wanted: str) -> Iterator[Document]:
                 if wanted in path[-1].lower():
                     shown = {"name": path[-1], "path": list(path), "level": level, "topology": tree_name}
                     yield {"type": "domain", "namespace": None, **shown}
-    gangs = {key.rpartition(" ")[2] for pod in session.objects.pods if (key := gang_named(pod))}
-    gangs |= {"/".join(_key(group.metadata)) for group in pod_groups(session.objects)}
-    for kind, keys in (("gang", gangs), ("pod", map("/".join, map(_key, _metadata(session.objects.pods))))):
+    pods = (f"{each.metadata.namespace or 'default'}/{each.metadata.name}" for each in session.objects.pods)
+    for kind, keys in (("gang", catalogue.gangs), ("pod", pods)):
         for key in keys:
             if wanted in key.lower():
                 namespace, _, name = key.partition("/")
                 yield {"type": kind, "namespace": namespace, "name": name}
+    for namespace, kind, name in sorted(_workloads(session)):
+        if wanted in f"{namespace}/{name}".lower():
+            yield {"type": "workload", "kind": kind.lower(), "namespace": namespace, "name": name}
 
 
-def names_in(objects: ObjectSet) -> Names:
-    """Everything that has a namespace."""
-    by_name: dict[str, set[str]] = defaultdict(set)
-    for metadata in _metadata([*objects.pods, *pod_groups(objects), *objects.others, *objects.volcano_jobs]):
-        if metadata.namespace or isinstance(metadata, Metadata):
-            namespace, name = _key(metadata)
-            by_name[name].add(namespace)
-            for owner in metadata.owner_references or ():
-                by_name[owner.name].add(namespace)
-    namespaces = {each.metadata.name for each in objects.namespaces}.union(*by_name.values())
-    # A node's own objects (mirror pods) are owned by it: nodes are no secret.
-    nodes = {node.metadata.name for node in objects.nodes}
-    kept = {name: frozenset(owners) for name, owners in by_name.items() if name not in nodes}
-    return Names(frozenset(namespaces), kept)
-
-
-def _metadata(objects: Iterable[object]) -> Iterator[Metadata]:
-    for each in objects:
-        yield each.metadata  # type: ignore[attr-defined]
-
-
-def _key(metadata: Metadata) -> tuple[str, str]:
-    return metadata.namespace or "default", metadata.name
-
-
-def _has_ended(pod: Pod) -> bool:
-    return pod.status is not None and pod.status.phase in TERMINAL_PHASES
+def _workloads(session: ClusterSession) -> set[tuple[str, str, str]]:
+    """Namespace, kind and name of everything whose pods `why` can explain: owners of pods, and workloads of a dump."""
+    known = {(each.group, each.kind) for each in every_kind(session.grouping.rules)}
+    owners = {
+        (pod.metadata.namespace or "default", owner.kind, owner.name)
+        for pod in session.objects.pods
+        for owner in pod.metadata.owner_references or ()
+        if (owner.api_version.rpartition("/")[0], owner.kind) in known
+    }
+    return owners | {
+        (each.metadata.namespace or "default", each.kind, each.metadata.name)
+        for each in session.objects.others
+        if (each.api_version.rpartition("/")[0], each.kind) in known
+    }

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import shape_of, slots_for, tree_named
+from bayplan.cli.web_answers.map_columns import changed_since
+from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
-from bayplan.dialects.registry import gang_named
-from bayplan.engine.numa.fragmentation import aligned_amounts, fragmentation
 from bayplan.explain.amounts import counted_in_bytes
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.explain.overview.nodes import REPORTS
@@ -25,12 +25,13 @@ from bayplan.explain.topology.map import default_resources, leading_resource
 from bayplan.gangs.trees import single_label
 from bayplan.kube.topology_levels import HOSTNAME
 
-UNKNOWN = -1
+# The numbers of what is known about a node's zones, in order: `report` is a position here.
+CODES = sorted(REPORTS)
 
 
-def cluster_document(session: ClusterSession, taken_at: float, warnings: list[str]) -> Document:
+def cluster_document(scene: Scene, taken_at: float, warnings: list[str]) -> Document:
     """What is shown, in numbers."""
-    state, objects = session.state, session.objects
+    session, state = scene.session, scene.session.state
     return {
         "apiVersion": API_VERSION,
         "kind": "ClusterSummary",
@@ -39,7 +40,7 @@ def cluster_document(session: ClusterSession, taken_at: float, warnings: list[st
         "nodes": len(state.rows),
         "pods": len(state.pods),
         "waiting": len(state.waiting),
-        "gangs": len({key for pod in objects.pods if (key := gang_named(pod))}),
+        "gangs": len(scene.catalogue.gangs),
         "topologies": topologies_in(session),
         "warnings": warnings[:50],
     }
@@ -61,18 +62,26 @@ def tree_shown(session: ClusterSession, name: str) -> Tree:
     return tree
 
 
-def cluster_map(session: ClusterSession, tree: Tree, requests: str, now: float) -> Document:
-    """Columns over the nodes of the tree, then those outside of it."""
-    state, columns = session.state, session.state.columns
+def cluster_map(scene: Scene, tree: Tree, requests: str, since: str) -> Document:
+    """Columns over the nodes of the tree, then those outside of it; only what changed if `since` is a known version."""
+    session = scene.session
+    state = session.state
     outside = np.array([state.rows[name] for name in tree.outside], dtype=np.intp)
     rows = np.concatenate([tree.rows, outside]).astype(np.intp)
     resources = default_resources(state, rows)
-    pod = shape_of(session, requests, ()) if requests else None
-    slots = None if pod is None else slots_for(session, tree, pod)[3]
-    reports = [state.reports[row] for row in rows.tolist()]
+    columns = _columns(scene, tree, rows, resources, requests)
+    versions, asked = scene.columns.versions, (tree.name, requests)
+    before = versions.named(asked, since) if since else None
+    version = versions.current(asked, tree, columns)
+    changed = None if before is None else changed_since(before, tree, columns)
+    if changed is not None and len(changed) <= len(rows) // 2:
+        at = {name: column[changed] for name, column in columns.items()}
+        head: Document = {"kind": "ClusterMapChanges", "since": since, "at": changed.tolist()}
+        return {"apiVersion": API_VERSION, **head, "version": version.name, **_as_lists(at)}
     return {
         "apiVersion": API_VERSION,
         "kind": "ClusterMap",
+        "version": version.name,
         "topology": tree.name if tree.levels else None,
         "levels": [
             _level(tree, depth, name) for depth, name in enumerate(short_levels(tree.levels)[: len(tree.levels)])
@@ -81,17 +90,44 @@ def cluster_map(session: ClusterSession, tree: Tree, requests: str, now: float) 
         "leading": leading_resource(resources),
         "inTree": tree.size,
         "outside": dict(tree.outside),
+        "reports": [REPORTS[code] for code in CODES],
         "nodes": [state.names[row] for row in rows.tolist()],
-        "free": {name: _whole(np.maximum(columns.free[columns.index_of(name)][rows], 0)) for name in resources},
-        "total": {name: _whole(columns.allocatable[columns.index_of(name)][rows]) for name in resources},
-        "fragmentation": {name: _fragmentation(session, name, rows) for name in resources},
-        "slots": None if slots is None else [*slots.astype(int).tolist(), *[0] * len(outside)],
-        "report": [REPORTS[int(code)] for code in columns.topology[rows]],
-        "ageSeconds": [
-            UNKNOWN if each is None or each.made_at is None else max(0, round(now - each.made_at)) for each in reports
-        ],
-        "cordoned": [int(each) for each in np.flatnonzero(columns.unschedulable[rows])],
+        **_as_lists(columns),
     }
+
+
+def _columns(
+    scene: Scene, tree: Tree, rows: NDArray[np.intp], resources: list[str], requests: str
+) -> dict[str, NDArray[np.int64]]:
+    """By the path of a field, what it says of each node."""
+    session, columns = scene.session, scene.session.state.columns
+    scene.columns.refresh(resources)
+    found: dict[str, NDArray[Any]] = {}
+    for name in resources:
+        index = columns.index_of(name)
+        found[f"free {name}"] = np.maximum(columns.free[index][rows], 0)
+        found[f"total {name}"] = columns.allocatable[index][rows]
+        found[f"fragmentation {name}"] = scene.columns.fragmentation(name)[rows]
+    pod = shape_of(session, requests, ()) if requests else None
+    if pod is not None:
+        slots = slots_for(session, tree, pod)[3]
+        found["slots"] = np.concatenate([slots, np.zeros(len(rows) - len(slots), dtype=slots.dtype)])
+    found["report"] = np.searchsorted(CODES, columns.topology[rows])
+    found["reportedAt"] = scene.columns.reported_at[rows]
+    found["cordoned"] = columns.unschedulable[rows]
+    return {name: column.astype(np.int64) for name, column in found.items()}
+
+
+def _as_lists(columns: dict[str, NDArray[np.int64]]) -> Document:
+    """`free cpu` becomes `{"free": {"cpu": [...]}}`."""
+    found: Document = {"slots": None}
+    for path, column in columns.items():
+        field, _, resource = path.partition(" ")
+        if resource:
+            found.setdefault(field, {})[resource] = column.tolist()
+        else:
+            found[field] = column.tolist()
+    return found
 
 
 def _level(tree: Tree, depth: int, short: str) -> dict[str, Any]:
@@ -106,15 +142,3 @@ def _level(tree: Tree, depth: int, short: str) -> dict[str, Any]:
 
 def _unit(resource: str) -> str:
     return "milli" if resource == CPU else "bytes" if counted_in_bytes(resource) else "count"
-
-
-def _whole(column: NDArray[np.float64]) -> list[int]:
-    return [int(each) for each in column]
-
-
-def _fragmentation(session: ClusterSession, resource: str, rows: NDArray[np.intp]) -> list[int]:
-    """Percent of what is free in zones that no aligned pod can use; -1 if zones are unknown."""
-    amounts = aligned_amounts(session.state, resource, rows)
-    shares = fragmentation(amounts.largest, amounts.at_best)
-    percent: list[int] = np.where(np.isnan(shares), UNKNOWN, np.round(100 * np.nan_to_num(shares))).astype(int).tolist()
-    return percent

@@ -13,11 +13,12 @@ import click
 
 from bayplan.cli.program import is_bad_input
 from bayplan.cli.shared.watching import SECONDS_BETWEEN_LOOKS, signature_of
-from bayplan.cli.web_answers.answers import ClusterAnswers
+from bayplan.cli.web_answers.answers import ClusterAnswers, quiet
+from bayplan.cli.web_answers.live_scene import LiveScene
+from bayplan.cli.web_answers.scene import Opener
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
-from bayplan.kube.client.live import follow_cluster
-from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.client.live import follow_news
 from bayplan.services.web.board import Board
 
 # Seconds between two states of a cluster that changes all the time, and before a lost cluster is tried again.
@@ -27,11 +28,9 @@ RETRY = 2.0
 # How the report of a watch begins that is being resumed.
 INTERRUPTED = "the cluster cannot be read at the moment"
 
-Make = Callable[[ObjectSet, list[str]], ClusterAnswers]
-
 
 async def follow_files(
-    board: Board, first: ClusterAnswers, read: Callable[[], ObjectSet], paths: Sequence[Path], make: Make
+    board: Board, first: ClusterAnswers, read: Callable[[], ClusterAnswers], paths: Sequence[Path]
 ) -> None:
     """Publish the files, and again whenever one of them changes, without end."""
     seen = signature_of(paths)
@@ -43,7 +42,7 @@ async def follow_files(
             continue
         seen = now
         try:
-            await board.publish(await asyncio.to_thread(lambda: make(read(), [])))
+            await board.publish(await asyncio.to_thread(read))
         except click.ClickException as error:
             await board.report(error.format_message())
         except Exception as error:
@@ -52,16 +51,18 @@ async def follow_files(
             await board.report(str(error))
 
 
-async def follow_live(board: Board, access: Access, make: Make) -> None:
+async def follow_live(board: Board, access: Access, context: click.Context, open_session: Opener) -> None:
     """Publish the cluster, and again after changes, without end."""
     loop = asyncio.get_running_loop()
     reports: set[asyncio.Task[None]] = set()
 
-    def show(objects: ObjectSet, problems: list[str]) -> None:
-        try:
-            told = board.publish(make(objects, problems))
-        except click.ClickException as error:  # a configuration that was edited, for example
-            told = board.report(error.format_message())
+    def opened() -> LiveScene:
+        with quiet(context):
+            scene = LiveScene(open_session, lambda: show(scene))
+        return scene
+
+    def show(scene: LiveScene) -> None:
+        told = board.publish(ClusterAnswers(context, scene))
         asyncio.run_coroutine_threadsafe(told, loop).result()
 
     def on_trouble(trouble: str) -> None:
@@ -72,7 +73,7 @@ async def follow_live(board: Board, access: Access, make: Make) -> None:
     try:
         while True:
             try:
-                await follow_cluster(access, show, settle=SETTLE, on_trouble=on_trouble)
+                await follow_news(access, opened(), settle=SETTLE, on_trouble=on_trouble)
             except (ApiError, Unreachable) as error:
                 await board.report(f"the cluster cannot be read: {error}")
             await asyncio.sleep(RETRY)

@@ -6,7 +6,7 @@ it, the same that the commands print with `-o json`. `cli/web_answers/` implemen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -25,10 +25,14 @@ class Unanswerable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that belong to a namespace: `by_name` has the namespaces of each pod, gang and workload of that name."""
+    """Names that belong to a namespace: `by_name` has the namespaces of each pod, gang and workload of that name.
+
+    A node's own objects (mirror pods) are owned by it, and `nodes` are no secret.
+    """
 
     namespaces: frozenset[str] = frozenset()
     by_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    nodes: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,10 @@ class Question:
 
 class Answers(Protocol):
     """One state of the cluster."""
+
+    @property
+    def source(self) -> str:
+        """What is shown: a cluster, a dump or a simulation."""
 
     @property
     def names(self) -> Names:

@@ -30,7 +30,11 @@ DEFAULT_LIMIT, MOST_ITEMS = 500, 1000
 # Encoded answers: how many, and how many bytes together.
 MOST_ANSWERS, MOST_BYTES = 512, 64 << 20
 GZIP_FROM = 1024
+# Seconds until an answer can be had that is about the present state.
+BEHIND = "Bayplan-Newer-In"
 HEARTBEAT = 15.0  # seconds between signs of life on an event stream
+# An answer that took a second is given again for four: pages about a busy cluster must not keep a core busy.
+GIVEN_AGAIN = 4.0
 NOT_YET = "the cluster is being read; try again in a moment"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -42,6 +46,14 @@ class Encoded(NamedTuple):
     etag: str
     body: bytes
     zipped: bytes | None
+
+
+class GivenAnswer(NamedTuple):
+    """An answer, the state that it is about, and until when later states get the same."""
+
+    encoded: Encoded
+    generation: int
+    until: float
 
 
 class Shown(NamedTuple):
@@ -60,7 +72,7 @@ class Api:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="answers")
         # A large what-if holds up other what-ifs, and no screen.
         self._what_ifs = ThreadPoolExecutor(max_workers=1, thread_name_prefix="what-if")
-        self._kept: SizedCache[tuple[int, Question], Encoded] = SizedCache(MOST_ANSWERS, MOST_BYTES)
+        self._kept: SizedCache[Question, GivenAnswer] = SizedCache(MOST_ANSWERS, MOST_BYTES)
         self._streams = 0
 
     def routes(self) -> list[web.RouteDef]:
@@ -89,7 +101,11 @@ class Api:
                 raise Unanswerable(HTTPStatus.NOT_FOUND, f"no namespace {namespace!r} that {viewer.name} may read")
             manifest = await _manifest(request) if route.method == "post" else b""
             question = Question(route.answers, tuple(sorted(given.items())), manifest, viewer.visible)
-            return _response(request, await self._encoded(shown, question, route), route)
+            encoded, behind = await self._encoded(shown, question, route)
+            response = _response(request, encoded, route)
+            if behind:
+                response.headers[BEHIND] = f"{behind:.1f}"
+            return response
 
         return handle
 
@@ -102,24 +118,30 @@ class Api:
             raise Unanswerable(HTTPStatus.SERVICE_UNAVAILABLE, self._board.notice.trouble or NOT_YET)
         return Shown(answers, generation), viewer
 
-    async def _encoded(self, shown: Shown, question: Question, route: Route) -> Encoded:
-        """The answer, computed once per state of the board; equal questions that wait share it."""
-        answers, key = shown.answers, (shown.generation, question)
+    async def _encoded(self, shown: Shown, question: Question, route: Route) -> tuple[Encoded, float]:
+        """The answer, and in how many seconds a newer one can be had; 0: it is about the state that is shown.
 
-        def answered() -> Encoded:
-            known = self._kept.get(key)
-            if known is None:
-                document = answers.answer(question)
-                document = redacted(document, answers.names, question.visible)
-                known = _encode(_page(document, question) if route.pages else document)
-                self._kept.put(key, known, len(known.body) + len(known.zipped or b""))
+        It is computed once per state, and less often if that takes long; equal questions that wait share it.
+        """
+        answers, clock = shown.answers, asyncio.get_running_loop().time
+
+        def answered() -> GivenAnswer:
+            known = self._kept.get(question)
+            if known is not None and (known.generation >= shown.generation or clock() < known.until):
+                return known
+            began = clock()
+            document = redacted(answers.answer(question), answers.names, question.visible)
+            encoded = _encode(_page(document, question) if route.pages else document)
+            known = GivenAnswer(encoded, shown.generation, clock() + GIVEN_AGAIN * (clock() - began))
+            self._kept.put(question, known, len(encoded.body) + len(encoded.zipped or b""))
             return known
 
         try:
             thread = self._thread if route.method == "get" else self._what_ifs
-            return await asyncio.get_running_loop().run_in_executor(thread, answered)
+            kept = await asyncio.get_running_loop().run_in_executor(thread, answered)
         except Unanswerable as error:
             raise _without_names(error, answers.names, question.visible) from None
+        return kept.encoded, 0.0 if kept.generation >= shown.generation else max(0.1, kept.until - clock())
 
     async def _openapi(self, request: web.Request) -> web.StreamResponse:
         return _response(request, _encode(openapi_document()), None)
@@ -140,7 +162,9 @@ class Api:
                     await stream.write(b": alive\n\n")
                     continue
                 seen = notice
-                news = {"generation": notice.generation, "trouble": notice.trouble, "takenAt": notice.taken_at}
+                source = self._board.answers.source if self._board.answers is not None else ""
+                told = {"generation": notice.generation, "trouble": notice.trouble, "takenAt": notice.taken_at}
+                news = {**told, "source": source}
                 await stream.write(b"event: change\ndata: " + msgspec.json.encode(news) + b"\n\n")
         except ConnectionError:
             return web.Response()

@@ -30,10 +30,11 @@ ROUTES = (
     Route(
         "/api/v1/map",
         "map",
-        "Every node as columns, in the order of a Topology: free amounts, slots, fragmentation, age of the report.",
+        "Every node as columns, in the order of a Topology: free amounts, slots, fragmentation, moment of the report.",
         {
             "topology": "Name of a Topology; by default the only one.",
             "requests": "Count slots for such a pod: cpu=8,memory=64Gi.",
+            "since": "`version` of an earlier map: only what differs from it, if that is known.",
         },
     ),
     Route("/api/v1/nodes", "nodes", "What `bayplan nodes -o json` prints.", PAGED, pages=True),
@@ -47,6 +48,11 @@ ROUTES = (
     Route("/api/v1/waiting", "waiting", "What `bayplan why -A -o json` prints.", NAMESPACE),
     Route("/api/v1/gangs", "gangs", "Every gang: members, those that run, those that wait.", PAGED, pages=True),
     Route(
+        "/api/v1/gangs/{namespace}/{name}",
+        "gang",
+        "One gang: the levels that it requires and prefers, and the node of every member.",
+    ),
+    Route(
         "/api/v1/why/{namespace}/{kind}/{name}",
         "why",
         "What `bayplan why KIND/NAME -o json` prints; with `preempt=true` as with --preempt.",
@@ -57,6 +63,19 @@ ROUTES = (
         "search",
         "Nodes, domains, pods and gangs whose name contains a text.",
         {"q": "The text.", **PAGED},
+        pages=True,
+    ),
+    Route("/api/v1/simulation", "simulation", "Schedulers side by side: the time line of each as columns."),
+    Route(
+        "/api/v1/simulation/frames/{frame}",
+        "simulation-frame",
+        "Percent in use of every node under every scheduler at one point of the time line, and refusals so far.",
+    ),
+    Route(
+        "/api/v1/simulation/refusals",
+        "simulation-refusals",
+        "Pods that kubelets refused, the first 1,000 of each scheduler.",
+        {"scheduler": "Only this scheduler.", **PAGED},
         pages=True,
     ),
     Route(

@@ -38,6 +38,8 @@ class _Redaction:
         if isinstance(value, str):
             return _WORD.sub(lambda match: self._word(match.group()), value)
         if isinstance(value, list):
+            if all(type(each) is int for each in value):
+                return value  # the columns of a map
             return [self.cleaned(each) for each in value if not self._is_hidden_result(each)]
         if isinstance(value, dict):
             found = {self._key(key): self.cleaned(each) for key, each in value.items()}
@@ -70,7 +72,7 @@ class _Redaction:
         return f"{HIDDEN}-{self._number(bare)}" if self._only_hidden(bare) else word
 
     def _only_hidden(self, name: str) -> bool:
-        owners = self._names.by_name.get(name)
+        owners = None if name in self._names.nodes else self._names.by_name.get(name)
         return owners is not None and not owners & self._visible
 
     def _number(self, name: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -16,8 +15,6 @@ from bayplan.services.extender.tls import ServingFiles, ServingTls, Token, reloa
 from bayplan.services.web.access import Access, OpenAccess, ReviewedAccess, TokenAccess
 from bayplan.services.web.board import Board
 from bayplan.services.web.server import serve_web
-
-logger = logging.getLogger(__name__)
 
 Source = Callable[[Board], Coroutine[Any, Any, None]]
 

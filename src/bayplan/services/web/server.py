@@ -41,6 +41,7 @@ SCREENS = (
     "/gangs",
     "/gang/{namespace}/{name}",
     "/what-if",
+    "/simulation",
 )
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 POLICY = (
@@ -58,6 +59,8 @@ HEADERS = {
     "Server": "bayplan",
 }
 WHAT_IF_COST = 10.0
+# Addresses are refused in our own words (`LONGEST_QUERY`) up to here, and by aiohttp beyond.
+LONGEST_LINE = 64 << 10
 # A page has twenty files, which are in memory: a reader who reloads it must not run into the limit.
 FILE_COST = 0.05
 
@@ -77,7 +80,10 @@ async def serve_web(address: str, board: Board, access: Access, *, tls: ServingT
     """Serve while the context lasts; yields the port."""
     host, _ = host_and_port(address)
     runner = web.AppRunner(
-        web_application(board, access, local=is_loopback(host)), shutdown_timeout=0.5, access_log=None
+        web_application(board, access, local=is_loopback(host)),
+        shutdown_timeout=0.5,
+        access_log=None,
+        max_line_size=LONGEST_LINE,
     )
     async with listening(runner, address, tls.context if tls else None) as port:
         yield port
@@ -86,7 +92,8 @@ async def serve_web(address: str, board: Board, access: Access, *, tls: ServingT
 def web_application(board: Board, access: Access, *, local: bool) -> web.Application:
     """The page and its API; a `local` one answers only to names of the loopback."""
     api = Api(board, access)
-    application = web.Application(client_max_size=LARGEST_MANIFEST, middlewares=[_guard(RateLimit(), local=local)])
+    guard = _guard(RateLimit(), _static("index.html"), local=local)
+    application = web.Application(client_max_size=LARGEST_MANIFEST, middlewares=[guard])
     application.add_routes(api.routes())
     application.add_routes([web.get("/livez", _alive), web.get("/readyz", _ready_when(board))])
     for name, body in _static_files().items():
@@ -138,8 +145,8 @@ def _ready_when(board: Board) -> Handler:
     return ready
 
 
-def _guard(limit: RateLimit, *, local: bool) -> Middleware:
-    """Limits before, headers after, and one sentence for everything that goes wrong."""
+def _guard(limit: RateLimit, page: bytes, *, local: bool) -> Middleware:
+    """Limits before, headers after, and one sentence for everything that goes wrong; a browser gets it on the page."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -161,6 +168,8 @@ def _guard(limit: RateLimit, *, local: bool) -> Middleware:
             refused.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
             return refused
         except web.HTTPNotFound:
+            if _is_browsed(request):
+                return web.Response(body=page, content_type="text/html", charset="utf-8", status=HTTPStatus.NOT_FOUND)
             return _refused(HTTPStatus.NOT_FOUND, "no such page; see /api/v1/openapi.json")
         except web.HTTPException as error:
             return _refused(HTTPStatus(error.status), error.reason)
@@ -172,6 +181,12 @@ def _guard(limit: RateLimit, *, local: bool) -> Middleware:
             return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error, see the log of bayplan web")
 
     return guard
+
+
+def _is_browsed(request: web.Request) -> bool:
+    """Whether a browser asks for a page, rather than a program for an answer."""
+    wanted = "text/html" in request.headers.get("Accept", "") and request.method == "GET"
+    return wanted and not request.path.startswith(("/api/", "/static/"))
 
 
 def _check(request: web.Request, limit: RateLimit, *, local: bool) -> None:

@@ -2,6 +2,14 @@
 
 const kept = new Map();
 const MOST_KEPT = 40;
+const BEHIND = "Bayplan-Newer-In";
+
+// Called with the seconds after which an answer about the present state can be had.
+let onBehind = () => {};
+
+export function whenBehind(call) {
+  onBehind = call;
+}
 
 export class Refused extends Error {
   constructor(status, text) {
@@ -24,8 +32,10 @@ export async function ask(question, parameters = {}) {
   const url = `/api/v1/${question}${query.size ? `?${query}` : ""}`;
   const known = kept.get(url);
   const response = await fetched(url, { headers: headers(known ? { "If-None-Match": known.etag } : {}) });
+  if (response.headers.has(BEHIND)) onBehind(Number(response.headers.get(BEHIND)));
   if (response.status === 304) return known.document;
   const document = await answered(response);
+  if (parameters.since) return document;
   kept.delete(url);
   kept.set(url, { etag: response.headers.get("ETag"), document });
   if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
@@ -69,7 +79,7 @@ export async function follow(onChange, onLost) {
 
 async function read(reader, onChange) {
   const decoder = new TextDecoder();
-  for (let text = ""; ; ) {
+  for (let text = ""; ;) {
     const { done, value } = await reader.read();
     if (done) throw new Refused(0, "the connection to bayplan web is lost; trying again");
     text += decoder.decode(value, { stream: true });

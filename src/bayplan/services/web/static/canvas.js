@@ -71,7 +71,6 @@ function label(pen, plan, { domain, x, y, width, head }, look, colours) {
 
 function drawNodes(pen, map, plan, look, colours, marks) {
   const { cell, cells } = plan;
-  const cordoned = new Set(map.cordoned);
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   pen.font = `600 ${Math.min(12, Math.round(cell * 0.42))}px system-ui, sans-serif`;
@@ -86,14 +85,15 @@ function drawNodes(pen, map, plan, look, colours, marks) {
       rounded(pen, x, y, cell, cell, 3);
       pen.fill();
     } else pen.fillRect(x, y, cell, cell);
-    if (cordoned.has(at) && cell >= 8) corner(pen, x, y, cell, colours("bad"));
+    if (map.cordoned[at] && cell >= 8) corner(pen, x, y, cell, colours("bad"));
     if (cell >= 16) {
-      pen.fillStyle = fill === shade ? colours(`${shade}-ink`) : colours("ink");
+      pen.fillStyle = fill === shade ? colours(`${shade}-ink`) : colours(fill === "bad" ? "paper" : "ink");
       pen.fillText(look.number(at), x + cell / 2, y + cell / 2 + 0.5);
     }
-    if (marks.outlined?.(at) && cell >= 4) {
+    const mark = marks.outlined?.(at);
+    if (mark && cell >= 4) {
       pen.globalAlpha = 1;
-      outline(pen, plan, at, colours("new"));
+      outline(pen, plan, at, colours(mark));
     }
   }
   pen.globalAlpha = 1;
@@ -140,7 +140,8 @@ export function hit(plan, x, y) {
   const [first, end] = domain ? [domain.first, domain.end] : [0, plan.cells.length / 2];
   for (let at = first; at < end; at += 1) {
     const [left, top] = [plan.cells[at * 2], plan.cells[at * 2 + 1]];
-    if (left >= 0 && x >= left && y >= top && x < left + plan.cell + plan.gap && y < top + plan.cell + plan.gap) return { node: at, domain };
+    if (left >= 0 && x >= left && y >= top && x < left + plan.cell + plan.gap && y < top + plan.cell + plan.gap)
+      return { node: at, domain };
   }
   return { node: -1, domain };
 }

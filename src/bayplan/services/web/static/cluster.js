@@ -6,16 +6,22 @@ import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName } from "./format.js";
 import { domainAt, domainsOf, layout } from "./layout.js";
+import { askMap, reportOf } from "./map_data.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const SPACE_FOR_REST = 250;
 
 export function clusterScreen({ go }) {
   const element = h("div.cluster");
-  let [map, summary, root, plan, look, chosen] = [null, null, null, null, null, -1];
+  let [map, summary, root, plan, look, chosen, wrong] = [null, null, null, null, null, -1, ""];
   const canvas = h("canvas", { tabindex: 0, role: "img" });
   const tip = h("p.tip", { role: "status", "aria-live": "polite" });
-  const parts = { head: h("div"), controls: h("div.controls"), legend: h("ul.legend", { "aria-label": "Legend" }), table: h("div") };
+  const parts = {
+    head: h("div"),
+    controls: h("div.controls"),
+    legend: h("ul.legend", { "aria-label": "Legend" }),
+    table: h("div"),
+  };
   const picture = h("div.picture", {}, canvas);
 
   const wanted = () => Object.fromEntries(new URLSearchParams(location.search));
@@ -29,14 +35,24 @@ export function clusterScreen({ go }) {
 
   async function update() {
     const { topology, requests, by } = wanted();
-    [map, summary] = await Promise.all([ask("map", { topology, requests: by === "slots" ? requests || `${map?.leading ?? "cpu"}=1` : "" }), ask("cluster")]);
+    const slots = by === "slots" ? requests || `${map?.leading ?? "cpu"}=1` : "";
+    wrong = "";
+    // A mistyped amount must not take the field away in which it was typed.
+    const asked = askMap({ topology, requests: slots }).catch((error) => {
+      if (error.status !== 400 || !slots) throw error;
+      wrong = error.message.replace("--requests: ", "");
+      return askMap({ topology });
+    });
+    [map, summary] = await Promise.all([asked, ask("cluster")]);
     root = domainsOf(map);
-    if (!element.firstChild) element.append(parts.head, card(null, parts.controls, parts.legend, picture, tip), parts.table);
+    if (parts.head.parentNode !== element)
+      element.replaceChildren(parts.head, card(null, parts.controls, parts.legend, picture, tip), parts.table);
     render();
   }
 
   function render() {
-    const { by = "free", resource = map.leading, gang } = wanted();
+    const { by = "free", gang } = wanted();
+    const resource = map.resources.some(({ name }) => name === wanted().resource) ? wanted().resource : map.leading;
     const scope = domainAt(root, inside()) ?? root;
     look = colouring(map, by, resource);
     const needed = by === "slots" ? Number(gang) || 0 : 0;
@@ -47,9 +63,14 @@ export function clusterScreen({ go }) {
     if (chosen >= scope.first && chosen < scope.end) choose(canvas, plan, chosen);
     parts.head.replaceChildren(...heading(scope));
     if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
-    parts.legend.replaceChildren(...look.legend.map(([shade, text]) =>
-      h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)), h("li", {}, h("i.striped"), "cordoned"));
-    canvas.setAttribute("aria-label", `Map of ${count(scope.end - scope.first, "node")}, ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`);
+    parts.legend.replaceChildren(
+      ...look.legend.map(([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)),
+      h("li", {}, h("i.striped"), "cordoned"),
+    );
+    canvas.setAttribute(
+      "aria-label",
+      `Map of ${count(scope.end - scope.first, "node")}, ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`,
+    );
     parts.table.replaceChildren(domainTable(scope, resource));
     tip.textContent ||= "Point at a box, or use the arrow keys.";
   }
@@ -57,38 +78,135 @@ export function clusterScreen({ go }) {
   function heading(scope) {
     const trail = [h("a", { href: address([]) }, map.topology ?? "all nodes")];
     scope.path.forEach((name, at) => trail.push(" › ", h("a", { href: address(scope.path.slice(0, at + 1)) }, name)));
-    const facts = [[summary.nodes, "node"], [summary.pods, "running pod"], [summary.waiting, "waiting pod"], [summary.gangs, "gang"]];
-    return [h("h1", {}, h("span.trail", {}, trail)),
-      h("ul.facts", {}, facts.map(([number, noun]) => h("li", {}, h("b", {}, number.toLocaleString("en")), ` ${noun}${number === 1 ? "" : "s"}`))),
-      summary.warnings.length ? h("details.warnings", {}, h("summary", {}, count(summary.warnings.length, "warning")), h("ul", {}, summary.warnings.map((each) => h("li", {}, each)))) : ""];
+    const numbers = [
+      [summary.nodes, "node"],
+      [summary.pods, "running pod"],
+      [summary.waiting, "waiting pod"],
+      [summary.gangs, "gang"],
+    ];
+    const links = { "waiting pod": "/why", gang: "/gangs" };
+    const counted = ([number, noun]) => [h("b", {}, number.toLocaleString("en")), ` ${noun}${number === 1 ? "" : "s"}`];
+    const levels = map.levels.map((each) => each.name).join(" › ");
+    return [
+      h("h1", {}, h("span.trail", {}, trail)),
+      h(
+        "ul.facts",
+        {},
+        numbers.map((each) =>
+          h("li", {}, links[each[1]] && each[0] ? h("a", { href: links[each[1]] }, counted(each)) : counted(each)),
+        ),
+        levels ? h("li", {}, levels) : null,
+        h("li", {}, `${summary.source}, ${new Date(summary.takenAt * 1000).toLocaleTimeString()}`),
+      ),
+      wrong ? h("p.answer.bad", { role: "alert" }, wrong) : "",
+      scope === root && inside().length
+        ? h("p.answer.bad", {}, `There is no ${inside().join(" › ")} here; this is everything.`)
+        : "",
+      summary.warnings.length
+        ? h(
+            "details.warnings",
+            {},
+            h("summary", {}, count(summary.warnings.length, "warning")),
+            h(
+              "ul",
+              {},
+              summary.warnings.map((each) => h("li", {}, each)),
+            ),
+          )
+        : "",
+    ];
   }
 
   const address = (names) => `/?${new URLSearchParams({ ...wanted(), in: names.join("/") })}`;
 
   function controls(by, resource) {
     const { topology, requests, gang } = wanted();
-    const found = [field("Colour by", select(BY, by, (value) => change({ by: value })))];
-    if (summary.topologies.length > 1) found.unshift(field("Topology", select(summary.topologies.map((each) => [each, each]), topology ?? map.topology, (value) => change({ topology: value, in: "" }))));
-    if (by === "free" || by === "fragmentation") found.push(field("Resource", select(map.resources.map(({ name }) => [name, shortName(name)]), resource, (value) => change({ resource: value }))));
+    const found = [
+      field(
+        "Colour by",
+        select(BY, by, (value) => change({ by: value })),
+      ),
+    ];
+    if (summary.topologies.length > 1)
+      found.unshift(
+        field(
+          "Topology",
+          select(
+            summary.topologies.map((each) => [each, each]),
+            topology ?? map.topology,
+            (value) => change({ topology: value, in: "" }),
+          ),
+        ),
+      );
+    if (by === "free" || by === "fragmentation")
+      found.push(
+        field(
+          "Resource",
+          select(
+            map.resources.map(({ name }) => [name, shortName(name)]),
+            resource,
+            (value) => change({ resource: value }),
+          ),
+        ),
+      );
     if (by === "slots") {
-      found.push(field("Pod requests", h("input", { value: requests ?? `${map.leading}=1`, size: 26, spellcheck: "false", onchange: (event) => change({ requests: event.target.value }) })),
-        field("Gang of", h("input", { type: "number", min: 0, max: 100000, value: gang ?? "", placeholder: "pods", onchange: (event) => change({ gang: event.target.value }) })));
+      found.push(
+        field(
+          "Pod requests",
+          h("input", {
+            value: requests ?? `${map.leading}=1`,
+            size: 26,
+            spellcheck: "false",
+            onchange: (event) => change({ requests: event.target.value }),
+          }),
+        ),
+        field(
+          "Gang of",
+          h("input", {
+            type: "number",
+            min: 0,
+            max: 100000,
+            value: gang ?? "",
+            placeholder: "pods",
+            onchange: (event) => change({ gang: event.target.value }),
+          }),
+        ),
+      );
     }
     return found;
   }
 
   function domainTable(scope, resource) {
     const rows = scope.children.length
-      ? scope.children.map((each) => [h("a", { href: address(each.path) }, each.name), String(each.end - each.first), look.sum(each.first, each.end)])
-      : range(scope).slice(0, 500).map((at) => [h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]), look.text(at), map.report[at]]);
+      ? scope.children.map((each) => [
+          h("a", { href: address(each.path) }, each.name),
+          String(each.end - each.first),
+          look.sum(each.first, each.end),
+        ])
+      : range(scope)
+          .slice(0, 500)
+          .map((at) => [
+            h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]),
+            look.text(at),
+            reportOf(map, at),
+          ]);
     const level = scope.children[0]?.level || "domain";
-    const title = scope.children.length ? [level, "#nodes", `#${byText(resource)}`] : ["node", byText(resource), "report"];
-    return card(null, table(title, rows, `${scope.children.length ? `Every ${level}` : "Every node"} of ${scope.path.join(" › ") || map.topology || "the cluster"}`));
+    const title = scope.children.length
+      ? [level, "#nodes", `#${byText(resource)}`]
+      : ["node", byText(resource), "report"];
+    return card(
+      null,
+      table(
+        title,
+        rows,
+        `${scope.children.length ? `Every ${level}` : "Every node"} of ${scope.path.join(" › ") || map.topology || "the cluster"}`,
+      ),
+    );
   }
 
   const byText = (resource) => {
     const { by = "free" } = wanted();
-    return by === "free" ? `free ${shortName(resource)}` : BY.find(([each]) => each === by)?.[1] ?? by;
+    return by === "free" ? `free ${shortName(resource)}` : (BY.find(([each]) => each === by)?.[1] ?? by);
   };
 
   function tooSmall(top, needed) {
@@ -103,8 +221,10 @@ export function clusterScreen({ go }) {
   }
 
   function point(at, domain) {
-    if (at >= 0) tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${map.report[at]}${map.cordoned.includes(at) ? "; cordoned" : ""}`;
-    else if (domain) tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${look.sum(domain.first, domain.end)}`;
+    if (at >= 0)
+      tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${reportOf(map, at)}${map.cordoned[at] ? "; cordoned" : ""}`;
+    else if (domain)
+      tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${look.sum(domain.first, domain.end)}`;
   }
 
   const under = (event) => hit(plan, event.offsetX, event.offsetY);

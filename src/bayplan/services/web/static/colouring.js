@@ -1,8 +1,14 @@
 // What a node's box says: a number, a shade, and a sentence, by what the viewer asked to see.
 
 import { age, amount, brief, shortName } from "./format.js";
+import { ageOf, reportOf } from "./map_data.js";
 
-export const BY = [["free", "free amount"], ["slots", "slots for a pod"], ["fragmentation", "NUMA fragmentation"], ["age", "report age"]];
+export const BY = [
+  ["free", "free amount"],
+  ["slots", "slots for a pod"],
+  ["fragmentation", "NUMA fragmentation"],
+  ["age", "report age"],
+];
 
 // Functions of a node's position in the map, and of a range of positions.
 export function colouring(map, by, resource) {
@@ -13,23 +19,41 @@ export function colouring(map, by, resource) {
   if (by === "age") return byAge(map);
   return {
     number: (at) => (total[at] ? brief(free[at], unit) : ""),
-    shade: (at) => (!total[at] ? null : `free-${free[at] <= 0 ? 0 : free[at] >= total[at] ? 3 : free[at] * 2 >= total[at] ? 2 : 1}`),
-    text: (at) => (total[at] ? `${amount(free[at], unit)} of ${amount(total[at], unit)} ${shortName(resource)} free` : `no ${shortName(resource)}`),
+    shade: (at) =>
+      !total[at] ? null : `free-${free[at] <= 0 ? 0 : free[at] >= total[at] ? 3 : free[at] * 2 >= total[at] ? 2 : 1}`,
+    text: (at) =>
+      total[at]
+        ? `${amount(free[at], unit)} of ${amount(total[at], unit)} ${shortName(resource)} free`
+        : `no ${shortName(resource)}`,
     sum: (first, end) => `${amount(sum(free, first, end), unit)} of ${amount(sum(total, first, end), unit)}`,
     brief: (first, end) => `${amount(sum(free, first, end), unit)} free`,
-    legend: [["free-0", "nothing free"], ["free-1", "less than half"], ["free-2", "half or more"], ["free-3", "all free"]],
+    legend: [
+      ["free-0", "nothing free"],
+      ["free-1", "less than half"],
+      ["free-2", "half or more"],
+      ["free-3", "all free"],
+    ],
   };
 }
 
 function bySlots(map) {
-  const most = Math.max(1, ...map.slots.slice(0, 1), map.slots.reduce((a, b) => Math.max(a, b), 0));
+  const most = Math.max(
+    1,
+    ...map.slots.slice(0, 1),
+    map.slots.reduce((a, b) => Math.max(a, b), 0),
+  );
   return {
     number: (at) => String(map.slots[at]),
     shade: (at) => `free-${map.slots[at] === 0 ? 0 : map.slots[at] === most ? 3 : map.slots[at] * 2 >= most ? 2 : 1}`,
     text: (at) => `room for ${map.slots[at]} such pods`,
     sum: (first, end) => String(sum(map.slots, first, end)),
     brief: (first, end) => `${sum(map.slots, first, end)} slots`,
-    legend: [["free-0", "no slot"], ["free-1", "fewer than half the most"], ["free-2", "half or more"], ["free-3", `the most, ${most}`]],
+    legend: [
+      ["free-0", "no slot"],
+      ["free-1", "fewer than half the most"],
+      ["free-2", "half or more"],
+      ["free-3", `the most, ${most}`],
+    ],
   };
 }
 
@@ -37,23 +61,42 @@ function byFragmentation(shares, resource) {
   return {
     number: (at) => (shares[at] < 0 ? "" : String(shares[at])),
     shade: (at) => (shares[at] < 0 ? null : `use-${Math.min(4, Math.ceil(shares[at] / 25))}`),
-    text: (at) => (shares[at] < 0 ? "NUMA zones unknown" : `${shares[at]} % of free ${shortName(resource)} out of reach of one aligned pod`),
+    text: (at) =>
+      shares[at] < 0
+        ? "NUMA zones unknown"
+        : `${shares[at]} % of free ${shortName(resource)} out of reach of one aligned pod`,
     sum: (first, end) => mean(shares, first, end),
     brief: (first, end) => mean(shares, first, end),
-    legend: [["use-0", "0 %"], ["use-1", "up to 25 %"], ["use-2", "50 %"], ["use-3", "75 %"], ["use-4", "100 %"]],
+    legend: [
+      ["use-0", "0 %"],
+      ["use-1", "up to 25 %"],
+      ["use-2", "50 %"],
+      ["use-3", "75 %"],
+      ["use-4", "100 %"],
+    ],
   };
 }
 
 function byAge(map) {
+  const ages = map.nodes.map((_, at) => ageOf(map, at));
   const step = (seconds) => (seconds < 60 ? 0 : seconds < 300 ? 1 : seconds < 3600 ? 2 : seconds < 86400 ? 3 : 4);
-  const oldest = (first, end) => age(map.ageSeconds.slice(first, end).reduce((a, b) => Math.max(a, b), -1));
+  const oldest = (first, end) => {
+    const most = ages.slice(first, end).reduce((a, b) => Math.max(a, b), -1);
+    return most < 0 ? "no report" : `oldest ${age(most)}`;
+  };
   return {
-    number: (at) => (map.ageSeconds[at] < 0 ? "" : age(map.ageSeconds[at])),
-    shade: (at) => (map.ageSeconds[at] < 0 ? null : `use-${step(map.ageSeconds[at])}`),
-    text: (at) => `report ${map.report[at]}${map.ageSeconds[at] < 0 ? "" : `, ${age(map.ageSeconds[at])} old`}`,
-    sum: (first, end) => `oldest ${oldest(first, end)}`,
-    brief: (first, end) => `oldest ${oldest(first, end)}`,
-    legend: [["use-0", "below a minute"], ["use-1", "below 5 minutes"], ["use-2", "below an hour"], ["use-3", "below a day"], ["use-4", "older"]],
+    number: (at) => (ages[at] < 0 ? "" : age(ages[at])),
+    shade: (at) => (ages[at] < 0 ? null : `use-${step(ages[at])}`),
+    text: (at) => `report ${reportOf(map, at)}${ages[at] < 0 ? "" : `, ${age(ages[at])} old`}`,
+    sum: oldest,
+    brief: oldest,
+    legend: [
+      ["use-0", "below a minute"],
+      ["use-1", "below 5 minutes"],
+      ["use-2", "below an hour"],
+      ["use-3", "below a day"],
+      ["use-4", "older"],
+    ],
   };
 }
 

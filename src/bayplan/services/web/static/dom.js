@@ -29,13 +29,52 @@ export function card(title, ...content) {
   return h("section.card", {}, title ? h("h2", {}, title) : null, ...content);
 }
 
+// Cards side by side where there is room.
+export function pair(...cards) {
+  return h("div.pair", {}, cards.filter(Boolean));
+}
+
+export function facts(entries, ...more) {
+  const known = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h(
+    "ul.facts",
+    {},
+    known.map(([label, value]) => h("li", {}, `${label} `, h("b", {}, String(value)))),
+    more,
+  );
+}
+
 export function table(columns, rows, caption) {
   const numeric = (column) => (column.startsWith("#") ? "number" : null);
-  return h("div.scroll", { tabindex: 0, role: "region", "aria-label": caption },
-    h("table", {},
+  return h(
+    "div.scroll",
+    { tabindex: 0, role: "region", "aria-label": caption },
+    h(
+      "table",
+      {},
       h("caption.quiet", {}, caption),
-      h("thead", {}, h("tr", {}, columns.map((each) => h("th", { scope: "col", class: numeric(each) }, each.replace("#", ""))))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: numeric(columns[at]) }, cell)))))));
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map((each) => h("th", { scope: "col", class: numeric(each) }, each.replace("#", ""))),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            row.map((cell, at) => h("td", { class: numeric(columns[at]) }, cell)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 export function field(label, control) {
@@ -43,8 +82,11 @@ export function field(label, control) {
 }
 
 export function select(options, chosen, change) {
-  return h("select", { onchange: (event) => change(event.target.value) },
-    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  return h(
+    "select",
+    { onchange: (event) => change(event.target.value) },
+    options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+  );
 }
 
 // `telco/upf-0` as a link to its explanation; names of hidden namespaces lead nowhere.

@@ -19,9 +19,16 @@ export async function screenAsHtml(main) {
     image.style.width = drawn[at].style.width;
     canvas.replaceWith(image);
   });
+  // What was asked belongs to the answer.
+  const written = main.querySelectorAll("textarea");
+  copy.querySelectorAll("textarea").forEach((each, at) => {
+    each.closest("form").replaceWith(h("section.card", {}, h("h2", {}, "Manifest"), h("pre", {}, written[at].value)));
+  });
   copy.querySelectorAll("button, select, input, textarea, form, .controls").forEach((each) => each.remove());
   copy.querySelectorAll("a[href]").forEach((each) => each.replaceWith(h("span.name", {}, ...each.childNodes)));
-  const styles = await Promise.all(["/static/colours.css", "/static/style.css"].map(async (url) => (await fetch(url)).text()));
+  const styles = await Promise.all(
+    ["/static/colours.css", "/static/style.css"].map(async (url) => (await fetch(url)).text()),
+  );
   const page = document.implementation.createHTMLDocument(document.title);
   page.documentElement.lang = "en";
   const theme = document.documentElement.dataset.theme;
@@ -32,8 +39,17 @@ export async function screenAsHtml(main) {
   charset.setAttribute("charset", "utf-8");
   page.head.prepend(charset);
   page.head.append(style);
-  page.body.append(page.importNode(copy, true), page.importNode(
-    h("p.quiet.made", {}, `${location.pathname}${location.search} · saved ${new Date().toISOString().slice(0, 19)}Z · bayplan`), true));
+  page.body.append(
+    page.importNode(copy, true),
+    page.importNode(
+      h(
+        "p.quiet.made",
+        {},
+        `${location.pathname}${location.search} · saved ${new Date().toISOString().slice(0, 19)}Z · bayplan`,
+      ),
+      true,
+    ),
+  );
   return `<!doctype html>\n${page.documentElement.outerHTML}\n`;
 }
 

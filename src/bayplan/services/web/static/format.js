@@ -23,7 +23,11 @@ function trimmed(number) {
 
 export function age(seconds) {
   if (seconds < 0) return "?";
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "m"]]) {
+  for (const [size, unit] of [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "m"],
+  ]) {
     if (seconds >= size) return `${Math.floor(seconds / size)}${unit}`;
   }
   return `${seconds}s`;
@@ -39,9 +43,25 @@ export function quantity(text) {
   if (!match) return 0;
   const scale = { "": 1, m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15 };
   const binary = BINARY.indexOf(match[2]);
-  return Number(match[1]) * (binary > 0 ? 1024 ** binary : scale[match[2]] ?? 1);
+  return Number(match[1]) * (binary > 0 ? 1024 ** binary : (scale[match[2]] ?? 1));
+}
+
+export function amounts(total) {
+  return Object.entries(total)
+    .map(([name, amount]) => `${shortName(name)} ${amount}`)
+    .join(" · ");
 }
 
 export function shortName(resource) {
   return resource.slice(resource.lastIndexOf("/") + 1);
+}
+
+// A moment of simulated time: 45s, 2m10s, 1h05m.
+export function time(seconds) {
+  if (seconds < 10) return `${Math.round(seconds * 10) / 10}s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}s`;
+  const [minutes, rest] = [Math.floor(whole / 60), whole % 60];
+  if (minutes < 60) return rest ? `${minutes}m${String(rest).padStart(2, "0")}s` : `${minutes}m`;
+  return minutes % 60 ? `${Math.floor(minutes / 60)}h${String(minutes % 60).padStart(2, "0")}m` : `${minutes / 60}h`;
 }

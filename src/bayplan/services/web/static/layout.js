@@ -14,8 +14,17 @@ function arrange(map, scope, width, cell) {
   const tight = cell < 13;
   // Labels of inner domains would take more room than their nodes, where cells are tiny.
   const head = tight ? 15 : 20;
-  const look = { cell, gap: cell < 8 ? 1 : 3, pad: cell < 8 ? 2 : tight ? 4 : 8, head, innerHead: cell < 8 ? 2 : head, top: scope.depth + 1 };
-  const tops = scope.children.length ? scope.children.map((each) => box(map, each, look, width)) : [grid(scope, look, width)];
+  const look = {
+    cell,
+    gap: cell < 8 ? 1 : 3,
+    pad: cell < 8 ? 2 : tight ? 4 : 8,
+    head,
+    innerHead: cell < 8 ? 2 : head,
+    top: scope.depth + 1,
+  };
+  const tops = scope.children.length
+    ? scope.children.map((each) => box(map, each, look, width))
+    : [grid(scope, look, width)];
   const [placed, size] = flow(tops, look.pad + 2, width);
   const boxes = [];
   const cells = new Float32Array(map.nodes.length * 2).fill(-1);
@@ -38,13 +47,25 @@ function box(map, domain, look, most) {
   const area = items.reduce((sum, each) => sum + (each.width + look.pad) * (each.height + look.pad), 0);
   const widest = Math.max(...items.map((each) => each.width));
   const [placed, size] = flow(items, look.pad, Math.min(inner, Math.max(widest, Math.sqrt(area) * 1.35)));
-  return framed(domain, look, placed.map(([item, x, y]) => [item, x + look.pad, y + headOf(domain, look)]), size);
+  return framed(
+    domain,
+    look,
+    placed.map(([item, x, y]) => [item, x + look.pad, y + headOf(domain, look)]),
+    size,
+  );
 }
 
 function framed(domain, look, inside, size) {
   const head = headOf(domain, look);
-  const label = head < 10 ? 0 : head < 20 ? 24 : 44;
-  return { domain, inside, head, width: Math.max(size.width, label) + 2 * look.pad, height: size.height + head + look.pad };
+  // Names of domains fit roughly; those that do not are clipped.
+  const label = head < 10 ? 0 : Math.min(150, (head < 20 ? 6 : 7) * domain.name.length + 8);
+  return {
+    domain,
+    inside,
+    head,
+    width: Math.max(size.width, label) + 2 * look.pad,
+    height: size.height + head + look.pad,
+  };
 }
 
 function headOf(domain, look) {
@@ -55,7 +76,11 @@ function grid(domain, look, most) {
   const step = look.cell + look.gap;
   const number = domain.end - domain.first;
   const columns = Math.max(1, Math.min(Math.ceil(Math.sqrt(number * 1.2)), Math.floor(most / step)));
-  const nodes = Array.from({ length: number }, (_, at) => [domain.first + at, (at % columns) * step, Math.floor(at / columns) * step]);
+  const nodes = Array.from({ length: number }, (_, at) => [
+    domain.first + at,
+    (at % columns) * step,
+    Math.floor(at / columns) * step,
+  ]);
   return { nodes, width: columns * step - look.gap, height: Math.ceil(number / columns) * step - look.gap };
 }
 
@@ -82,16 +107,30 @@ export function domainsOf(map) {
     const made = level.domains.map((name, at) => {
       const first = level.starts[at];
       while (first >= above[parent].end) parent += 1;
-      const domain = { name, path: [...above[parent].path, name], depth, level: level.name, first,
-        end: level.starts[at + 1] ?? map.inTree, children: [] };
+      const domain = {
+        name,
+        path: [...above[parent].path, name],
+        depth,
+        level: level.name,
+        first,
+        end: level.starts[at + 1] ?? map.inTree,
+        children: [],
+      };
       above[parent].children.push(domain);
       return domain;
     });
     above = made;
   });
   if (map.levels.length && map.inTree < map.nodes.length) {
-    root.children.push({ name: "outside the topology", path: ["outside the topology"], depth: 0, level: "", first: map.inTree,
-      end: map.nodes.length, children: [] });
+    root.children.push({
+      name: "outside the topology",
+      path: ["outside the topology"],
+      depth: 0,
+      level: "",
+      first: map.inTree,
+      end: map.nodes.length,
+      children: [],
+    });
   }
   return root;
 }

@@ -1,7 +1,7 @@
 // One node: packages, NUMA zones, what is free in them, CPUs and devices as squares with their owners, distances.
 
 import { ask } from "./api.js";
-import { card, h, path, podLink, table } from "./dom.js";
+import { card, facts, h, pair, path, podLink, table } from "./dom.js";
 import { age, quantity, shortName } from "./format.js";
 
 const MOST_SQUARES = 128;
@@ -15,38 +15,112 @@ export function nodeScreen({ parts: [name] }) {
 
 function drawn(node) {
   const { summary } = node;
-  const owners = new Map(node.zones.flatMap((zone) => zone.pods.map((each) => each.pod)).filter((each, at, all) => all.indexOf(each) === at).map((pod, at) => [pod, at % PARTIES]));
-  const facts = [["policy", node.policy], ["scope", node.scope], ["CPU manager", node.cpuManager], ["memory manager", node.memoryManager],
-    ["report", `${summary.report}${summary.reportAgeSeconds === null ? "" : `, ${age(summary.reportAgeSeconds)} old`}`]];
-  return [h("h1", {}, h("span.quiet", {}, "Node "), node.node),
-    h("ul.facts", {}, facts.filter(([, value]) => value).map(([label, value]) => h("li", {}, `${label} `, h("b", {}, value))), node.remarks.map((each) => h("li.bad", {}, each))),
+  const pinned = [...new Set(node.zones.flatMap((zone) => zone.pods.map((each) => each.pod)))];
+  const owners = new Map(pinned.map((pod, at) => [pod, at % PARTIES]));
+  const report = `${summary.report}${summary.reportAgeSeconds === null ? "" : `, ${age(summary.reportAgeSeconds)} old`}`;
+  const known = node.zones.some((zone) => zone.distances.some((each) => each !== null));
+  return [
+    h("h1", {}, h("span.quiet", {}, "Node "), node.node),
+    facts(
+      [
+        ["policy", node.policy],
+        ["scope", node.scope],
+        ["CPU manager", node.cpuManager],
+        ["memory manager", node.memoryManager],
+        ["report", report],
+      ],
+      summary.cordoned ? h("li.bad", {}, "cordoned") : null,
+      node.remarks.map((each) => h("li.bad", {}, each)),
+    ),
     node.problem ? card(null, h("p", {}, node.problem)) : packages(node, owners),
-    Object.keys(summary.refused).length ? card("Refused by this kubelet", table(["reason", "#pods"], Object.entries(summary.refused).map(([reason, number]) => [reason, String(number)]), "Pods that this kubelet refused")) : "",
-    node.zones.some((zone) => zone.distances.some((each) => each !== null)) ? card("Distances", distances(node)) : "",
-    card("Pods", pods(node, owners))];
+    pair(card("Pods", pods(node, owners)), known ? card("Distances", distances(node)) : null),
+    refusals(node),
+  ];
+}
+
+function refusals({ refusedPods, summary }) {
+  const number = Object.values(summary.refused).reduce((one, other) => one + other, 0);
+  if (!number) return "";
+  const rows = refusedPods.map((each) => [podLink(each.pod), h("span.refused", {}, each.reason), each.created ?? ""]);
+  return card(
+    "Refused by this kubelet",
+    table(
+      ["pod", "reason", "created"],
+      rows,
+      number > rows.length ? `The latest ${rows.length} of ${number}` : "The latest first",
+    ),
+  );
 }
 
 function packages(node, owners) {
   const names = [...new Set(node.zones.map((zone) => zone.package))];
-  return h("div.packages", {}, names.map((name) => h("section.package", {}, name ? h("h2", {}, name) : null,
-    h("div.zones", {}, node.zones.filter((zone) => zone.package === name).map((zone) => zoneBox(zone, owners))))));
+  return h(
+    "div.packages",
+    {},
+    names.map((name) =>
+      h(
+        "section.package",
+        {},
+        name ? h("h2", {}, name) : null,
+        h(
+          "div.zones",
+          {},
+          node.zones.filter((zone) => zone.package === name).map((zone) => zoneBox(zone, owners)),
+        ),
+      ),
+    ),
+  );
 }
 
 function zoneBox(zone, owners) {
-  return h("section.zone", {}, h("h3", {}, `NUMA ${zone.id}`),
-    Object.entries(zone.resources).map(([resource, amounts]) => resourceRow(resource, amounts, zone.pods, owners)),
-    h("ul.pods", {}, zone.pods.map((each) => h("li", {}, h(`i.party-${owners.get(each.pod)}`), podLink(each.pod),
-      each.zones.length > 1 ? h("span.quiet", {}, ` zones ${each.zones.join(", ")}`) : null))),
-    zone.pods.length ? null : h("p.quiet", {}, "no pod is pinned here"));
+  const distances = zone.distances.filter((each) => each !== null);
+  return h(
+    "section.zone",
+    {},
+    h("h3", {}, `NUMA ${zone.id}`, distances.length ? h("span.quiet", {}, `distance ${distances.join(" ")}`) : null),
+    h(
+      "div.resources",
+      {},
+      Object.entries(zone.resources).map(([resource, amounts]) => resourceRow(resource, amounts, zone.pods, owners)),
+    ),
+    h(
+      "ul.pods",
+      {},
+      zone.pods.map((each) =>
+        h(
+          "li",
+          {},
+          h(`i.party-${owners.get(each.pod)}`),
+          podLink(each.pod),
+          each.zones.length > 1 ? h("span.quiet", {}, ` zones ${each.zones.join(", ")}`) : null,
+        ),
+      ),
+    ),
+    zone.pods.length ? null : h("p.quiet", {}, "no pod is pinned here"),
+  );
 }
 
 function resourceRow(resource, { available, allocatable }, pods, owners) {
   const [free, total] = [quantity(available), quantity(allocatable)];
   const whole = !/[A-Za-z]/.test(available + allocatable) && total <= MOST_SQUARES;
   const label = `${available} of ${allocatable} free`;
-  return h("div.resource", {}, h("div.label", {}, h("span", {}, shortName(resource)), h("span.quiet", {}, h("b", {}, available), ` / ${allocatable}`)),
-    whole ? squares(resource, free, total, pods, owners, label)
-      : h("div.bar", { role: "img", "aria-label": `${resource}: ${label}` }, h("i", { style: { width: `${total ? (100 * free) / total : 0}%` } })));
+  return h(
+    "div.resource",
+    { class: whole && total > 12 ? "wide" : null },
+    h(
+      "div.label",
+      {},
+      h("span", {}, shortName(resource)),
+      h("span.quiet", {}, h("b", {}, available), ` / ${allocatable}`),
+    ),
+    whole
+      ? squares(resource, free, total, pods, owners, label)
+      : h(
+          "div.bar",
+          { role: "img", "aria-label": `${resource}: ${label}` },
+          h("i", { style: { width: `${total ? (100 * free) / total : 0}%` } }),
+        ),
+  );
 }
 
 // One square per CPU or device: taken ones first, with the colour of their owner; the report names amounts, not numbers.
@@ -58,20 +132,42 @@ function squares(resource, free, total, pods, owners, label) {
   }
   const number = Math.floor(total);
   const used = Math.max(0, number - Math.floor(free));
-  return h("div.squares", { role: "img", "aria-label": `${resource}: ${label}` }, Array.from({ length: number }, (_, at) => {
-    const [owner, pod] = at < used ? taken[at] ?? ["taken", "taken, owner not reported"] : ["free", "free"];
-    return h(`i.${owner}`, { title: pod });
-  }));
+  return h(
+    "div.squares",
+    { role: "img", "aria-label": `${resource}: ${label}` },
+    Array.from({ length: number }, (_, at) => {
+      const [owner, pod] = at < used ? (taken[at] ?? ["taken", "taken, owner not reported"]) : ["free", "free"];
+      return h(`i.${owner}`, { title: pod });
+    }),
+  );
 }
 
 function distances(node) {
   const ids = node.zones.map((zone) => String(zone.id));
-  return table(["from \\ to", ...ids.map((each) => `#${each}`)], node.zones.map((zone) => [h("b", {}, `NUMA ${zone.id}`), ...zone.distances.map((each) => h(`span.distance${each === 10 ? ".near" : ""}`, {}, each === null ? "?" : String(each)))]), "Distances between NUMA zones, as the firmware gives them");
+  return table(
+    ["from \\ to", ...ids.map((each) => `#${each}`)],
+    node.zones.map((zone) => [
+      h("b", {}, `NUMA ${zone.id}`),
+      ...zone.distances.map((each) =>
+        h(`span.distance${each === 10 ? ".near" : ""}`, {}, each === null ? "?" : String(each)),
+      ),
+    ]),
+    "Distances between NUMA zones, as the firmware gives them",
+  );
 }
 
 function pods(node, owners) {
-  const rows = node.zones.flatMap((zone) => zone.pods.filter((each) => each.zones[0] === zone.id).map((each) => [
-    h("span", {}, h(`i.dot.party-${owners.get(each.pod)}`), podLink(each.pod)), each.zones.join(", "), Object.entries(each.amounts).map(([name, amount]) => `${shortName(name)} ${amount}`).join(" · ")]));
+  const rows = node.zones.flatMap((zone) =>
+    zone.pods
+      .filter((each) => each.zones[0] === zone.id)
+      .map((each) => [
+        h("span", {}, h(`i.dot.party-${owners.get(each.pod)}`), podLink(each.pod)),
+        each.zones.join(", "),
+        Object.entries(each.amounts)
+          .map(([name, amount]) => `${shortName(name)} ${amount}`)
+          .join(" · "),
+      ]),
+  );
   node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), "not reported", ""]));
   node.podsNotPinned.forEach((each) => rows.push([podLink(each), "not pinned", ""]));
   return rows.length ? table(["pod", "zones", "amounts"], rows, "Pods on this node") : h("p.quiet", {}, "No pods.");

@@ -42,9 +42,13 @@ export function setUpSearch(ask, open) {
   }
 
   function row(result, at) {
-    const name = result.namespace ? `${result.namespace}/${result.name}` : result.path?.join(" › ") ?? result.name;
-    return h("li", { id: `found-${at}`, role: "option", "aria-selected": "false", onmousedown: () => pick(at) },
-      h("span.tag", {}, result.type), name);
+    const name = result.namespace ? `${result.namespace}/${result.name}` : (result.path?.join(" › ") ?? result.name);
+    return h(
+      "li",
+      { id: `found-${at}`, role: "option", "aria-selected": "false", onmousedown: () => pick(at) },
+      h("span.tag", {}, result.type),
+      name,
+    );
   }
 
   input.addEventListener("input", () => {

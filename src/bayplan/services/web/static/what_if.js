@@ -1,36 +1,88 @@
 // What if: paste a manifest, see where it would go now, what would make it fit, and who would be evicted.
 
 import { whatIf } from "./api.js";
-import { card, h } from "./dom.js";
+import { answer } from "./answer.js";
+import { card, field, h, select } from "./dom.js";
 import { count } from "./format.js";
-import { gangParts } from "./gang.js";
-import { answer, outcome, preemption, warnings } from "./why.js";
+import { gangParts, mapFor } from "./gang.js";
+import { askMap } from "./map_data.js";
+import { picture } from "./picture.js";
+import { outcome, preemption, warnings } from "./why.js";
 
-const EXAMPLE = `apiVersion: v1
+const RESOURCES = `resources:
+      requests: {cpu: "8", memory: 16Gi}
+      limits: {cpu: "8", memory: 16Gi}`;
+const EXAMPLES = {
+  "a pod": `apiVersion: v1
 kind: Pod
 metadata: {name: example, namespace: default}
 spec:
   containers:
   - name: main
     image: app
-    resources:
-      requests: {cpu: "8", memory: 16Gi}
-      limits: {cpu: "8", memory: 16Gi}
-`;
+    ${RESOURCES}
+`,
+  "a Job": `apiVersion: batch/v1
+kind: Job
+metadata: {name: example, namespace: default}
+spec:
+  parallelism: 4
+  completions: 4
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: app
+        ${RESOURCES.replaceAll("\n", "\n    ")}
+`,
+  "a gang": `apiVersion: bayplan.io/v1alpha1
+kind: PodGroup
+metadata: {name: example, namespace: default}
+spec:
+  size: 8
+  pod:
+    spec:
+      containers:
+      - name: main
+        image: app
+        ${RESOURCES.replaceAll("\n", "\n    ")}
+`,
+};
 const SHOWN = 20;
 
 export function whatIfScreen() {
-  const manifest = h("textarea", { id: "manifest", rows: 14, spellcheck: "false" });
-  manifest.value = sessionStorage.getItem("manifest") ?? EXAMPLE;
-  const result = h("div", { "aria-live": "polite" });
+  const manifest = h("textarea", { id: "manifest", rows: 18, spellcheck: "false" });
+  manifest.value = sessionStorage.getItem("manifest") ?? EXAMPLES["a pod"];
+  const result = h(
+    "div.result",
+    { "aria-live": "polite" },
+    h(
+      "p.quiet.empty",
+      {},
+      "The answer appears here: where each pod would go, or what keeps it out and what would help.",
+    ),
+  );
   const button = h("button.main", { type: "submit" }, "Where would it go?");
+  const file = h("input", {
+    type: "file",
+    accept: ".yaml,.yml,.json",
+    onchange: async () => (manifest.value = await file.files[0].text()),
+  });
+  const example = select(
+    [["", "choose"], ...Object.keys(EXAMPLES).map((each) => [each, each])],
+    "",
+    (value) => (manifest.value = EXAMPLES[value] ?? manifest.value),
+  );
 
   async function submit(event) {
     event.preventDefault();
     sessionStorage.setItem("manifest", manifest.value);
     button.disabled = true;
     try {
-      result.replaceChildren(...drawn(await whatIf(manifest.value)));
+      const found = await whatIf(manifest.value);
+      const map = found.gangs[0] ? await mapFor(found.gangs[0]) : await askMap().catch(() => null);
+      result.replaceChildren(...drawn(found, map));
     } catch (error) {
       result.replaceChildren(card("The manifest cannot be used", h("p.answer.bad", {}, error.message)));
     } finally {
@@ -38,16 +90,37 @@ export function whatIfScreen() {
     }
   }
 
-  const form = h("form.card", { onsubmit: submit }, h("label", { for: "manifest" }, "Pods, PodGroups, Jobs, Deployments and other workloads, as YAML or JSON. Nothing is created."), manifest, h("p", {}, button));
-  const element = h("div.what-if", {}, h("h1", {}, "What if"), form, result);
+  const form = h(
+    "form.card",
+    { onsubmit: submit },
+    h(
+      "label",
+      { for: "manifest" },
+      "Pods, PodGroups, Jobs, Deployments and other workloads, as YAML or JSON. Nothing is created.",
+    ),
+    manifest,
+    h("div.controls", {}, field("Example", example), field("File", file)),
+    h("p", {}, button),
+  );
+  const element = h("div.what-if", {}, h("h1", {}, "What if"), h("div.sides", {}, form, result));
   return { element, update: async () => {} };
 }
 
-function drawn(found) {
+function drawn(found, map) {
   const pods = found.items;
   const rest = pods.length - SHOWN;
-  return [...found.workloads.map((each) => answer(each.answer, each.fits)),
-    ...found.gangs.flatMap((each) => gangParts(each)),
-    ...pods.slice(0, SHOWN).flatMap((each) => [...outcome(each), preemption({ preemption: found.preemption[each.pod] })]),
-    rest > 0 ? h("p.quiet", {}, `and ${count(rest, "pod")} more`) : "", warnings(found)];
+  const nodes = pods
+    .filter((each) => each.fits)
+    .map((each) => each.ranking[0]?.node)
+    .filter(Boolean);
+  return [
+    ...found.workloads.map((each) => answer(each.answer, each.fits)),
+    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map)),
+    map && nodes.length ? picture("Where pods would go", map, nodes) : "",
+    ...pods
+      .slice(0, SHOWN)
+      .flatMap((each) => [...outcome(each), preemption({ preemption: found.preemption[each.pod] })]),
+    rest > 0 ? h("p.quiet", {}, `and ${count(rest, "pod")} more`) : "",
+    warnings(found),
+  ];
 }

@@ -1,0 +1,72 @@
+"""A cluster as the page shows it: one session to look at, and a session of its own for every question that decides.
+
+A decision assumes pods while it thinks, so it gets a copy of the state (0.1 s at 5,000 nodes; building it anew takes
+4 s). Looking and applying news exclude each other by a lock; deciding happens outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from threading import RLock
+from typing import Any, Protocol
+
+from bayplan.cli.shared.gang_objects import pod_groups
+from bayplan.cli.shared.session import ClusterSession
+from bayplan.cli.web_answers.catalogue import GROUP, NAMESPACE, OTHER, POD, Catalogue
+from bayplan.cli.web_answers.map_columns import MapColumns
+from bayplan.cluster.pods.pod_class import PodClasses
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.object_set import ObjectSet
+
+
+class Opener(Protocol):
+    """Makes a session of objects, with the owners of their pods if asked to."""
+
+    def __call__(self, objects: ObjectSet, *, owners: bool, state: ClusterState | None = None) -> ClusterSession:
+        """Open it."""
+
+
+class Scene:
+    """A cluster that stays as it is: a dump, or one moment of a simulation."""
+
+    def __init__(self, objects: ObjectSet, open_session: Opener) -> None:
+        self.lock = RLock()
+        self._open = open_session
+        self.session = open_session(objects, owners=False)
+        self.columns = MapColumns(self.session.state)
+        self.catalogue = Catalogue(self.session.state.rows)
+        groups: tuple[tuple[str, list[Any]], ...] = (
+            (NAMESPACE, objects.namespaces),
+            (POD, objects.pods),
+            (GROUP, pod_groups(objects)),
+            (OTHER, [*(each for each in objects.others if each.metadata.namespace), *objects.volcano_jobs]),
+        )
+        for kind, things in groups:
+            for thing in things:
+                self.catalogue.put(kind, thing)
+
+    def problems(self) -> list[str]:
+        """What users should know about the cluster's objects."""
+        return self.session.problems()
+
+    def deciding(self) -> ClusterSession:
+        """A session that may be changed."""
+        with self.lock:
+            state = self.session.state.copy()
+            objects = _copied(self.session.objects)
+        # Classes are interned without a lock.
+        state.classes = PodClasses(state.volumes.needs_of)
+        return self._open(objects, owners=True, state=state)
+
+
+def _copied(objects: ObjectSet) -> ObjectSet:
+    """The same objects in lists of their own, which a session may extend."""
+    found = ObjectSet()
+    for each in fields(ObjectSet):
+        value = getattr(objects, each.name)
+        setattr(found, each.name, list(value) if isinstance(value, list) else value)
+    return found
+
+
+Make = Callable[[Scene], Any]
