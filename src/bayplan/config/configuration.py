@@ -3,8 +3,9 @@
 The decoded document of `--config FILE` comes in; profiles by `schedulerName` and `ServiceSettings`
 (`service_settings.py`) go out. Plugins are enabled and disabled as upstream: `multiPoint` first, then `filter` and
 `score`; `*` disables all. A profile for `default-scheduler` starts with all of kube-scheduler's default scores.
-If `numa-aware` answers as Volcano does, `NodeResourceTopologyMatch` is off unless enabled by name. Unknown fields are rejected with their path; unknown plugins are listed in one message. Volcano's configuration
-makes one profile (`bayplan.compat`).
+If `numa-aware` answers as Volcano does, `NodeResourceTopologyMatch` is off unless enabled by name. Unknown fields are
+rejected with their path; unknown plugins are listed in one message. Volcano's configuration makes one profile
+(`bayplan.compat`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bayplan.config.service_settings import (
     check_percentage,
     service_settings,
 )
-from bayplan.extensions import CONFIGURATION, BrokenExtension, compat, compat_names
+from bayplan.extensions import CONFIGURATION, PLUGINS, BrokenExtension, compat, compat_names, registered
 from bayplan.kube.errors import did_you_mean, field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
@@ -341,7 +342,7 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         for entry in point.disabled
         if entry.name not in NEVER_ON
     ]
-    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST}
+    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST, *registered(PLUGINS)}
     accepted = {*known, *ALWAYS_ON, DEFAULT_PREEMPTION}
     unknown = sorted(
         {name for name in [*_named(written), *switched_off] if name not in accepted and not is_added(name)}

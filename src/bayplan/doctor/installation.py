@@ -20,7 +20,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class InstalledNames:
     """What the installation is called."""
 
     namespace: str = "bayplan-system"
@@ -31,7 +31,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class InstalledProgram:
     """A Deployment or DaemonSet of bayplan's: how many pods it wants, and how many are ready."""
 
     kind: str
@@ -74,12 +74,12 @@ class Installation:
     """
 
     now: float
-    names: Names = field(default_factory=Names)
+    names: InstalledNames = field(default_factory=InstalledNames)
     ahead: float | None = None
     server_version: str = ""
     served: Mapping[Resource[Any], Served] = field(default_factory=dict)
     objects: ObjectSet = field(default_factory=ObjectSet)
-    programs: tuple[Program, ...] = ()
+    programs: tuple[InstalledProgram, ...] = ()
     denied: tuple[Right, ...] = ()
     unasked: str = ""
     election: Election = field(default_factory=Election)
@@ -107,7 +107,7 @@ class Installation:
                 found.setdefault(pod.spec.node_name, []).append(pod)
         return found
 
-    def program(self, name: str) -> Program | None:
+    def program(self, name: str) -> InstalledProgram | None:
         """The Deployment or DaemonSet of a name."""
         return next((each for each in self.programs if each.name == name), None)
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from bayplan.config.configuration import ConfigurationError, configuration_of
-from bayplan.doctor.installation import Election, Installation, Names, Program
+from bayplan.doctor.installation import Election, Installation, InstalledNames, InstalledProgram
 from bayplan.doctor.rights import Right, needed_rights
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
@@ -41,7 +41,7 @@ ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 
 
 async def read_installation(
-    access: Access, names: Names, profiles: tuple[str, ...] = ()
+    access: Access, names: InstalledNames, profiles: tuple[str, ...] = ()
 ) -> tuple[Installation, list[str]]:
     """One look at a cluster, and sentences about what could not be read.
 
@@ -102,9 +102,9 @@ def _beyond_rounding(ahead: float | None) -> float | None:
     return ahead - 1 if ahead > 1 else ahead
 
 
-async def _programs(client: KubeClient, names: Names) -> tuple[Program, ...]:
+async def _programs(client: KubeClient, names: InstalledNames) -> tuple[InstalledProgram, ...]:
     """bayplan's Deployments and DaemonSets in its two namespaces, by label."""
-    found: list[Program] = []
+    found: list[InstalledProgram] = []
     for namespace in dict.fromkeys((names.namespace, names.agent_namespace)):
         for plural, kind in (("deployments", "Deployment"), ("daemonsets", "DaemonSet")):
             path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
@@ -113,13 +113,13 @@ async def _programs(client: KubeClient, names: Names) -> tuple[Program, ...]:
     return tuple(found)
 
 
-def _program(item: Mapping[str, Any], kind: str, namespace: str) -> Program:
+def _program(item: Mapping[str, Any], kind: str, namespace: str) -> InstalledProgram:
     status = item.get("status", {})
     wanted = item["spec"].get("replicas", 1) if kind == "Deployment" else status.get("desiredNumberScheduled", 0)
     ready = status.get("readyReplicas", 0) if kind == "Deployment" else status.get("numberReady", 0)
     containers = item["spec"]["template"]["spec"]["containers"]
     images = tuple(each["image"] for each in containers if each.get("command", [""])[0] == "bayplan")
-    return Program(kind, namespace, item["metadata"]["name"], wanted, ready, images)
+    return InstalledProgram(kind, namespace, item["metadata"]["name"], wanted, ready, images)
 
 
 def _parts(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _parts(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
 
 
 async def _denied_rights(
-    client: KubeClient, names: Names, user: str, parts: Iterable[str]
+    client: KubeClient, names: InstalledNames, user: str, parts: Iterable[str]
 ) -> tuple[tuple[Right, ...], str]:
     """The rights that existing service accounts lack, or why that could not be found out."""
     groups = {each["name"] for each in (await _get(client, "/apis")).get("groups", ())} | {""}
@@ -186,7 +186,7 @@ async def _allowed(client: KubeClient, right: Right, user: str) -> bool:
     return allowed
 
 
-async def _election(client: KubeClient, names: Names) -> tuple[Election, Mapping[str, Profile]]:
+async def _election(client: KubeClient, names: InstalledNames) -> tuple[Election, Mapping[str, Profile]]:
     """The lease that the scheduler's ConfigMap names, as it is, and its profiles."""
     path = f"/api/v1/namespaces/{names.namespace}/configmaps/{names.scheduler}"
     text = ((await _get(client, path)).get("data") or {}).get(CONFIGURATION_KEY, "")

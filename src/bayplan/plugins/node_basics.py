@@ -151,7 +151,7 @@ class NodePorts(FilterPlugin):
         """Return 1 where another pod holds a requested port."""
         refused = np.zeros(state.columns.size, dtype=np.uint8)
         for port in pod.host_ports:
-            for row, held in state.port_users.get((port.protocol, port.number), _NO_USERS).items():
+            for row, held in state.bookings.port_users.get((port.protocol, port.number), _NO_USERS).items():
                 if any(port.conflicts(taken) for taken in held):
                     refused[row] = 1
         return refused[rows]
@@ -159,7 +159,7 @@ class NodePorts(FilterPlugin):
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """Check one node without looking at the others."""
         for port in pod.host_ports:
-            held = state.port_users.get((port.protocol, port.number), _NO_USERS).get(row, ())
+            held = state.bookings.port_users.get((port.protocol, port.number), _NO_USERS).get(row, ())
             if any(port.conflicts(taken) for taken in held):
                 return 1
         return 0

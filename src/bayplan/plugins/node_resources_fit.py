@@ -62,7 +62,10 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
             short[[self._ignores(name) for name in names[: len(short)]]] = False
         if not np.logical_or.reduce(short, axis=None):
             return None
-        return np.where(short.any(axis=0), short.argmax(axis=0) + 1, 0).astype(np.uint8)
+        codes: Codes = np.zeros(short.shape[1], dtype=np.uint8)
+        for position in range(len(short), 0, -1):
+            codes[short[position - 1]] = position
+        return codes
 
     def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """Check one node."""

@@ -1,7 +1,8 @@
-"""Scores by how much of a node's resources is requested: NodeResourcesFit's strategies and NodeResourcesBalancedAllocation.
+"""Scores by how much of a node's resources is requested:
+NodeResourcesFit's strategies and NodeResourcesBalancedAllocation.
 
-The formulas are kube-scheduler 1.36's, on node totals. A resource that a node lacks does not count there, nor does an extended resource that the
-pod does not request.
+The formulas are kube-scheduler 1.36's, on node totals. A resource that a node lacks does not count there, nor does an
+extended resource that the pod does not request.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Amounts = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`scoringStrategy`: resources with their weights, and for RequestedToCapacityRatio points of utilization and score."""
+    """`scoringStrategy`: resources with their weights,
+    and for RequestedToCapacityRatio points of utilization and score.
+    """
 
     kind: str = LEAST_ALLOCATED
     resources: tuple[tuple[str, int], ...] = CPU_AND_MEMORY

@@ -1,4 +1,6 @@
-"""Arguments of kube-scheduler's NodeAffinity, NodeResourcesFit, NodeResourcesBalancedAllocation and PodTopologySpread."""
+"""Arguments of kube-scheduler's NodeAffinity, NodeResourcesFit,
+NodeResourcesBalancedAllocation and PodTopologySpread.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ DISK_IN_USE, CLAIM_IN_USE = 1, 2
 CAUSES = {
     DISK_IN_USE: "node(s) had no available disk",
     CLAIM_IN_USE: (
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
+        "pod"
     ),
 }
 

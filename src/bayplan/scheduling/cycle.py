@@ -83,7 +83,9 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
 def _nominated_node(
     state: ClusterState, pod: Pod, pod_class: PodClass, profile: Profile, answer: Answer
 ) -> tuple[int, Placement]:
-    """Return the row of `status.nominatedNodeName` and its zones if it takes the pod, as kube-scheduler does; else -1."""
+    """Return the row of `status.nominatedNodeName` and its zones if it takes the pod,
+    as kube-scheduler does; else -1.
+    """
     nominated = pod.status.nominated_node_name if pod.status else None
     row = state.rows.get(nominated, -1) if nominated else -1
     if row < 0 or answer.rank[row] == NOT_USABLE:

@@ -26,7 +26,7 @@ class CauseCount(Struct, frozen=True):
     details: tuple[str, ...] = ()
 
 
-class NearestMiss(Struct, frozen=True):
+class NearestNode(Struct, frozen=True):
     """A node that almost fits: the resource it lacks most, in which zone, and the amounts.
 
     `reason` is the kubelet's if an amount is not the obstacle. `resource` may then be empty. `container` is empty if
@@ -52,7 +52,7 @@ class Shortfall(Struct, frozen=True):
 
     nodes: int
     causes: tuple[CauseCount, ...]
-    nearest: tuple[NearestMiss, ...]
+    nearest: tuple[NearestNode, ...]
 
 
 class Decision(Struct, frozen=True, gc=False):

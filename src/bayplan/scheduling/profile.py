@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Rows, Scores, count
 from bayplan.plugins.base import ComparingPlugin, FilterPlugin, RelationPlugin, ScorePlugin
@@ -49,6 +50,11 @@ class Profile:
     def topology(self) -> NodeResourceTopologyMatch | None:
         """The plugin that chooses zones, if the profile has it."""
         return next((plugin for plugin in self.filters if isinstance(plugin, NodeResourceTopologyMatch)), None)
+
+    @cached_property
+    def assumptions(self) -> Assumptions:
+        """The settings to assume for kubelets that do not report them."""
+        return self.topology.arguments.assumptions if self.topology is not None else Assumptions()
 
     @cached_property
     def spread(self) -> PodTopologySpread | None:
@@ -162,7 +168,7 @@ def _first_refusal(
         codes = plugin.refusals(state, pod, rows)
         if codes is None or not codes.any():
             continue
-        numbers = np.where(codes != 0, position * CODES_PER_FILTER + codes.astype(np.int16), PASSES).astype(np.int16)
+        numbers: Blocked = (codes != 0) * np.int16(position * CODES_PER_FILTER) + codes
         blocked = numbers if blocked is None else np.where(blocked == PASSES, numbers, blocked)
     return blocked
 

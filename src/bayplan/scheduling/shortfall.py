@@ -25,7 +25,7 @@ from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NO_NODE, Answer
-from bayplan.scheduling.decision import CauseCount, NearestMiss, Shortfall
+from bayplan.scheduling.decision import CauseCount, NearestNode, Shortfall
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MOST_MISSES = 5
@@ -93,12 +93,12 @@ def nearest_misses(
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
     most: int = MOST_MISSES,
-) -> tuple[NearestMiss, ...]:
+) -> tuple[NearestNode, ...]:
     """Return the nodes that lack the smallest share of the request, and nothing else.
 
     Candidates lack amounts in total or in zones, or their replay refused. A cordoned node is never one.
     """
-    found: list[tuple[int, NearestMiss | None]] = [
+    found: list[tuple[int, NearestNode | None]] = [
         (row, miss_of_replay(state, pod, row, admission))
         for row, admission in refused_by_replay[: most * CANDIDATES_PER_MISS]
     ]
@@ -118,7 +118,7 @@ def nearest_misses(
     return tuple(miss for _, _, miss in sorted(misses, key=lambda entry: entry[:2])[:most])
 
 
-def miss_on(state: ClusterState, pod: PodClass, profile: Profile, row: int, blocked: int) -> NearestMiss | None:
+def miss_on(state: ClusterState, pod: PodClass, profile: Profile, row: int, blocked: int) -> NearestNode | None:
     """Return what one node lacks, given its `blocked` number; None if an amount is not the obstacle."""
     plugin = profile.filters[blocked // CODES_PER_FILTER]
     if isinstance(plugin, NodeResourcesFit):
@@ -178,21 +178,21 @@ def _smallest(shares: NDArray[np.float64], rows: NDArray[np.intp], most: int) ->
     return [int(rows[index]) for index in order if np.isfinite(shares[index])]
 
 
-def _miss_in_sum(state: ClusterState, pod: PodClass, row: int) -> NearestMiss | None:
+def _miss_in_sum(state: ClusterState, pod: PodClass, row: int) -> NearestNode | None:
     columns = state.columns
-    worst: tuple[float, NearestMiss] | None = None
+    worst: tuple[float, NearestNode] | None = None
     for name, want in asked_of_node(pod):
         index = columns.resource_index.get(name)
         have = 0 if index is None else int(columns.free[index, row])
         share = (want - have) / want
         if share > 0 and (worst is None or share > worst[0]):
-            worst = share, NearestMiss(state.names[row], name, None, max(have, 0), want)
+            worst = share, NearestNode(state.names[row], name, None, max(have, 0), want)
     return worst[1] if worst else None
 
 
 def _miss_in_zones(
     state: ClusterState, pod: PodClass, plugin: NodeResourceTopologyMatch, row: int
-) -> NearestMiss | None:
+) -> NearestNode | None:
     node = knowledge_of(state, row, plugin.arguments.assumptions)
     admission = admit(node, pod.request) if node else None
     if admission is None or admission.admitted:
@@ -200,17 +200,17 @@ def _miss_in_zones(
     return miss_of_replay(state, pod, row, admission)
 
 
-def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestMiss:
+def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestNode:
     """Return what a replay says is missing, or its reason if an amount is not the obstacle."""
     name, missing = state.names[row], admission.shortfall
     if missing is not None and missing.have < missing.want:
-        return NearestMiss(
+        return NearestNode(
             name, missing.resource, missing.zone, missing.have, missing.want, container=admission.container
         )
     reason = OUR_OWN.get(admission.reason) or refusal_words(pod, admission)
     if missing is None:
-        return NearestMiss(name, "", None, 0, 0, reason, admission.container)
-    return NearestMiss(
+        return NearestNode(name, "", None, 0, 0, reason, admission.container)
+    return NearestNode(
         name, missing.resource, missing.zone, missing.have, missing.want, reason, container=admission.container
     )
 
@@ -223,7 +223,7 @@ class NodeVerdict(Struct, frozen=True):
     containers: tuple[ContainerZones, ...] = ()
     plugin: str = ""
     cause: str = ""
-    miss: NearestMiss | None = None
+    miss: NearestNode | None = None
     details: tuple[str, ...] = ()
     remark: str = ""
 

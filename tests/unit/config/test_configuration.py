@@ -187,7 +187,8 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {"score": {"disabled": names("NodeAfinity", "DynamicResources", "*")}},
             [],
             (
-                "profiles[0]: bayplan has no plugin NodeAfinity; it has ImageLocality, InterPodAffinity, NUMAZoneLimit, "
+                "profiles[0]: bayplan has no plugin NodeAfinity; it has ImageLocality, InterPodAffinity, "
+                "NUMAZoneLimit, "
                 "NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
                 "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "

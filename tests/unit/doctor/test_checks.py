@@ -12,7 +12,7 @@ from bayplan import __version__
 from bayplan.cluster.reports.fingerprint import fingerprint_of
 from bayplan.doctor.diagnosis import CHECKS, diagnose
 from bayplan.doctor.findings import Finding, Severity
-from bayplan.doctor.installation import Election, Installation, Program
+from bayplan.doctor.installation import Election, Installation, InstalledProgram
 from bayplan.doctor.rights import needed_rights
 from bayplan.doctor.text import diagnosis_document, diagnosis_text
 from bayplan.kube.client.versions import Served
@@ -27,7 +27,7 @@ from tests.builders.objects import topology, zone
 NOW = 1_800_000_000.0
 RENEWED = "2027-01-15T07:59:58.000000Z"  # two seconds before NOW
 KINDS = (POD_GROUPS, NODE_RESOURCE_TOPOLOGIES, KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
-SCHEDULER = Program("Deployment", "bayplan-system", "bayplan-scheduler", 2, 2, ("bayplan:1",))
+SCHEDULER = InstalledProgram("Deployment", "bayplan-system", "bayplan-scheduler", 2, 2, ("bayplan:1",))
 LEASE = LeaseSpec(holder_identity="one", lease_duration_seconds=15, renew_time=RENEWED)
 RACK, BLOCK = "example.com/rack", "example.com/block"
 
@@ -98,12 +98,14 @@ FAULTS: list[tuple[str, Installation, Severity, str, str]] = [
     ("kinds", sound(served=served(noderesourcetopologies=Served())), Severity.WARNING, "not installed", "deploy/crds"),
     ("kinds", sound(served=served(podgroups=Served(None, ("v9",)))), Severity.ERROR, "serves v9", "upgrade bayplan"),
     ("kinds", sound(served=served(topologies=Served())), Severity.NOTE, "no Topology kind", "kubectl create -f"),
-    ("rights", sound(denied=(BINDING,)), Severity.ERROR, "must not create pods/binding", "deploy/base/scheduler-role.yaml"),
+    ("rights", sound(denied=(BINDING,)), Severity.ERROR, "must not create pods/binding",
+     "deploy/base/scheduler-role.yaml"),
     ("rights", sound(denied=(RELEASE,)), Severity.NOTE, "gangs that cannot be completed keep", "release-role.yaml"),
     ("rights", sound(unasked="eve must not"), Severity.NOTE, "eve must not", "SubjectAccessReviews"),
     ("programs", sound(programs=()), Severity.ERROR, "there is no Deployment", "kubectl apply -k deploy/base"),
     ("programs", sound(programs=(replace(SCHEDULER, ready=0),)), Severity.ERROR, "0 of 2 pods ready", "describe pods"),
-    ("programs", sound(programs=(replace(SCHEDULER, ready=1),)), Severity.WARNING, "1 of 2 pods ready", "describe pods"),
+    ("programs", sound(programs=(replace(SCHEDULER, ready=1),)), Severity.WARNING, "1 of 2 pods ready",
+     "describe pods"),
     (
         "programs",
         sound(programs=(SCHEDULER, replace(SCHEDULER, name="bayplan-pod-grouper", images=("bayplan:2",)))),
@@ -112,20 +114,27 @@ FAULTS: list[tuple[str, Installation, Severity, str, str]] = [
         "Finish the upgrade",
     ),
     ("leader", sound(election=Election()), Severity.ERROR, "the lease does not exist", "logs deployment"),
-    ("leader", sound(election=Election(lease=LeaseSpec()), pods=[pod()]), Severity.ERROR, "1 pod that names it waits", "logs"),
+    ("leader", sound(election=Election(lease=LeaseSpec()), pods=[pod()]), Severity.ERROR, "1 pod that names it waits",
+     "logs"),
     ("leader", sound(now=NOW + 60), Severity.ERROR, "has not renewed the lease for 62 s", "logs"),
-    ("leader", sound(election=Election(problem="profile: unknown")), Severity.ERROR, "profile: unknown", "--check-config"),
+    ("leader", sound(election=Election(problem="profile: unknown")), Severity.ERROR, "profile: unknown",
+     "--check-config"),
     ("clocks", sound(ahead=-90.0), Severity.WARNING, "90 s behind the API server's", "time synchronisation"),
-    ("clocks", sound(now=NOW - 30, topologies=[report(age=40)]), Severity.WARNING, "the leader's clock is 28 s ahead", "chronyc"),
+    ("clocks", sound(now=NOW - 30, topologies=[report(age=40)]), Severity.WARNING, "the leader's clock is 28 s ahead",
+     "chronyc"),
     ("clocks", sound(topologies=[report(age=-60)]), Severity.WARNING, "up to 60 s ahead", "chronyc"),
-    ("clocks", sound(topologies=[report(age=300)], written={"n1": NOW}), Severity.WARNING, "up to 300 s behind", "chronyc"),
+    ("clocks", sound(topologies=[report(age=300)], written={"n1": NOW}), Severity.WARNING, "up to 300 s behind",
+     "chronyc"),
     ("missing-reports", sound(nodes=[node(), node("n2")]), Severity.WARNING, "1 of 2 nodes have no report", "get pods"),
     ("missing-reports", sound(topologies=[]), Severity.WARNING, "no node has a report", "deploy/agent"),
     ("missing-reports", sound(topologies=[report(), report("gone")]), Severity.WARNING, "do not exist", "agent-gc"),
     ("stale-reports", sound(topologies=[report(age=7200)]), Severity.ERROR, "for up to 2h", "Check the agents"),
-    ("report-contents", sound(topologies=[report(zones=("node-0", "node-0", "node-1"))]), Severity.ERROR, "twice", "restart"),
-    ("report-contents", sound(topologies=[report(zones=("node-0", "node-1", "odd"))]), Severity.WARNING, "parts of reports are ignored", "writes them"),
-    ("report-contents", sound(nodes=[node(cpu="16")]), Severity.ERROR, "cpu 16 allocatable, 8 in all zones", "restart the agent"),
+    ("report-contents", sound(topologies=[report(zones=("node-0", "node-0", "node-1"))]), Severity.ERROR, "twice",
+     "restart"),
+    ("report-contents", sound(topologies=[report(zones=("node-0", "node-1", "odd"))]), Severity.WARNING,
+     "parts of reports are ignored", "writes them"),
+    ("report-contents", sound(nodes=[node(cpu="16")]), Severity.ERROR, "cpu 16 allocatable, 8 in all zones",
+     "restart the agent"),
     (
         "kubelet-policies",
         sound(topologies=[report(topologyManagerPolicy="none")], pods=[pod(on="n1", reason="TopologyAffinityError")]),
@@ -143,7 +152,8 @@ FAULTS: list[tuple[str, Installation, Severity, str, str]] = [
     ),
     ("agents", sound(topologies=[report(agent="0.0.1")]), Severity.WARNING, "version 0.0.1", "Upgrade"),
     ("agents", sound(topologies=[report(agent="99.0")]), Severity.NOTE, "version 99.0", "agents' version"),
-    ("tree", sound(nodes=[node(), node("n2", **{RACK: "r1"})]), Severity.ERROR, f"nodes lack {BLOCK}", "kubectl label node"),
+    ("tree", sound(nodes=[node(), node("n2", **{RACK: "r1"})]), Severity.ERROR, f"nodes lack {BLOCK}",
+     "kubectl label node"),
     ("tree", sound(nodes=[node(), node("n2", a="b")]), Severity.WARNING, "outside its tree", "kubectl label node"),
     ("tree", sound(nodes=[node(a="b")]), Severity.ERROR, "no node has the labels", "Label the nodes"),
     ("tree", sound(levels=[Topology()]), Severity.ERROR, "cannot be used", "spec.levels"),

@@ -157,7 +157,7 @@ class TestPorts:
         asked = state.classes.of(self.web())
         assert NodePorts().refusals(state, asked, slice(0, 2)).tolist() == [1, 0]
         assert [NodePorts().refusal(state, asked, row) for row in (0, 1)] == [1, 0]
-        assert state.port_users["TCP", 80].keys() == {state.rows["a"]}
+        assert state.bookings.port_users["TCP", 80].keys() == {state.rows["a"]}
 
     def test_a_port_is_free_again_when_its_pod_goes(self) -> None:
         state = self.holding()

@@ -16,6 +16,7 @@ from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import NO_NODE, ClassAnswer, ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
+from bayplan.services.extender.profiles import zone_profile
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
 from tests.builders.objects import GPU, Amounts, container, node, pod, simple_pod, topology, zone
@@ -175,3 +176,13 @@ def test_what_is_assumed_and_forgotten_leaves_the_answers_as_they_were() -> None
     state.forget("default/pod")
     after = answers.for_class(state.classes.of(PODS[0]), profile).rank
     assert before.tolist() == after.tolist() != during.tolist()
+
+
+def test_only_nodes_that_the_numa_filter_refuses_count_as_refused_for_their_zones() -> None:
+    # The NUMA filter comes first in an extender's profile: its position is then the code of a node that passes.
+    profile = zone_profile(default_profile())
+    reports = [topology(zone(0, {"cpu": cpus, "memory": "8Gi"}), name=f"n{cpus}") for cpus in (8, 2, 9)]
+    state = cluster(*reports)
+    answers = ClassAnswers(state)
+    refused = answers.rows_refused_for_zones(state.classes.of(simple_pod({"cpu": 4, "memory": "1Gi"})), profile)
+    assert list(refused) == [1]

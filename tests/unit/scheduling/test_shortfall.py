@@ -9,7 +9,7 @@ from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.decision import NearestMiss
+from bayplan.scheduling.decision import NearestNode
 from bayplan.scheduling.profile import default_profile
 from bayplan.scheduling.shortfall import shortfall_of
 from tests.builders.clusters import cluster, decide
@@ -24,14 +24,14 @@ def machine(name: str, *cpus: int, scope: str = "container") -> NodeResourceTopo
     return topology(*zones, name=name, scope=scope)
 
 
-def nearest(state: ClusterState, waiting: Pod) -> list[NearestMiss]:
+def nearest(state: ClusterState, waiting: Pod) -> list[NearestNode]:
     shortfall = decide(state, waiting).shortfall
     assert shortfall is not None
     return list(shortfall.nearest)
 
 
 def test_the_zone_that_came_closest() -> None:
-    missed = NearestMiss("n1", "cpu", 1, 7000, 8000, container="main")
+    missed = NearestNode("n1", "cpu", 1, 7000, 8000, container="main")
     assert nearest(cluster(machine("n1", 4, 7)), simple_pod(EIGHT)) == [missed]
 
 
@@ -42,17 +42,17 @@ def test_zones_are_named_by_their_id() -> None:
 
 def test_a_node_that_is_short_in_sum_names_no_zone() -> None:
     state = cluster(nodes=[node("n1", {"cpu": 6, "memory": "8Gi"})])
-    assert nearest(state, simple_pod(EIGHT)) == [NearestMiss("n1", "cpu", None, 6000, 8000)]
+    assert nearest(state, simple_pod(EIGHT)) == [NearestNode("n1", "cpu", None, 6000, 8000)]
 
 
 def test_the_resource_that_lacks_most_is_named() -> None:
     state = cluster(nodes=[node("n1", {"cpu": 7, "memory": "1Gi", GPU: 0})])
-    assert nearest(state, simple_pod({"cpu": 8, "memory": "4Gi"})) == [NearestMiss("n1", "memory", None, GI, 4 * GI)]
+    assert nearest(state, simple_pod({"cpu": 8, "memory": "4Gi"})) == [NearestNode("n1", "memory", None, GI, 4 * GI)]
 
 
 def test_a_resource_that_no_node_has() -> None:
     state = cluster(nodes=[node("n1", {"cpu": 8})])
-    assert nearest(state, simple_pod({"example.com/fpga": 2})) == [NearestMiss("n1", "example.com/fpga", None, 0, 2)]
+    assert nearest(state, simple_pod({"example.com/fpga": 2})) == [NearestNode("n1", "example.com/fpga", None, 0, 2)]
 
 
 def test_an_overdrawn_node_has_nothing_rather_than_less() -> None:
@@ -84,12 +84,12 @@ def test_no_more_than_five() -> None:
 
 def test_at_pod_scope_the_sum_is_what_is_missing() -> None:
     waiting = pod(container({"cpu": 5, "memory": "1Gi"}, "a"), container({"cpu": 5, "memory": "1Gi"}, "b"))
-    assert nearest(cluster(machine("n1", 8, 8, scope="pod")), waiting) == [NearestMiss("n1", "cpu", 0, 8000, 10_000)]
+    assert nearest(cluster(machine("n1", 8, 8, scope="pod")), waiting) == [NearestNode("n1", "cpu", 0, 8000, 10_000)]
 
 
 def test_at_container_scope_what_earlier_containers_took_is_missing() -> None:
     waiting = pod(container({"cpu": 6, "memory": "1Gi"}, "a"), container({"cpu": 6, "memory": "1Gi"}, "b"))
-    missed = NearestMiss("n1", "cpu", 1, 4000, 6000, container="b")
+    missed = NearestNode("n1", "cpu", 1, 4000, 6000, container="b")
     assert nearest(cluster(machine("n1", 8, 4)), waiting) == [missed]
 
 

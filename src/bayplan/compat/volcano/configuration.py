@@ -147,8 +147,8 @@ def _check_actions(text: str, remarks: list[str]) -> None:
     left_out = [action for action in actions if action not in DONE_ANYWAY]
     if left_out:
         remarks.append(
-            f"the actions {', '.join(left_out)} have no effect: this profile evicts no pods; a KubeSchedulerConfiguration with"
-            " `preemption: On` does"
+            f"the actions {', '.join(left_out)} have no effect: this profile evicts no pods; "
+            "a KubeSchedulerConfiguration with `preemption: On` does"
         )
 
 

@@ -10,7 +10,6 @@ report stays and ages. Scans continue while a report cannot be written.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -21,8 +20,6 @@ from bayplan.services.agent.report import Document
 from bayplan.services.agent.scanner import SETUP, UNREADABLE, WITHOUT_SOCKET, CannotSee, Scan, Scanner
 from bayplan.services.agent.sources.wakers import CONFIGURATION_FILES, FOLDER, SIGNAL, SOCKET, START, TIMER, Wakers
 from bayplan.services.agent.troubles import Troubles
-
-logger = logging.getLogger(__name__)
 
 # Reasons after which the machine and the kubelet's configuration are read again too.
 RESCAN_ALL = frozenset({START, TIMER, SIGNAL, SOCKET, FOLDER, *CONFIGURATION_FILES})

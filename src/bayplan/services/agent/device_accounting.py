@@ -1,8 +1,8 @@
 """Devices by name: their zones, and whether they are allocatable and in use.
 
-In come the kubelet's allocatable devices, listed pods and checkpoint; out goes one `Device` per device. Only the
-checkpoint knows devices of finished init containers. It also keeps ended pods until the next admission, so it counts
-only for pods that are known to exist.
+In come the kubelet's allocatable devices, listed pods and checkpoint; out goes one `AccountedDevice` per device. Only
+the checkpoint knows devices of finished init containers. It also keeps ended pods until the next admission, so it
+counts only for pods that are known to exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ZonesByDevice = dict[str, dict[str, set[int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class AccountedDevice:
     """A device. If it is held and not allocatable, it is unhealthy or its plugin is gone."""
 
     listed: ListedDevice
@@ -28,7 +28,7 @@ class Device:
 
 def devices_by_resource(
     evidence: Evidence, pods: Sequence[PodResources], unknown: UnknownIds
-) -> dict[str, tuple[Device, ...]]:
+) -> dict[str, tuple[AccountedDevice, ...]]:
     """All devices by resource, ordered by id."""
     offered = _zones_of_devices(evidence.allocatable.devices if evidence.allocatable else (), unknown)
     listed = _zones_of_devices(
@@ -39,7 +39,7 @@ def devices_by_resource(
     for resource in sorted({*offered, *held}):
         allocatable, taken = offered.get(resource, {}), held.get(resource, {})
         found[resource] = tuple(
-            Device(
+            AccountedDevice(
                 ListedDevice(
                     name,
                     tuple(sorted(allocatable.get(name) or taken.get(name) or ())),
@@ -52,7 +52,7 @@ def devices_by_resource(
     return found
 
 
-def device_amounts(zone: int, devices: Mapping[str, tuple[Device, ...]]) -> dict[str, Amounts]:
+def device_amounts(zone: int, devices: Mapping[str, tuple[AccountedDevice, ...]]) -> dict[str, Amounts]:
     """Amounts of each resource with devices in a zone. A held device is gone from all its zones."""
     amounts = {}
     for resource, found in devices.items():

@@ -32,7 +32,9 @@ class ReferenceContainer:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Where an agent reads and what it reports: one field per flag. Times in seconds; `interval` 0: only the heartbeat.
+    """Where an agent reads and what it reports; wide because each flag is a field.
+
+    Times are in seconds; `interval` 0 means only the heartbeat.
 
     Without `kubelet_flags`, the agent uses flags beside the configuration, if there are any. `no_kubelet` shows a
     machine as if no pod ran, to look at and not to publish.

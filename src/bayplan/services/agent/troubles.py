@@ -21,7 +21,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class AgentTrouble:
     """Something that does not work, and since when (monotonic seconds)."""
 
     kind: str
@@ -35,13 +35,13 @@ class Troubles:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._current: dict[str, Trouble] = {}
+        self._current: dict[str, AgentTrouble] = {}
         self._logged: dict[str, set[tuple[str, str]]] = {}  # by kind: causes and messages since it began
         self._held: dict[str, tuple[str, ...]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()  # by kind and cause
 
     @property
-    def current(self) -> Mapping[str, Trouble]:
+    def current(self) -> Mapping[str, AgentTrouble]:
         """Current troubles by kind."""
         return MappingProxyType(self._current)
 
@@ -49,7 +49,7 @@ class Troubles:
         """Record a failure; an `error` adds its traceback to the log."""
         self.counts[kind, cause] += 1
         before = self._current.get(kind)
-        self._current[kind] = Trouble(kind, cause, message, before.since if before else self._clock())
+        self._current[kind] = AgentTrouble(kind, cause, message, before.since if before else self._clock())
         logged = self._logged.setdefault(kind, set())
         gist = cause, _NUMBERS.sub("0", message)
         if gist not in logged:

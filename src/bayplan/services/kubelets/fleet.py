@@ -3,10 +3,10 @@
 In come pods bound to our nodes, and time (`due`). Each new pod is admitted or refused at once, in order of arrival, by
 its node's `VirtualKubelet`. Out go `Write`s: a status, a deletion, a report.
 
-A pod has these states, and holds CPUs, memory and devices in the first two:
+A pod has these states, and holds CPUs, memory and devices in all but the last two:
 
     arrives -> STARTING (init containers run) -> RUNNING -> OVER (refused, succeeded, or ended from outside)
-                        any of them, on deletion -> LEAVING
+                        any of them, on deletion -> LEAVING, after STOPPING while a preStop hook sleeps
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bayplan.services.kubelets.model import (
     Write,
 )
 from bayplan.services.kubelets.objects import refused_status, running_status, stopped_status, succeeded_status
-from bayplan.services.kubelets.reports import Reports
+from bayplan.services.kubelets.reports import FleetReports
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds
@@ -47,8 +47,12 @@ class PodStage(Enum):
 
     STARTING = "starting"
     RUNNING = "running"
+    STOPPING = "stopping"
     OVER = "over"
     LEAVING = "leaving"
+
+
+HOLDING = (PodStage.STARTING, PodStage.RUNNING, PodStage.STOPPING)
 
 
 @dataclass(slots=True)
@@ -85,7 +89,7 @@ class Fleet:
             )
             for node in settings.nodes
         }
-        self.reports = Reports(self.agents, delay=settings.report_delay, complete=settings.complete)
+        self.reports = FleetReports(self.agents, delay=settings.report_delay, complete=settings.complete)
         self.tally = FleetCounts()
         self.remarks: list[str] = []
         self._runs_for = settings.runs_for
@@ -160,6 +164,8 @@ class Fleet:
                 writes.append(self._start(key, resident, now, now))
             elif resident.stage is PodStage.RUNNING:
                 writes.append(self._end(key, resident, now))
+            elif resident.stage is PodStage.STOPPING:
+                writes.append(self._stop(key, resident.pod, resident, now))
         return [*writes, *self.reports.due(now)]
 
     # -- one pod -------------------------------------------------------------------------------------------------------
@@ -211,21 +217,30 @@ class Fleet:
         return self._status(resident, succeeded_status(resident.pod, resident.started, now))
 
     def _leave(self, key: str, pod: Pod, resident: _Resident | None, now: Seconds) -> list[Write]:
-        """Delete the pod: its containers stop at once, whatever its grace period. Its last phase is terminal."""
-        if resident is not None and resident.stage is PodStage.LEAVING:
+        """Delete the pod: its containers stop at once, whatever its grace period, unless a preStop hook sleeps."""
+        if resident is not None and resident.stage in (PodStage.STOPPING, PodStage.LEAVING):
             return []
         if resident is None:
             resident = self._residents[key] = _Resident(pod, pod.spec.node_name or "", PodStage.OVER)
+        until = _stops_at(pod, now)
+        if resident.stage in HOLDING and until > now:
+            resident.pod, resident.stage = pod, PodStage.STOPPING
+            self._remind(until, key, pod)
+            return []
+        return [self._stop(key, pod, resident, now)]
+
+    def _stop(self, key: str, pod: Pod, resident: _Resident, now: Seconds) -> Write:
+        """The containers have stopped. The pod's last phase is terminal."""
         self._release(key, resident, now)
         resident.stage = PodStage.LEAVING
         self.tally.deleted += 1
         phase = pod.status.phase if pod.status else None
         status = None if phase in TERMINAL else stopped_status(pod, resident.started or now, now)
-        return [DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid, status)]
+        return DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid, status)
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
         """Free the resources of a pod, if it holds any."""
-        if resident.stage in (PodStage.STARTING, PodStage.RUNNING):
+        if resident.stage in HOLDING:
             self.agents[resident.node].kubelet.remove(key)
             self.tally.ended += 1
             self.reports.changed(resident.node, now)
@@ -261,6 +276,17 @@ class Fleet:
 
 def _key(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def _stops_at(pod: Pod, now: Seconds) -> Seconds:
+    """When the containers of a pod that is being deleted stop: after their preStop pause, but within the grace period,
+    whose end is the time of deletion.
+    """
+    hooks = [each.lifecycle.pre_stop for each in pod.spec.containers or () if each.lifecycle is not None]
+    longest = max((hook.sleep.seconds for hook in hooks if hook is not None and hook.sleep is not None), default=0)
+    if not longest or pod.metadata.deletion_timestamp is None:
+        return now
+    return min(now + longest, datetime.fromisoformat(pod.metadata.deletion_timestamp).timestamp())
 
 
 def _running_since(pod: Pod) -> Seconds | None:

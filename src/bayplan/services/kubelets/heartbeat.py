@@ -17,8 +17,15 @@ from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import LEASES, NODES, Resource
 from bayplan.kube.wire.core_v1 import Metadata, PodCondition, WireStruct
 from bayplan.services.kubelets.model import OURS_LABEL
-from bayplan.services.kubelets.objects import LEASE_NAMESPACE, is_as_written, lease_body, lease_renewal, node_status
-from bayplan.services.kubelets.reports import Reports
+from bayplan.services.kubelets.objects import (
+    LEASE_NAMESPACE,
+    is_as_written,
+    lease_body,
+    lease_renewal,
+    node_status,
+    others_resources,
+)
+from bayplan.services.kubelets.reports import FleetReports
 from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds
 
@@ -33,6 +40,8 @@ CONFLICT = 409
 
 class _ObservedStatus(WireStruct, frozen=True):
     conditions: list[PodCondition] | None = None
+    capacity: dict[str, str] | None = None
+    allocatable: dict[str, str] | None = None
 
 
 class ObservedNode(WireStruct, frozen=True):
@@ -66,7 +75,7 @@ class Heartbeats:
         client: KubeClient,
         agents: Mapping[str, NodeAgent],
         uids: dict[str, str],
-        reports: Reports,
+        reports: FleetReports,
         *,
         period: Seconds,
         on_trouble: Callable[[str], None],
@@ -79,6 +88,8 @@ class Heartbeats:
         self._on_trouble = on_trouble
         # Nodes whose status another component has changed.
         self._to_repair: set[str] = set()
+        # Extended resources that others gave a node, as its allocatable is to show them; None takes one away.
+        self._extended: dict[str, dict[str, str | None]] = {}
         # Nodes whose last heartbeat has not been answered.
         self._in_flight: set[str] = set()
 
@@ -100,7 +111,8 @@ class Heartbeats:
         if self._uids.get(name) != uid:
             self._uids[name] = uid
             self._reports.node_created(name, now)
-        if is_as_written(node.status.conditions or ()):
+        self._extended[name] = _extended(self._agents[name], node.status)
+        if is_as_written(node.status.conditions or ()) and not self._extended[name]:
             self._to_repair.discard(name)
         else:
             self._to_repair.add(name)
@@ -109,6 +121,7 @@ class Heartbeats:
         """A node was deleted: its Lease and its report would only be garbage-collected."""
         if self._uids.pop(name, None) is not None:
             self._to_repair.discard(name)
+            self._extended.pop(name, None)
             self._reports.node_deleted(name)
             self._on_trouble(f"node {name} was deleted; it stays away until it is created again")
 
@@ -134,8 +147,9 @@ class Heartbeats:
         try:
             await self._renew(name, renewal)
             if name in self._to_repair:
-                status = {"status": node_status(self._agents[name], time.time())}
-                await self._client.patch(NODES, name, status, subresource="status")
+                status = node_status(self._agents[name], time.time())
+                status["allocatable"] |= self._extended.get(name, {})
+                await self._client.patch(NODES, name, {"status": status}, subresource="status")
         except (ApiError, Unreachable) as problem:
             self._on_trouble(str(problem))
         finally:
@@ -150,6 +164,16 @@ class Heartbeats:
             uid = self._uids.get(name)
             if uid is not None:
                 await create_lease(self._client, name, uid, self._period)
+
+
+def _extended(agent: NodeAgent, status: _ObservedStatus) -> dict[str, str | None]:
+    """What has to change in a node's allocatable for it to show the extended resources in its capacity, as a kubelet's
+    next status does.
+    """
+    capacity = others_resources(agent, status.capacity or {})
+    allocatable = others_resources(agent, status.allocatable or {})
+    missing = {name: amount for name, amount in capacity.items() if allocatable.get(name) != amount}
+    return {**missing, **dict.fromkeys(allocatable.keys() - capacity.keys())}
 
 
 def turns(names: Sequence[str], share: float) -> Iterator[Sequence[str]]:

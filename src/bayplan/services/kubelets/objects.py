@@ -34,6 +34,8 @@ from bayplan.simulate.scenario.model import Seconds, SimulatedNode
 LEASE_NAMESPACE = "kube-node-lease"
 # The exit code of a process that SIGKILL ended.
 KILLED = 137
+# Every node has a disk; nothing is ever written to it.
+DISK = {"ephemeral-storage": 100 << 30}
 
 _TOPOLOGY_POLICIES = {
     Policy.NONE: "None",
@@ -91,8 +93,8 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
     """The status of a ready node."""
     at = time_text(now)
     return {
-        "capacity": _amount_texts(_capacity(agent.kubelet)),
-        "allocatable": _amount_texts(agent.kubelet.allocatable),
+        "capacity": _amount_texts(_capacity(agent.kubelet) | DISK),
+        "allocatable": _amount_texts(agent.kubelet.allocatable | DISK),
         "conditions": [
             {
                 "type": kind,
@@ -104,7 +106,10 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
             }
             for kind, status, reason, message in _NODE_CONDITIONS
         ],
-        "addresses": [{"type": "Hostname", "address": agent.name}],
+        "addresses": [
+            {"type": "InternalIP", "address": address_of(agent.name)},
+            {"type": "Hostname", "address": agent.name},
+        ],
         "nodeInfo": {
             "machineID": "",
             "systemUUID": "",
@@ -118,6 +123,17 @@ def node_status(agent: NodeAgent, now: Seconds) -> dict[str, Any]:
             "architecture": "amd64",
         },
     }
+
+
+def address_of(node: str) -> str:
+    """An address of a node that nothing listens on, the same at each start."""
+    return ".".join(["10", *map(str, blake2b(node.encode(), digest_size=3).digest())])
+
+
+def others_resources(agent: NodeAgent, shown: Mapping[str, str]) -> dict[str, str]:
+    """Extended resources that another client wrote into a node's capacity."""
+    ours = _capacity(agent.kubelet)
+    return {name: amount for name, amount in shown.items() if "/" in name and name not in ours}
 
 
 def is_as_written(conditions: Iterable[PodCondition]) -> bool:

@@ -15,7 +15,7 @@ from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.model import Seconds
 
 
-class Reports:
+class FleetReports:
     """The reports of all nodes. The cost of each method depends on what changed, not on the number of nodes."""
 
     def __init__(self, agents: Mapping[str, NodeAgent], *, delay: Seconds, complete: bool) -> None:

@@ -6,7 +6,7 @@ places a pod by itself, and `wanted.why_gang_waits` before it places a gang.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -236,13 +236,6 @@ class GrouperCache:
         """Managed PodGroups that no pod names."""
         return {key: self.groups[key] for key in self.managed if key not in self._membership.members}
 
-    def groups_owned_by(self, uid: str) -> Iterator[PodGroup]:
-        """bayplan's own PodGroups of an owner."""
-        for written in self.groups.values():
-            owners = written.metadata.owner_references or ()
-            if isinstance(written, PodGroup) and is_managed(written) and any(each.uid == uid for each in owners):
-                yield written
-
     def _may_manage(self, gang: str) -> bool:
         """Whether a gang's PodGroup is of the kind that the grouper writes."""
         return bool(gang) and self._dialect.key(gang.rpartition(" ")[2]) == gang
@@ -251,6 +244,14 @@ class GrouperCache:
 def is_waiting(pod: Pod) -> bool:
     """Whether a pod has no node and is not being deleted."""
     return not pod.spec.node_name and not pod.metadata.deletion_timestamp
+
+
+def own_groups_of(uid: str, groups: Iterable[AnyPodGroup]) -> Iterator[PodGroup]:
+    """Those of some PodGroups that are bayplan's own and have this owner."""
+    for written in groups:
+        owners = written.metadata.owner_references or ()
+        if isinstance(written, PodGroup) and is_managed(written) and any(each.uid == uid for each in owners):
+            yield written
 
 
 def _key(thing: Pod | AnyPodGroup | Workload) -> str:

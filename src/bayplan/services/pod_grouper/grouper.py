@@ -27,7 +27,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.process import SLICE
-from bayplan.services.pod_grouper.cache import GrouperCache, is_waiting
+from bayplan.services.pod_grouper.cache import GrouperCache, is_waiting, own_groups_of
 from bayplan.services.pod_grouper.contents import is_managed, made_for
 from bayplan.services.pod_grouper.owners import Chain, Discovery, OwnerFetcher
 from bayplan.services.pod_grouper.reporting import GrouperMetrics, OwnerEvents
@@ -341,7 +341,7 @@ class PodGrouper:
         self._results.is_held(pod, f"the pod grouper cannot determine its gang: {why}")
         self._queue.put(pod_key(pod), self._clock() + ROUND_PERIOD)
         if outcome.owner is not None and self._holds_lease():
-            for written in self.cache.groups_owned_by(outcome.owner.uid):
+            for written in own_groups_of(outcome.owner.uid, self.cache.groups.values()):
                 await self._writer.note(written, why, holds=False)
 
     def _retry(self, key: str, why: str) -> None:

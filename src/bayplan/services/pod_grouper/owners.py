@@ -21,6 +21,7 @@ import msgspec
 from bayplan.grouping.grouping import Lookup
 from bayplan.grouping.raw import RawObject, Reference, managing, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient
+from bayplan.kube.client.decoding import beside_the_loop
 from bayplan.kube.client.versions import resources_of
 from bayplan.kube.json_text import decode, items_of
 from bayplan.kube.resources import PODS
@@ -28,8 +29,11 @@ from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.services.edges.bounded_dict import BoundedDict, SizedCache
 
 MAX_OBJECTS = 10_000
-# Bytes of JSON; a tenant can make owners of a megabyte each.
-MAX_BYTES = 64 << 20
+# Bytes of memory, about; a tenant can make owners of a megabyte of JSON each.
+MAX_BYTES = 256 << 20
+# A value takes far more memory than its brackets and commas in JSON: an empty list has 56 bytes.
+BYTES_PER_VALUE = 64
+BYTES_PER_MAP = 184
 MAX_LISTS = 100
 # Chains have three or four owners; more is a cycle.
 MAX_CHAIN = 12
@@ -155,6 +159,8 @@ class OwnerFetcher:
         at, listing = self._lists.pop(question, (0.0, None))
         if listing is None or self._clock() - at >= LISTS_STAY_FRESH or _failed(listing):
             at, listing = self._clock(), asyncio.create_task(self._list(question))
+        for other in [each for each, (since, _) in self._lists.items() if at - since >= LISTS_STAY_FRESH]:
+            del self._lists[other]
         self._lists[question] = at, listing
         return await asyncio.shield(listing)
 
@@ -171,7 +177,7 @@ class OwnerFetcher:
             if error.status == HTTPStatus.FORBIDDEN:
                 return []
             raise
-        listed = list(_readable(answer))
+        listed = await beside_the_loop(lambda data: list(_readable(data)), answer)
         return [{"apiVersion": question.api_version, "kind": question.kind, **each} for each in listed]
 
     async def _fetch(self, about: Reference) -> RawObject | None:
@@ -182,7 +188,7 @@ class OwnerFetcher:
         answer = b""
         try:
             answer = await self._client.request("GET", place.path(about.namespace, about.name))
-            found = decode(answer)
+            found = await beside_the_loop(decode, answer)
         except msgspec.DecodeError as error:
             raise Unreadable(f"{about.kind} {about.name} {error}") from None
         except ApiError as error:
@@ -197,8 +203,14 @@ class OwnerFetcher:
         if found is None:
             self._kept.drop(about)
         else:
-            self._kept.put(about, (self._clock(), found), len(answer))
+            self._kept.put(about, (self._clock(), found), memory_of(answer))
         return found
+
+
+def memory_of(answer: bytes) -> int:
+    """About how many bytes an object takes once it is decoded; never much less."""
+    values = sum(map(answer.count, (b",", b":", b"[", b"{")))
+    return len(answer) + BYTES_PER_VALUE * values + BYTES_PER_MAP * answer.count(b"{")
 
 
 def _readable(answer: bytes) -> Iterator[RawObject]:
@@ -206,7 +218,7 @@ def _readable(answer: bytes) -> Iterator[RawObject]:
     try:
         yield from decode(answer).get("items") or []
     except msgspec.DecodeError:
-        for item in items_of(answer):
+        for item in items_of(answer)[0]:
             with suppress(msgspec.DecodeError):
                 yield decode(item)
 

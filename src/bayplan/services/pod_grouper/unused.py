@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.grouping.raw import Reference, metadata_of
@@ -56,7 +57,8 @@ class UnusedGroups:
                 found = await self._owners.fetch(about, no_older_than=0.0)
             except Unreadable:
                 return False
-            if found is not None and not metadata_of(found).get("deletionTimestamp"):
+            stays = found is not None and not metadata_of(found).get("deletionTimestamp")
+            if stays and not _is_beyond_replicas(written, found):
                 return False
         return not self._cache.members(key)
 
@@ -65,3 +67,12 @@ class UnusedGroups:
         logger.info("deleting unused PodGroup", extra={"gang": key})
         await self._writer.delete(key, written)
         self._not_asked_for.discard(key)
+
+
+def _is_beyond_replicas(written: AnyPodGroup, owner: Mapping[str, Any] | None) -> bool:
+    """Whether a group is that of a replica which its LeaderWorkerSet, scaled down, no longer has."""
+    if owner is None or owner.get("kind") != "LeaderWorkerSet":
+        return False
+    replicas = (owner.get("spec") or {}).get("replicas", 1)
+    index = written.metadata.name.rpartition("-")[2]
+    return isinstance(replicas, int) and index.isdecimal() and int(index) >= replicas

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 
@@ -19,8 +19,9 @@ from msgspec import structs
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import Complete, Unschedulable
+from bayplan.dispatch.actions import GANG, Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.kept.late_room import EndedRoom
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
@@ -151,6 +152,7 @@ class Announcer:
             each.drop(unit)
         self._reported_in_full.pop(unit, None)
         self._conditions_due.pop(unit, None)
+        self.gangs.withdraw(unit.removeprefix(GANG))
 
     def withdraw_all(self) -> None:
         """Drop all pending explanations: another replica leads."""
@@ -173,6 +175,16 @@ class Announcer:
         if group is not None:
             self.remarks.on_template(group)
 
+    def room_ended(self, rooms: Iterable[EndedRoom]) -> None:
+        """Room that was kept for later members of gangs is free for others: their time is over."""
+        for room in rooms:
+            members = "1 member" if room.members == 1 else f"{room.members} members"
+            text = f"room for {members} was kept for {room.seconds:g} s; others can take it now"
+            logger.info("kept room has expired", extra={"gang": room.gang, "members": room.members})
+            group = group_of(self._dispatcher, GANG + room.gang)
+            if group is not None:
+                self.events.record(subject_of(group), "Warning", "RoomExpired", "Scheduling", text)
+
     async def explain_for(self, seconds: float, now: float, side_thread: SideThread) -> None:
         """Explain due refusals for a moment. Long searches for reasons run in the thread."""
         end = time.perf_counter() + seconds
@@ -187,7 +199,7 @@ class Announcer:
                 found = await side_thread.run(partial(self._with_reason, refusal, now)) if must_search else refusal
                 if found is not None:
                     self._try(explain, found)
-        while time.perf_counter() < end and self.gangs.write_next(now):
+        while time.perf_counter() < end and await self.gangs.write_next(now, side_thread):
             pass
         while time.perf_counter() < end and (unit := next(iter(self._conditions_due), "")):
             self._write_conditions(unit)

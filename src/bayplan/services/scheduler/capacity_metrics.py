@@ -1,14 +1,16 @@
-"""How much room aligned pods and gangs find, as metrics: fragmentation of NUMA zones, free amounts by topology level.
+"""How much room aligned pods and gangs find, as metrics: fragmentation of NUMA zones, free amounts by topology level,
+and the largest gang by level for pods of given shapes.
 
 The leader computes them once a minute in the side thread: 20,000 nodes with 8 zones take about a tenth of a second.
-Names of resources and Topologies come from nodes and users, so only the first few of each become labels.
+Names of resources and Topologies come from nodes and users, so only the first few of each become labels. Shapes of pods
+are those of the command line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,8 +19,13 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.numa.fragmentation import MILLI_PER_CPU, aligned_amounts
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import Profile
 from bayplan.services.edges.metrics import CapacityMetrics
 from bayplan.services.edges.side_thread import SideThread
 
@@ -28,6 +35,7 @@ EVERY = 60.0
 MAX_RESOURCES = 8
 MAX_TOPOLOGIES = 8
 NODE = "node"
+ALL_SLOTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +44,26 @@ class Capacity:
 
     fragmentation: Mapping[str, float]
     largest_free: Mapping[tuple[str, str, str], float]
+    largest_gang: Mapping[tuple[str, str, str], int]
 
 
-def capacity_of(state: ClusterState, trees: Trees) -> Capacity:
+class GangShapes:
+    """Pods of given shapes, by the text that describes each, and how many of them find room together."""
+
+    def __init__(self, state: ClusterState, trees: Trees, profile: Profile, shapes: Mapping[str, Pod]) -> None:
+        self._state = state
+        self._shapes = shapes
+        self._scheduler = GangScheduler(state, trees, profile, ClassAnswers(state))
+
+    def largest(self, tree: Tree) -> Iterator[tuple[str, str, int]]:
+        """Level, shape, and the most pods that one domain of the level takes now."""
+        for text, pod in self._shapes.items():
+            slots = self._scheduler.slots(self._state.classes.of(pod), tree, ALL_SLOTS)
+            for number, level in enumerate((*tree.levels, NODE)):
+                yield level, text, int(tree.sums(slots, number).max())
+
+
+def capacity_of(state: ClusterState, trees: Trees, shapes: GangShapes) -> Capacity:
     """The figures of the cluster as it is now; cordoned nodes do not count."""
     columns = state.columns
     every = np.fromiter(state.rows.values(), dtype=np.intp, count=len(state.rows))
@@ -51,6 +76,7 @@ def capacity_of(state: ClusterState, trees: Trees) -> Capacity:
         if at_best > 0:
             fragmentation[name] = 1.0 - float(aligned.largest.sum()) / at_best
     largest: dict[tuple[str, str, str], float] = {}
+    gangs: dict[tuple[str, str, str], int] = {}
     for topology in sorted(trees.names)[:MAX_TOPOLOGIES]:
         tree = trees.get(topology)
         if tree is None or not tree.size:
@@ -61,7 +87,8 @@ def capacity_of(state: ClusterState, trees: Trees) -> Capacity:
             for number, level in enumerate((*tree.levels, NODE)):
                 most = float(tree.sums(free, number).max())
                 largest[topology, level, name] = most / MILLI_PER_CPU if name == CPU else most
-    return Capacity(fragmentation, largest)
+        gangs |= {(topology, level, text): pods for level, text, pods in shapes.largest(tree)}
+    return Capacity(fragmentation, largest, gangs)
 
 
 def _resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
@@ -72,12 +99,14 @@ def _resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
     return [CPU, MEMORY, *sorted(present)][:MAX_RESOURCES]
 
 
-async def keep_measuring(state: ClusterState, trees: Trees, metrics: CapacityMetrics, side_thread: SideThread) -> None:
+async def keep_measuring(
+    state: ClusterState, trees: Trees, shapes: GangShapes, metrics: CapacityMetrics, side_thread: SideThread
+) -> None:
     """Set the metrics once a minute until cancelled."""
     while True:
         try:
-            found = await side_thread.run(partial(capacity_of, state, trees))
-            metrics.set(found.fragmentation, found.largest_free)
+            found = await side_thread.run(partial(capacity_of, state, trees, shapes))
+            metrics.set(found.fragmentation, found.largest_free, found.largest_gang)
         except Exception:
             # Figures are not worth a scheduler that ends.
             logger.exception("measuring the capacity failed, retrying")

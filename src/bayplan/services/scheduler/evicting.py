@@ -1,8 +1,8 @@
 """Carry out preemption plans: evict the victims through the eviction API, and report it on both sides.
 
-The API server holds PodDisruptionBudgets. All evictions are tried as a dry run first, so that a refused one spares the
-other victims. Victims are then evicted one by one while the plan holds: if the preemptor is gone or its nomination was
-withdrawn, the remaining victims stay.
+The API server holds PodDisruptionBudgets. If there are several victims, all evictions are tried as a dry run first, at
+once, so that a refused one spares the other victims. Victims are then evicted one by one while the plan holds: if the
+preemptor is gone or its nomination was withdrawn, the remaining victims stay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.preemption import AnyPlan, freed_text, nodes_text, victims_text
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.client.backoff import Backoff
 from bayplan.kube.client.client import TIME_MAY_HEAL, ApiError, KubeClient, Unreachable
 from bayplan.kube.resources import PODS
@@ -41,11 +41,13 @@ IS_GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 # The API server's cause of a 429 that a budget is behind; others are its own load.
 BUDGET = "DisruptionBudget"
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+# A plan for a gang may have thousands of victims.
+DRY_RUNS_AT_ONCE = 16
 # Members of a preempting gang with an event.
 MEMBERS_WITH_EVENTS = 8
 
 
-class Ending(Enum):
+class EvictionResult(Enum):
     """How an eviction ended."""
 
     EVICTED = "evicted"
@@ -54,7 +56,7 @@ class Ending(Enum):
     SPARED = "spared"
 
 
-REFUSED = Ending.REFUSED
+REFUSED = EvictionResult.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +146,18 @@ class Evictor:
 
     async def _evict_all(self, eviction: Eviction) -> list[str]:
         """Evict all victims and nominate the preemptor; the pods whose eviction was refused."""
-        refused = [each for each in eviction.victims if await self._evict(eviction, each, dry_run=True) is REFUSED]
+        refused = await self._refused_in_dry_run(eviction)
         evicted: list[Victim] = []
         for victim in () if refused else eviction.victims:
             ending = await self._evict(eviction, victim, dry_run=False)
             self._metrics.evictions.labels(ending.value).inc()
-            if ending is Ending.SPARED:
+            if ending is EvictionResult.SPARED:
                 logger.info("plan no longer holds, sparing victims", extra={"preemptor": eviction.unit})
                 return []
             if ending is REFUSED:
                 refused.append(victim)
                 break
-            if ending is Ending.EVICTED:
+            if ending is EvictionResult.EVICTED:
                 evicted.append(victim)
                 await self._report_evicted(eviction, victim)
         if evicted:
@@ -165,29 +167,38 @@ class Evictor:
                 self._nominees.nominate(pod, node)
         return [pod_key(each.pod) for each in refused]
 
+    async def _refused_in_dry_run(self, eviction: Eviction) -> list[Victim]:
+        """The victims whose eviction would be refused. A single victim has no others to spare."""
+        victims = eviction.victims if len(eviction.victims) > 1 else ()
+        endings: list[EvictionResult] = []
+        for start in range(0, len(victims), DRY_RUNS_AT_ONCE):
+            some = victims[start : start + DRY_RUNS_AT_ONCE]
+            endings += await asyncio.gather(*(self._evict(eviction, each, dry_run=True) for each in some))
+        return [victim for victim, ending in zip(victims, endings, strict=True) if ending is REFUSED]
+
     async def _still_holds(self, eviction: Eviction) -> bool:
         """False if the preemptor is gone, another unit took its room, or another replica leads."""
         await self._side_thread.idle()
         nomination = self._dispatcher.preempting.nominations.get(eviction.unit)
         return self._may_write() and nomination is not None and nomination.plan is eviction.plan
 
-    async def _evict(self, eviction: Eviction, victim: Victim, *, dry_run: bool) -> Ending:
+    async def _evict(self, eviction: Eviction, victim: Victim, *, dry_run: bool) -> EvictionResult:
         """Evict one pod. Transient errors are retried a few times; a refusal is reported on both sides."""
         metadata, backoff = victim.pod.metadata, Backoff(first=FIRST_WAIT, longest=MAX_WAIT)
         for attempt in range(1, MAX_ATTEMPTS + 1):
             if not await self._still_holds(eviction):
-                return Ending.SPARED
+                return EvictionResult.SPARED
             try:
                 await self._client.evict(metadata.namespace or "default", metadata.name, metadata.uid, dry_run=dry_run)
             except (ApiError, Unreachable) as error:
                 if isinstance(error, ApiError) and error.status in IS_GONE:
-                    return Ending.GONE
+                    return EvictionResult.GONE
                 if attempt == MAX_ATTEMPTS or not _is_transient(error):
                     self._report_refused(eviction, victim, error)
                     return REFUSED
                 await asyncio.sleep(backoff.after_failure())
             else:
-                return Ending.EVICTED
+                return EvictionResult.EVICTED
         raise AssertionError("the last attempt returns")
 
     async def _report_evicted(self, eviction: Eviction, victim: Victim) -> None:
@@ -197,12 +208,14 @@ class Evictor:
             "evicted pod", extra={"pod": pod_key(victim.pod), "preemptor": eviction.unit, "frees": victim.frees}
         )
         self._events.record(Subject.pod(victim.pod), "Normal", "Preempted", "Preempting", note)
+        if victim.pod.spec.termination_grace_period_seconds == 0:
+            return  # the pod is gone already
         metadata = victim.pod.metadata
         body = disruption_target(victim.pod, "PreemptionByScheduler", note, self._clock())
         try:
             await self._client.patch(PODS, metadata.name, body, metadata.namespace, subresource="status")
         except (ApiError, Unreachable) as error:
-            # Without a grace period the pod is gone already; the API server's own condition is enough anyway.
+            # The API server's own condition is enough.
             logger.debug("condition not written", extra={"pod": pod_key(victim.pod), "problem": str(error)})
 
     def _report_preempting(self, eviction: Eviction) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -17,10 +19,12 @@ from bayplan.dialects.progress import NO_MEMBERS, Document, MemberCounts, Phase,
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of, resource_of
 from bayplan.dispatch.actions import GANG, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.gang_units import LARGE_GANG
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import apply_status, timestamp
 from bayplan.services.edges.outbox import Outbox, OutboxWriter
+from bayplan.services.edges.side_thread import SideThread
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +33,22 @@ MAX_REMEMBERED = 50_000
 WAITS_FOR_PODS = "waits for its pods"
 # Changes of a complete gang within this many seconds are one write.
 COUNT_DELAY = 2.0
+# A gang may have thousands of group objects inside its own: at most this many statuses are written per iteration.
+INNER_PER_ITERATION = 32
 
 
 def group_of(dispatcher: Dispatcher, unit: str) -> AnyPodGroup | None:
     """The PodGroup of a unit; None for a single pod, or if there is no such object."""
     return dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How far a gang has come: its pods, what it still misses, and how many members are left of those it needs."""
+
+    counts: MemberCounts
+    missing: str = ""
+    left: str = ""
 
 
 class GangProgress:
@@ -44,10 +59,14 @@ class GangProgress:
         self._writer = writer
         # Complete gangs with changed pods, and since when.
         self._to_count: dict[str, float] = {}
+        # By gang, group objects inside its own whose status is not written yet.
+        self._inner_due: dict[str, Iterator[None]] = {}
 
     @property
     def next_time(self) -> float | None:
-        """When the next count is due; None if none is pending."""
+        """When the next write is due; None if none is pending."""
+        if self._inner_due:
+            return 0.0
         return next((since + COUNT_DELAY for since in self._to_count.values()), None)
 
     def count(self, gangs: Iterable[str], now: float) -> None:
@@ -55,36 +74,54 @@ class GangProgress:
         for gang in gangs:
             self._to_count.setdefault(gang, now)
 
-    def write_next(self, now: float) -> bool:
-        """Write the counts of one gang; False if none is due."""
+    async def write_next(self, now: float, side_thread: SideThread) -> bool:
+        """Write the counts of one gang, or some of the statuses inside one; False if none is due.
+
+        The members of a large gang are read in the thread.
+        """
         if self.next_time is None or now < self.next_time:
             return False
+        if self._inner_due:
+            self._write_some_inner(next(iter(self._inner_due)))
+            return True
         gang = next(iter(self._to_count))
         del self._to_count[gang]
-        self._write_counts(gang)
+        read = partial(self._standing, gang)
+        is_large = self._dispatcher.roster.size(gang) > LARGE_GANG
+        self._write_counts(gang, await side_thread.run(read) if is_large else read())
         return True
 
-    def clear(self) -> None:
-        """Forget pending counts: another replica leads."""
-        self._to_count.clear()
+    def withdraw(self, gang: str) -> None:
+        """Drop the statuses inside a gang that are not written yet: they are no longer true."""
+        self._inner_due.pop(gang, None)
 
-    def _write_counts(self, gang: str) -> None:
+    def clear(self) -> None:
+        """Forget everything pending: another replica leads."""
+        self._to_count.clear()
+        self._inner_due.clear()
+
+    def _standing(self, gang: str) -> _Standing:
+        counts = self._dispatcher.roster.counts(gang)
+        if not counts.members or counts.members != counts.scheduled:
+            return _Standing(counts)
+        gangs = self._dispatcher.gangs
+        missing = gangs.why_not_whole(gang)
+        return _Standing(counts, missing, "" if missing else gangs.members_left(gang))
+
+    def _write_counts(self, gang: str, standing: _Standing) -> None:
         """Write the counts, unless pods wait: their next refusal does that."""
-        group, counts = group_of(self._dispatcher, GANG + gang), self._dispatcher.roster.counts(gang)
+        group, counts = group_of(self._dispatcher, GANG + gang), standing.counts
         if group is None:
             return
         self._write_inner(gang)
         if not counts.members:
             self._writer.no_pods(group)
+        elif standing.missing:
+            self._writer.waits(group, standing.missing, counts)
         elif counts.members == counts.scheduled:
-            missing = self._dispatcher.gangs.why_not_whole(gang)
-            left = self._dispatcher.gangs.members_left(gang)
-            if missing:
-                self._writer.waits(group, missing, counts)
-            else:
-                # Ended and deleted pods look alike here. Their owner knows, and replaces those it needs.
-                text = f"{left} are left, the others ended or were deleted" if left else ""
-                self._writer.still_complete(group, counts, text)
+            # Ended and deleted pods look alike here. Their owner knows, and replaces those it needs.
+            text = f"{standing.left} are left, the others ended or were deleted" if standing.left else ""
+            self._writer.still_complete(group, counts, text)
 
     def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
         """Pods of the gang wait, for the reason in `text`."""
@@ -108,11 +145,22 @@ class GangProgress:
         return group
 
     def _write_inner(self, gang: str, text: str = "", *, invalid: bool = False) -> None:
-        """Write the status of objects inside the gang's own: whether all their pods have nodes;
-        else why not, if known.
+        """Write the status of objects inside the gang's own, some now and some in later iterations: whether all their
+        pods have nodes; else why not, if known.
         """
+        self._inner_due[gang] = self._inner_statuses(gang, text, invalid=invalid)
+        self._write_some_inner(gang)
+
+    def _write_some_inner(self, gang: str) -> None:
+        written = sum(1 for _ in islice(self._inner_due[gang], INNER_PER_ITERATION))
+        if written < INNER_PER_ITERATION:
+            del self._inner_due[gang]
+
+    def _inner_statuses(self, gang: str, text: str, *, invalid: bool) -> Iterator[None]:
+        """Write one status after another."""
         roster = self._dispatcher.roster
         for key in roster.groups_in(gang)[1:]:
+            yield
             group, counts = roster.groups.get(key), roster.counts(key)
             if group is None:
                 continue
@@ -177,7 +225,9 @@ class GangStatusWriter(OutboxWriter[_Status]):
         written = self._written.get(group.metadata.uid)
         if written is not None:
             return written.document
-        return {} if group.status is None else msgspec.to_builtins(group.status)
+        # Dialects of other packages may do without a status.
+        status = getattr(group, "status", None)
+        return {} if status is None else msgspec.to_builtins(status)
 
     def _was_complete(self, group: AnyPodGroup) -> bool:
         written = self._written.get(group.metadata.uid)

@@ -47,6 +47,7 @@ from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
+from bayplan.services.scheduler.remarks import ObjectProblems
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +82,7 @@ class WatchIntake:
     """Applies watch events, and remembers invalid objects."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
-        # Sentences about invalid objects, by resource and key.
-        self.problems: dict[str, str] = {}
+        self.problems = ObjectProblems()
         # Resources that the API server serves only in versions that bayplan cannot read.
         self.unreadable: dict[Resource[Any], tuple[str, ...]] = {}
         self.entries = entries
@@ -113,7 +113,9 @@ class WatchIntake:
     def take_in_steps(
         self, resource: Resource[Any], news: News, clock: Callable[[], float]
     ) -> Iterator[WireObject | None]:
-        """Apply news object by object. Other work may run before each object; it is yielded before it applies."""
+        """Apply news object by object. Each is yielded before it is applied, so that the caller can run other work or
+        move to a thread.
+        """
         entry = self._by_resource[resource]
         if isinstance(news, Changes):
             for change in news.changes:
@@ -122,8 +124,7 @@ class WatchIntake:
                     self._drop(entry, _key(change.object.metadata), clock())
                 else:
                     self._put(entry, change.object, clock())
-            yield None
-            self._note_broken(entry, news.broken, clock())
+            yield from self._note_broken(entry, news.broken, clock)
             return
         self.unreadable.pop(resource, None)
         if isinstance(news, Absent) and news.unreadable:
@@ -142,8 +143,7 @@ class WatchIntake:
         for item in items:
             yield item
             self._put(entry, item, clock())
-        yield None
-        self._note_broken(entry, broken, clock())
+        yield from self._note_broken(entry, broken, clock)
         self._listed.add(resource)
 
     def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
@@ -161,29 +161,30 @@ class WatchIntake:
         except Exception as error:
             # A bug triggered by one object must not stop the scheduler for others.
             logger.exception("failed to apply object", extra={"object": f"{entry.resource} {key}"})
-            self.problems[f"{entry.resource} {key}"] = f"internal error: {error}"
+            self.problems.set(f"{entry.resource} {key}", f"internal error: {error}")
         else:
-            self.problems.pop(f"{entry.resource} {key}", None)
+            self.problems.withdraw(f"{entry.resource} {key}")
 
     def _drop(self, entry: Entry, key: str, now: float) -> None:
-        self.problems.pop(f"{entry.resource} {key}", None)
+        self.problems.withdraw(f"{entry.resource} {key}")
         if _succeeds(lambda: entry.drop(key, now), f"{entry.resource} {key}"):
             self._known.get(entry.resource, {}).pop(key, None)
 
     def _cannot_read(self, entry: Entry, key: str, problem: str, now: float) -> None:
         """Discard the last readable version of an object."""
-        self.problems[f"{entry.resource} {key}"] = problem
+        self.problems.set(f"{entry.resource} {key}", problem)
         unreadable, text = entry.unreadable, problem.removeprefix(f"{entry.resource.kind} {key}: ")
         discard = partial(entry.drop, key, now) if unreadable is None else partial(unreadable, key, text, now)
         _succeeds(discard, f"{entry.resource} {key}")
 
-    def _note_broken(self, entry: Entry, broken: list[Broken], now: float) -> None:
+    def _note_broken(self, entry: Entry, broken: list[Broken], clock: Callable[[], float]) -> Iterator[None]:
         for each in broken:
+            yield None
             key = _key(each)
             if each.deleted:
-                self._drop(entry, key, now)
+                self._drop(entry, key, clock())
             else:
-                self._cannot_read(entry, key, f"{entry.resource.kind} {key}: {each.problem}", now)
+                self._cannot_read(entry, key, f"{entry.resource.kind} {key}: {each.problem}", clock())
                 self._known.setdefault(entry.resource, {})[key] = ("", 0)
 
 
@@ -278,7 +279,8 @@ def _timeless(apply: Callable[[Any], object]) -> Callable[[Any, float], object]:
 
 
 def _storage_entry(resource: Resource[Any], dispatcher: Dispatcher) -> Entry:
-    return Entry(resource, dispatcher.set_storage, partial(dispatcher.remove_storage, resource.type))
+    drop = partial(dispatcher.remove_storage, resource.type)
+    return Entry(resource, _timeless(dispatcher.set_storage), _timeless(drop))
 
 
 def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue: VolcanoQueue) -> Entry:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
-from bayplan.cluster.reports.topology_report import ObjectRemark
+from bayplan.cluster.remarks import ObjectRemark, Remarks
 from bayplan.dialects.own.pod_group import redundant_levels
 from bayplan.dialects.registry import AnyPodGroup, remarks_on, resource_of
 from bayplan.dispatch.dispatcher import Dispatcher
@@ -22,6 +23,47 @@ logger = logging.getLogger(__name__)
 # A node's reports, by resource and by kind.
 NODE_REPORTS = {name for each in (NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, NODES) for name in (str(each), each.kind)}
 MAX_REMEMBERED = 50_000
+# A tenant can make thousands of invalid objects: at most this many are reported in one iteration of the loop.
+PROBLEMS_PER_ITERATION = 64
+
+
+class ObjectProblems(Mapping[str, str]):
+    """Sentences about invalid objects, by resource and key, and which of them are news."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+        self._news: dict[str, None] = {}
+
+    def __getitem__(self, where: str) -> str:
+        return self._told[where]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def set(self, where: str, problem: str) -> None:
+        """An object is invalid."""
+        if self._told.get(where) != problem:
+            self._told[where] = problem
+            self._news[where] = None
+
+    def withdraw(self, where: str) -> None:
+        """An object is valid, or gone."""
+        self._told.pop(where, None)
+        self._news.pop(where, None)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something is new since `news` was asked for."""
+        return bool(self._news)
+
+    def news(self, most: int) -> Iterator[tuple[str, str]]:
+        """New problems, each once."""
+        for where in list(islice(self._news, most)):
+            del self._news[where]
+            yield where, self._told[where]
 
 
 class ObjectRemarks:
@@ -39,23 +81,28 @@ class ObjectRemarks:
         self._where_asked = where_asked
         self._unlike_template = unlike_template
         self._reported: dict[str, str] = {}
+        self._changes_seen = 0
         # The last problem on the owner of each PodGroup, by the group's uid.
         self._reported_on_owner: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
         # The last remarks on each PodGroup, by its uid and their reason.
         self._remarked: BoundedDict[tuple[str, str], tuple[object, ...]] = BoundedDict(MAX_REMEMBERED)
 
-    def report(self, by_object: Mapping[str, str], remarks: Iterable[ObjectRemark]) -> None:
+    def report(self, problems: ObjectProblems, remarks: Remarks) -> None:
         """Report new problems in the log, on the node that a report is about, and on waiting pods."""
-        current = {**by_object, **{str(remark.at): remark.text for remark in remarks}}
-        if current == self._reported:
-            return
+        for where, text in problems.news(PROBLEMS_PER_ITERATION):
+            logger.warning("object has invalid content", extra={"object": where, "problem": text})
+            resource, _, name = where.partition(" ")
+            if resource in NODE_REPORTS:
+                self._on_node(name, text)
+        if remarks.changes != self._changes_seen:
+            self._changes_seen = remarks.changes
+            self._report_remarks(remarks)
+
+    def _report_remarks(self, remarks: Remarks) -> None:
+        current = {str(remark.at): remark.text for remark in remarks}
         new = {where: text for where, text in current.items() if self._reported.get(where) != text}
         for where, text in new.items():
             logger.warning("object has invalid content", extra={"object": where, "problem": text})
-        for where, text in by_object.items():
-            resource, _, name = where.partition(" ")
-            if where in new and resource in NODE_REPORTS:
-                self._on_node(name, text)
         for remark in remarks:
             if str(remark.at) in new:
                 kind, _, name = remark.at.subject.partition(" ")

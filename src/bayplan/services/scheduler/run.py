@@ -11,21 +11,23 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any, TextIO
 
 from bayplan.config.configuration import Configuration
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.kept.late_room import End
 from bayplan.dispatch.sub_queues import UnitState
 from bayplan.grouping.group import GroupingSettings, asks_for_group, awaits_look
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.lease import unique_identity
 from bayplan.kube.resources import PODS
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.health import Certificate, serve_health
@@ -38,12 +40,13 @@ from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
 from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.capacity_metrics import keep_measuring
+from bayplan.services.scheduler.capacity_metrics import GangShapes, keep_measuring
 from bayplan.services.scheduler.cluster_metrics import refresh_cluster_metrics, why_unreadable
 from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
+from bayplan.services.scheduler.refusals import keep_counting
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 from bayplan.services.scheduler.tracing import DecisionTrace
 
@@ -70,6 +73,7 @@ class Options:
     health_address: str
     certificate: Certificate | None = None
     gangs_complete_in: float = 60.0
+    keep_room_for: float = 300.0
     events_per_second: float = 50.0
     # None: another component groups pods, and owned pods wait for it unless `place_ungrouped`.
     grouping: GroupingSettings | None = None
@@ -77,6 +81,8 @@ class Options:
     authenticates_metrics: bool = False
     # Where decisions are traced, if at all.
     trace: TextIO | None = None
+    # Shapes of pods whose largest gangs become metrics, by their descriptions.
+    gang_shapes: Mapping[str, Pod] = field(default_factory=dict)
 
 
 def run_scheduler(access: Access, configuration: Configuration, options: Options) -> None:
@@ -100,6 +106,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         initial_backoff=settings.initial_backoff,
         max_backoff=settings.max_backoff,
         completes_in=options.gangs_complete_in,
+        keeps_room_for=options.keep_room_for,
         expects_group=expects_elsewhere if cache is None else cache.expects_group,
         why_gang_waits=(lambda _: "") if cache is None else cache.wanted.why_gang_waits,
         stopwatch=time.perf_counter,
@@ -146,6 +153,7 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
         metrics.expose_outbox("gang_statuses", gangs.outbox)
         metrics.expose_outbox("nominations", nominees.outbox)
         metrics.expose_in_vain(lambda: dispatcher.preempting.in_vain)
+        metrics.expose_ends_of_room(lambda: {how.value: dispatcher.late.ends[how] for how in End})
         metrics.expose_costs(dispatcher.queue.tenants.spent)
         metrics.before_scrape.append(lambda: _refresh_metrics(metrics, service))
         metrics.before_scrape.append(lambda: metrics.longest_turn.set(loop.longest(time.monotonic())))
@@ -174,14 +182,19 @@ async def _run(access: Access, configuration: Configuration, options: Options, l
             grouper = PodGrouper(
                 client, cache, events=events, metrics=GrouperMetrics(metrics.registry), results=results
             )
-        measures = partial(keep_measuring, dispatcher.state, dispatcher.trees, metrics.capacity, side_thread)
+        first_profile = next(iter(configuration.profiles.values()))
+        shapes = GangShapes(dispatcher.state, dispatcher.trees, first_profile, options.gang_shapes)
+        measures = (
+            partial(keep_measuring, dispatcher.state, dispatcher.trees, shapes, metrics.capacity, side_thread),
+            partial(keep_counting, client, configuration.profiles.keys(), metrics.refusals),
+        )
         await _follow_and_lead(service, grouper, measures, configuration, keeper, identity, metrics)
 
 
 async def _follow_and_lead(
     service: SchedulerService,
     grouper: PodGrouper | None,
-    measures: Callable[[], Coroutine[Any, Any, None]],
+    measures: Iterable[Callable[[], Coroutine[Any, Any, None]]],
     configuration: Configuration,
     keeper: LeaseKeeper,
     identity: str,
@@ -197,7 +210,8 @@ async def _follow_and_lead(
     async def lead(holds_lease: HoldsLease) -> None:
         async with asyncio.TaskGroup() as work:
             work.create_task(service.lead(holds_lease))
-            work.create_task(measures())
+            for measure in measures:
+                work.create_task(measure())
             if grouper is not None:
                 work.create_task(grouper.work(holds_lease))
 
@@ -228,6 +242,7 @@ def _refresh_metrics(metrics: SchedulerMetrics, service: SchedulerService) -> No
     counts = dispatcher.queue.counts()
     for queue, unit_state in QUEUES.items():
         metrics.pending.labels(queue).set(counts[unit_state])
+    metrics.kept_room.set(dispatcher.late.members)
     metrics.namespaces_in_debt.set(dispatcher.queue.tenants.number_in_debt(service.now))
     refresh_cluster_metrics(metrics.cluster, state, service.watcher, service.now)
     # Waiting pods are validated when they are decided.

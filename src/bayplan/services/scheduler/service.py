@@ -55,7 +55,10 @@ def steady_clock(
 
 
 class SchedulerService:
-    """One scheduler. `clock` is seconds since the epoch and never goes back; `listener` also gets all watch events."""
+    """One scheduler. `clock` is seconds since the epoch and never goes back; `listener` also gets all watch events.
+
+    It is wide because the parts of the scheduler are wired here and nowhere else.
+    """
 
     def __init__(
         self,
@@ -170,6 +173,7 @@ class SchedulerService:
     async def _iterate(self) -> bool:
         """Decide, explain and report for a moment; True if there is more to decide now."""
         more = await self.decide_for(DECIDING_SLICE)
+        self.announcer.room_ended(self.dispatcher.late.take_ended())
         self.announcer.gangs.count(self.dispatcher.gangs.to_count(), self.now)
         await self.announcer.explain_for(EXPLAINING_SLICE, self.now, self._side_thread)
         self.announcer.remarks.report(self._intake.problems, self.dispatcher.state.remarks)
@@ -254,7 +258,7 @@ class SchedulerService:
 
     async def _rest(self) -> None:
         """Wait for a watch event, the end of a bind or of a backoff, or an explanation that is due."""
-        times = (self.dispatcher.next_time(), self.announcer.next_time)
+        times = (self.dispatcher.next_time(), self.announcer.next_time, 0.0 if self._intake.problems.has_news else None)
         longest = min(MAX_REST, self.dispatcher.reports.resync_period)
         due = min((moment for moment in times if moment is not None), default=self.now + longest)
         # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.

@@ -130,11 +130,14 @@ class UnitBinder:
 
     async def _bind_all(self, action: Bind, together: UnitBinds, turns: list[NodeTurn]) -> list[BindResult]:
         binds: list[asyncio.Task[BindResult]] = []
-        for assignment, turn in zip(action.assignments, turns, strict=True):
-            if binds and len(binds) % BINDS_PER_ITERATION == 0:
-                await asyncio.sleep(0)
-            binds.append(asyncio.create_task(self._bind_one(assignment, together, turn)))
-        return await asyncio.gather(*binds)
+        async with asyncio.TaskGroup() as tasks:
+            for assignment, turn in zip(action.assignments, turns, strict=True):
+                if binds and len(binds) % BINDS_PER_ITERATION == 0:
+                    await asyncio.sleep(0)
+                    # Each bind waits for the side thread: those of ten thousand pods would all go on in one iteration.
+                    await self._side_thread.idle()
+                binds.append(tasks.create_task(self._bind_one(assignment, together, turn)))
+        return [bind.result() for bind in binds]
 
     def _together(self, action: Bind) -> UnitBinds:
         """The binds of a unit. Events report the first refusal and the final one as they happen."""

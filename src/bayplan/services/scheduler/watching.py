@@ -61,10 +61,11 @@ class ClusterWatcher:
     async def follow(self) -> None:
         """Process the cluster's watch events until cancelled."""
         async with self._tasks:
+            applied: asyncio.Event | None = None
             for entry in self.intake.entries:
-                listed = self._restart(entry)
+                listed = self._restart(entry, after=applied)
                 if entry.required:
-                    await listed.wait()
+                    applied = listed
 
     async def refresh_pods(self) -> None:
         """Wait for the first lists, then list pods again and watch from there.
@@ -74,17 +75,21 @@ class ClusterWatcher:
         await self._listed.wait()
         await self._restart(self.intake.entry(PODS)).wait()
 
-    def _restart(self, entry: Entry) -> asyncio.Event:
-        """Follow a resource from a new list on; the event is set once that list is applied."""
+    def _restart(self, entry: Entry, after: asyncio.Event | None = None) -> asyncio.Event:
+        """Follow a resource from a new list on; the event is set once that list is applied.
+
+        All lists are fetched at once, but applied `after` those that they build on.
+        """
         running = self._following.get(entry.resource)
         if running is not None:
             running.cancel()
         listed = asyncio.Event()
-        self._following[entry.resource] = self._tasks.create_task(self._follow(entry, listed))
+        self._following[entry.resource] = self._tasks.create_task(self._follow(entry, listed, after))
         return listed
 
-    async def _follow(self, entry: Entry, listed: asyncio.Event) -> None:
+    async def _follow(self, entry: Entry, listed: asyncio.Event, after: asyncio.Event | None) -> None:
         name = str(entry.resource)
+        self._metrics.watch_restarts.labels(name)  # a rate needs a series that begins at 0
 
         def on_trouble(text: str) -> None:
             self.health.failed(name, self._clock())
@@ -102,12 +107,14 @@ class ClusterWatcher:
         )
         async with aclosing(batches):
             async for news in batches:
+                if after is not None:
+                    await after.wait()
                 if isinstance(news, Absent):
                     logger.info("resource not served, continuing without it", extra={"resource": name})
                 try:
                     await in_slices(self._listener(entry.resource, news))
                 except Exception:
-                    logger.exception("pod grouper failed to process watch event", extra={"resource": name})
+                    logger.exception("listener failed to process watch event", extra={"resource": name})
                 await self._apply(entry, news)
                 listed.set()
                 if self.intake.ready:

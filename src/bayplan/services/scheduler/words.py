@@ -6,8 +6,10 @@ pod class until something in the cluster changes.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.dispatch.actions import Stage, Unschedulable
+from bayplan.dispatch.actions import GANG, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.preemption import budgets_text, nodes_text, victims_text
 from bayplan.explain.refusal import event_text, refusal_of
@@ -39,7 +41,7 @@ class Sentences:
         if refusal.gang is None:
             text = self._of_pod(refusal)
         else:
-            text = gang_sentence(refusal.gang) + self._closed_nodes(refusal)
+            text = gang_sentence(refusal.gang) + self._kept_room_from_gang(refusal) + self._closed_nodes(refusal)
         preemption = preemption_sentence(refusal)
         if not preemption:
             return _cut(text)
@@ -71,6 +73,28 @@ class Sentences:
         causes = ", ".join(f"{len(cause.nodes)} {cause.cause}" for cause in closed)
         return f"; {number} of {found.nodes} nodes are closed to its pods: {causes}"
 
+    def _kept_room_from_gang(self, refusal: Unschedulable) -> str:
+        gang, late = refusal.gang, self._dispatcher.late
+        if gang is None or gang.waits or gang.problem or not refusal.pods or not late.members:
+            return ""
+        try:
+            pod_class = self._dispatcher.state.classes.of(refusal.pods[0])
+        except InvalidObject:
+            return ""
+        return self._kept_room(pod_class, refusal.unit.removeprefix(GANG))
+
+    def _kept_room(self, pod_class: PodClass, own: str = "") -> str:
+        """Which gang keeps room that such a pod could use otherwise, and until when; empty if none does."""
+        rooms, names = self._dispatcher.late.kept_from(pod_class, own), self._dispatcher.state.names
+        if not rooms:
+            return ""
+        room, rows = rooms[0]
+        nodes = names[rows[0]] if len(rows) == 1 else f"{names[rows[0]]} and {len(rows) - 1} more"
+        until = datetime.fromtimestamp(room.until, UTC).strftime("%H:%M:%S")
+        members = "1 member" if len(room.every_seat) == 1 else f"{len(room.every_seat)} members"
+        others = f", and more for {len(rooms) - 1} other gangs" if len(rooms) > 1 else ""
+        return f"; room on {nodes} is kept for {room.gang}: {members} to come, until {until} UTC{others}"
+
     def _of_pod(self, refusal: Unschedulable) -> str:
         dispatcher, pod = self._dispatcher, refusal.pods[0]
         state = dispatcher.state
@@ -100,7 +124,7 @@ class Sentences:
             return decision.held_back or "a place became free meanwhile; retrying"
         profile = self._dispatcher.profiles[refusal.pods[0].spec.scheduler_name or ""]
         words = refusal_of(self._dispatcher.state, pod_class, profile, decision, ())
-        return f"{words.sentence}. {event_text(decision.shortfall)}"
+        return f"{words.sentence}{self._kept_room(pod_class)}. {event_text(decision.shortfall)}"
 
 
 def gang_sentence(decision: GangDecision) -> str:

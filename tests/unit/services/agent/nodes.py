@@ -12,7 +12,7 @@ from bayplan.services.agent.sources.pod_resources import (
     MemoryBlock,
     PodResources,
 )
-from bayplan.services.agent.sources.sysfs import Cpu, Hardware, HardwareZone
+from bayplan.services.agent.sources.sysfs import Hardware, HardwareZone, OnlineCpu
 
 GI = 1 << 30
 DISTANCES = {True: 10, False: 21}
@@ -28,7 +28,7 @@ def machine(zones: Mapping[int, Iterable[int]], memory: int = 16 * GI, huge_page
             for zone, cpus in sorted(by_zone.items())
         ),
         cpus={
-            cpu: Cpu(cpu, core=cpu, kernel_core=cpu, socket=zone, cache=min(cpus), zone=zone)
+            cpu: OnlineCpu(cpu, core=cpu, kernel_core=cpu, socket=zone, cache=min(cpus), zone=zone)
             for zone, cpus in by_zone.items()
             for cpu in cpus
         },

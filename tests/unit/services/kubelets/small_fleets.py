@@ -11,6 +11,7 @@ from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.layout import NodeGroup, lay_out
 from bayplan.services.kubelets.model import KubeletsSettings, SetPodStatus, Write
 
+DELETED_BY = "2026-01-01T00:10:00Z"
 MACHINE = "pack:2 core:4 mem:8Gi"  # zone 0 has 3 CPUs for pods, zone 1 has 4
 
 
@@ -32,9 +33,11 @@ def bound(
     annotations: dict[str, str] | None = None,
     init_cpus: int = 0,
     ready: bool | None = None,
+    pre_stop: int = 0,
 ) -> Pod:
     """A Guaranteed pod on a node, as the API server tells of it."""
-    spec: dict[str, Any] = {"nodeName": node, "containers": [_container("main", cpus)]}
+    main = _container("main", cpus) | ({"lifecycle": {"preStop": {"sleep": {"seconds": pre_stop}}}} if pre_stop else {})
+    spec: dict[str, Any] = {"nodeName": node, "containers": [main]}
     if init_cpus:
         spec["initContainers"] = [_container("prepare", init_cpus)]
     metadata = {
@@ -45,7 +48,7 @@ def bound(
         "annotations": annotations or {},
     }
     if deleted:
-        metadata["deletionTimestamp"] = "2026-01-01T00:10:00Z"
+        metadata["deletionTimestamp"] = DELETED_BY
     status: dict[str, Any] = {"phase": phase, "qosClass": "Guaranteed", "startTime": started}
     if ready is not None:
         status["conditions"] = [{"type": "Ready", "status": str(ready)}]

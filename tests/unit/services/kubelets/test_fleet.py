@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from bayplan.services.kubelets.model import DeletePod, SetPodStatus
-from tests.unit.services.kubelets.small_fleets import bound, fleet, on_node, phases
+from tests.unit.services.kubelets.small_fleets import DELETED_BY, bound, fleet, on_node, phases
 
 
 def test_a_pod_that_fits_one_zone_runs() -> None:
@@ -65,6 +66,21 @@ def test_a_pod_that_is_asked_to_go_frees_its_place_and_is_deleted_once() -> None
     assert (write.name, write.uid) == ("a", "uid-a")
     assert kubelets.pod_changed(bound("a", cpus=4, deleted=True), now=2.0) == []  # a finalizer holds it
     assert phases(kubelets.pod_changed(bound("b", cpus=4), now=3.0)) == [("b", "Running")]
+
+
+@pytest.mark.parametrize("sleeps, stops_in", [(79, 79.0), (600, 100.0)])
+def test_a_pre_stop_hook_holds_a_deleted_pod_within_its_grace_period(sleeps: int, stops_in: float) -> None:
+    deleted_at = datetime.fromisoformat(DELETED_BY).timestamp() - 100.0
+    kubelets = fleet()
+    kubelets.pod_changed(bound("a", pre_stop=sleeps), now=0.0)
+    going = bound("a", pre_stop=sleeps, phase="Running", deleted=True)
+    assert kubelets.pod_changed(going, now=deleted_at) == []
+    assert kubelets.pod_changed(going, now=deleted_at + 1) == []
+    assert on_node(kubelets) == ["default/a"]
+    assert kubelets.next_moment == deleted_at + stops_in
+    writes = [each for each in kubelets.due(deleted_at + stops_in) if isinstance(each, DeletePod)]
+    assert [(each.name, (each.status or {})["phase"]) for each in writes] == [("a", "Failed")]
+    assert on_node(kubelets) == []
 
 
 @pytest.mark.parametrize("phase, last", [("Pending", "Failed"), ("Running", "Failed"), ("Succeeded", None)])

@@ -40,6 +40,7 @@ class Server:
         self.problem: ApiError | None = None
         self.renewals: Counter[str] = Counter()
         self.statuses: list[tuple[str, str]] = []
+        self.allocatable: list[dict[str, str | None]] = []
         self.created: list[str] = []
 
     async def patch(self, resource: Resource[Any], name: str, body: Any, namespace: str = "", **_: Any) -> bytes:
@@ -51,6 +52,7 @@ class Server:
         else:
             (ready,) = (each["status"] for each in body["status"]["conditions"] if each["type"] == "Ready")
             self.statuses.append((name, ready))
+            self.allocatable.append(body["status"]["allocatable"])
         return b"{}"
 
     async def create(self, resource: Resource[Any], body: Any, namespace: str = "") -> bytes:
@@ -65,12 +67,14 @@ def heartbeats(server: Server, kubelets: Fleet, troubles: list[str] | None = Non
     return Heartbeats(client, kubelets.agents, uids, kubelets.reports, period=PERIOD, on_trouble=told.append), uids
 
 
-def seen(name: str, *, ready: str = "True", uid: str = "", labels: Mapping[str, str] | None = None) -> ObservedNode:
+def seen(
+    name: str, *, ready: str = "True", uid: str = "", labels: Mapping[str, str] | None = None, **amounts: dict[str, str]
+) -> ObservedNode:
     good = ("MemoryPressure", "DiskPressure", "PIDPressure")
     conditions = [*({"type": kind, "status": "False"} for kind in good), {"type": "Ready", "status": ready}]
     known = {OURS_LABEL: "true"} if labels is None else labels
     metadata = {"name": name, "uid": uid or f"uid-{name}", "labels": known}
-    return msgspec.convert({"metadata": metadata, "status": {"conditions": conditions}}, ObservedNode)
+    return msgspec.convert({"metadata": metadata, "status": {"conditions": conditions, **amounts}}, ObservedNode)
 
 
 async def alive_for(seconds: float, beats: Heartbeats) -> None:
@@ -107,6 +111,30 @@ def test_a_node_that_was_marked_not_ready_is_repaired_with_its_next_heartbeat() 
 
     in_virtual_time(story())
     assert server.statuses == [("virtual-1", "True")]
+
+
+@pytest.mark.parametrize(
+    "capacity, allocatable, becomes",
+    [
+        ({"example.com/gauge": "5"}, {}, "5"),
+        ({"example.com/gauge": "5"}, {"example.com/gauge": "4"}, "5"),
+        ({}, {"example.com/gauge": "5"}, None),
+    ],
+)
+def test_an_extended_resource_that_others_add_to_the_capacity_becomes_allocatable(
+    capacity: dict[str, str], allocatable: dict[str, str], becomes: str | None
+) -> None:
+    server = Server()
+    beats, _ = heartbeats(server, fleet(1))
+    beats.listed([seen("virtual-0", capacity=capacity, allocatable=allocatable)], 0.0)
+    in_virtual_time(alive_for(11.0, beats))
+    (written,) = server.allocatable
+    assert written["example.com/gauge"] == becomes
+    assert written["cpu"] == "7000m"
+
+    beats.changed(seen("virtual-0", capacity=capacity, allocatable=capacity), 20.0)
+    in_virtual_time(alive_for(11.0, beats))
+    assert len(server.allocatable) == 1
 
 
 def test_a_deleted_node_gets_no_heartbeat_and_no_report_until_it_is_created_again() -> None:

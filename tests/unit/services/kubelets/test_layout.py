@@ -52,8 +52,8 @@ def test_without_a_word_kubelets_align_and_reserve_the_least_that_lets_them_star
 
 
 def test_kubelet_options_override_defaults() -> None:
-    text = "policy=restricted,scope=pod,cpuManagerPolicyOptions.full-pcpus-only=true,reservedSystemCPUs=0,8,4,12,maxPods=20"
-    kubelet = kubelet_from_text(text, machine_of(TWO_ZONES))
+    options = "cpuManagerPolicyOptions.full-pcpus-only=true,reservedSystemCPUs=0,8,4,12,maxPods=20"
+    kubelet = kubelet_from_text(f"policy=restricted,scope=pod,{options}", machine_of(TWO_ZONES))
     assert (kubelet.settings.policy, kubelet.settings.scope) == (Policy.RESTRICTED, Scope.POD)
     assert kubelet.settings.cpu_options == {"full-pcpus-only"}
     assert kubelet.reserved_cpus == {0, 4, 8, 12}

@@ -34,6 +34,7 @@ from tests.builders.services import api_error, now
 SERVED = {
     "/apis/batch/v1": [("jobs", "Job", True), ("jobs/status", "Job", True)],
     "/apis/apps/v1": [("replicasets", "ReplicaSet", True), ("deployments", "Deployment", True)],
+    "/apis/leaderworkerset.x-k8s.io/v1": [("leaderworkersets", "LeaderWorkerSet", True)],
     "/api/v1": [("pods", "Pod", True), ("nodes", "Node", False)],
 }
 TOPOLOGY = {"kai.scheduler/topology": "network", "kai.scheduler/topology-required-placement": "example.com/rack"}

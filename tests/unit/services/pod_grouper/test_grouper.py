@@ -417,6 +417,25 @@ def test_an_unused_group_is_deleted(owner_stays: bool, gone_after: float) -> Non
     in_virtual_time(told())
 
 
+@pytest.mark.parametrize("replicas, is_there", [(2, False), (3, True)])
+def test_the_group_of_a_replica_that_was_scaled_away_goes_soon(replicas: int, is_there: bool) -> None:
+    owner = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "serve", "uid": "u1"}
+    reference = msgspec.convert(owner, OwnerReference)
+    labels = {"app.kubernetes.io/managed-by": "bayplan-pod-grouper"}
+    metadata = Metadata(name="serve-u1-2", namespace="ml", uid="u", labels=labels, owner_references=[reference])
+
+    async def told() -> None:
+        cluster = SmallCluster()
+        head = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "spec": {"replicas": replicas}}
+        cluster.put_owner({**head, "metadata": {"name": "serve", "namespace": "ml", "uid": "u1"}})
+        cluster.put_group(PodGroup(metadata=metadata, spec=PodGroupSpec(size=2)))
+        with grouper_at_work(cluster):
+            await asyncio.sleep(30)
+        assert ("serve-u1-2" in cluster.groups) == is_there
+
+    in_virtual_time(told())
+
+
 @story
 async def test_groups_of_others_are_never_touched() -> None:
     cluster = SmallCluster()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tracemalloc
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -10,7 +13,16 @@ import pytest
 from bayplan.grouping.grouping import Lookup
 from bayplan.grouping.raw import Reference
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.services.pod_grouper.owners import ABSENT_FOR, LISTS_STAY_FRESH, MAX_ABSENT, Chain, Discovery, OwnerFetcher
+from bayplan.kube.json_text import decode
+from bayplan.services.pod_grouper.owners import (
+    ABSENT_FOR,
+    LISTS_STAY_FRESH,
+    MAX_ABSENT,
+    Chain,
+    Discovery,
+    OwnerFetcher,
+    memory_of,
+)
 from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
 from tests.scripted_api_server import ScriptedServer, asynchronous
@@ -99,6 +111,45 @@ def test_a_list_is_shared_for_a_moment() -> None:
         return told
 
     assert in_virtual_time(story()) == [1, 2]
+
+
+def test_a_list_that_is_no_longer_shared_is_not_kept() -> None:
+    """A list has no bound of its own: a tenant may have made thousands of large objects."""
+    cluster = SmallCluster()
+    cluster.owners[LIST_OF_JOBS] = {"items": [job()]}
+    cluster.owners["/apis/batch/v1/namespaces/web/jobs"] = {"items": []}
+
+    async def story() -> list[Lookup]:
+        owners = owners_in(cluster)
+        await owners.answer(QUESTION)
+        await asyncio.sleep(LISTS_STAY_FRESH)
+        await owners.answer(replace(QUESTION, namespace="web"))
+        return list(owners._lists)
+
+    assert [each.namespace for each in in_virtual_time(story())] == ["web"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[" + b"[]," * 50_000 + b"[]]",
+        b"[" + b"{}," * 50_000 + b"{}]",
+        b"[" + b",".join(b'{"k%d":1}' % number for number in range(20_000)) + b"]",
+        b"{" + b",".join(b'"%d":"x"' % number for number in range(50_000)) + b"}",
+        json.dumps(job()).encode(),
+    ],
+    ids=["lists", "maps", "maps of one", "one map", "a Job"],
+)
+def test_the_memory_of_an_owner_is_known_from_its_json(answer: bytes) -> None:
+    """An owner of empty lists takes twenty times its JSON: a bound in bytes of JSON would be no bound."""
+    tracemalloc.start()
+    try:
+        kept = decode(answer)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept
+    assert 0.6 * taken < memory_of(answer) < 6 * taken
 
 
 def test_a_list_that_failed_is_asked_for_again_and_one_that_is_forbidden_is_empty() -> None:

@@ -10,12 +10,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from bayplan.cluster.reports.topology_report import ObjectRemark
+from bayplan.cluster.remarks import ObjectRemark, Remarks
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.kept.late_room import EndedRoom
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import ObjectPath
@@ -38,6 +39,7 @@ from bayplan.services.scheduler.announcer import (
     Announcer,
 )
 from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.remarks import PROBLEMS_PER_ITERATION, ObjectProblems
 from tests.builders.numatopologies import policy_pod
 from tests.builders.objects import simple_pod
 from tests.builders.services import pod_named
@@ -345,6 +347,15 @@ def test_a_complete_gang_is_reported_on_its_pod_group() -> None:
     assert heard.lines == ["status train, complete: 0 of 0"]
 
 
+def test_kept_room_that_has_expired_is_reported_on_the_pod_group_if_it_exists() -> None:
+    announces, heard, dispatcher = announcer()
+    own_gang(dispatcher, 4)
+    announces.room_ended([EndedRoom("ml/train", 3, 300.0), EndedRoom("ml/gone", 1, 300.0)])
+    assert heard.lines == [
+        "event PodGroup train, RoomExpired: room for 3 members was kept for 300 s; others can take it now"
+    ]
+
+
 def test_a_gang_with_missing_pods_is_not_complete() -> None:
     """The pod had its node before it was in the gang, and came while the gang without pods was to be counted."""
     announces, heard, dispatcher = announcer()
@@ -473,14 +484,44 @@ def test_a_failed_explanation_does_not_block_others(caplog: pytest.LogCaptureFix
     assert [record.message for record in caplog.records] == ["failed to explain refusal"]
 
 
+def noted(remark: ObjectRemark) -> Remarks:
+    remarks = Remarks()
+    remarks.note(remark)
+    return remarks
+
+
 class TestProblemsWithObjects:
+    def test_thousands_are_reported_some_at_a_time(self, caplog: pytest.LogCaptureFixture) -> None:
+        announces, _, _ = announcer()
+        problems = ObjectProblems()
+        for number in range(PROBLEMS_PER_ITERATION + 1):
+            problems.set(f"podgroups.bayplan.io ml/{number}", "unknown field")
+        told = []
+        for _ in range(3):
+            told.append((problems.has_news, len(caplog.records)))
+            announces.remarks.report(problems, Remarks())
+        assert told == [(True, 0), (True, PROBLEMS_PER_ITERATION), (False, PROBLEMS_PER_ITERATION + 1)]
+
+    def test_one_that_is_withdrawn_in_time_is_not_reported(self, caplog: pytest.LogCaptureFixture) -> None:
+        announces, _, _ = announcer()
+        problems = ObjectProblems()
+        problems.set("nodes n1", "wrong")
+        problems.withdraw("nodes n1")
+        announces.remarks.report(problems, Remarks())
+        assert (dict(problems), caplog.records) == ({}, [])
+
     def test_each_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         announces, _, _ = announcer()
+        problems = ObjectProblems()
         with caplog.at_level(logging.WARNING):
-            announces.remarks.report({"nodes n1": "wrong"}, [])
-            announces.remarks.report({"nodes n1": "wrong"}, [])
-            announces.remarks.report({"nodes n1": "wrong", "nodes n2": "wrong, too"}, [])
-            announces.remarks.report({"nodes n1": "wrong in another way"}, [])
+            for where, problem in (
+                ("nodes n1", "wrong"),
+                ("nodes n1", "wrong"),
+                ("nodes n2", "wrong, too"),
+                ("nodes n1", "wrong in another way"),
+            ):
+                problems.set(where, problem)
+                announces.remarks.report(problems, Remarks())
         told = [getattr(record, "problem", "") for record in caplog.records]
         assert told == ["wrong", "wrong, too", "wrong in another way"]
 
@@ -488,8 +529,8 @@ class TestProblemsWithObjects:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
         at = ObjectPath("NodeResourceTopology n1").child("zones")
-        announces.remarks.report({}, [ObjectRemark(at, "no zones")])
-        announces.remarks.report({}, [ObjectRemark(at, "no zones")])
+        for _ in range(2):
+            announces.remarks.report(ObjectProblems(), noted(ObjectRemark(at, "no zones")))
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: no zones",
         ]
@@ -497,26 +538,27 @@ class TestProblemsWithObjects:
     def test_an_unreadable_report_is_an_event_on_its_node(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", uid="u")))
-        problems = {
-            f"{NODE_RESOURCE_TOPOLOGIES} n1": "NodeResourceTopology n1: zones: expected an array",
-            "pods n1": "x",
-        }
-        announces.remarks.report(problems, [])
-        announces.remarks.report({**problems, "nodes n2": "wrong"}, [])
+        problems = ObjectProblems()
+        problems.set(f"{NODE_RESOURCE_TOPOLOGIES} n1", "NodeResourceTopology n1: zones: expected an array")
+        problems.set("pods n1", "x")
+        announces.remarks.report(problems, Remarks())
+        problems.set("nodes n2", "wrong")
+        announces.remarks.report(problems, Remarks())
         assert heard.lines == [
             "event Node n1, InvalidTopology: NodeResourceTopology n1: zones: expected an array",
         ]
 
     def test_a_report_without_a_node_is_only_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         announces, heard, _ = announcer()
-        announces.remarks.report({}, [ObjectRemark(ObjectPath("NodeResourceTopology ghost"), "no zones")])
+        remark = ObjectRemark(ObjectPath("NodeResourceTopology ghost"), "no zones")
+        announces.remarks.report(ObjectProblems(), noted(remark))
         assert heard.lines == []
         assert len(caplog.records) == 1
 
     def test_problems_of_a_waiting_pod_are_events_on_it(self) -> None:
         announces, heard, dispatcher = announcer()
         dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.remarks.report({}, dispatcher.state.remarks)
+        announces.remarks.report(ObjectProblems(), dispatcher.state.remarks)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         assert heard.lines == [
             (
@@ -530,7 +572,7 @@ class TestProblemsWithObjects:
         others = tuple(plugin for plugin in usual.filters if plugin.name != "numa-aware")
         announces, heard, dispatcher = announcer(Profile("bayplan", others, usual.scores))
         dispatcher.set_pod(policy_pod("restricted", 4, schedulerName="bayplan"), 0.0)
-        announces.remarks.report({}, dispatcher.state.remarks)
+        announces.remarks.report(ObjectProblems(), dispatcher.state.remarks)
         where = 'metadata.annotations["volcano.sh/numa-topology-policy"]'
         said = '"restricted" has no effect: profile bayplan disables the plugin numa-aware'
         assert heard.lines == [f"event Pod pod, NotSupported: {where}: {said}"]
@@ -539,10 +581,10 @@ class TestProblemsWithObjects:
         announces, heard, dispatcher = announcer()
         for _ in range(2):
             dispatcher.set_pod(policy_pod("Restricted", 4, schedulerName="bayplan"), 0.0)
-            announces.remarks.report({}, dispatcher.state.remarks)
-            announces.remarks.report({}, dispatcher.state.remarks)
+            announces.remarks.report(ObjectProblems(), dispatcher.state.remarks)
+            announces.remarks.report(ObjectProblems(), dispatcher.state.remarks)
             dispatcher.remove_pod("default/pod", 1.0)
-            announces.remarks.report({}, dispatcher.state.remarks)
+            announces.remarks.report(ObjectProblems(), dispatcher.state.remarks)
         assert [line.partition(":")[0] for line in heard.lines] == ["event Pod pod, NotSupported"] * 2
 
 

@@ -11,10 +11,17 @@ from prometheus_client import CollectorRegistry
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node
+from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.metrics import CapacityMetrics
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.capacity_metrics import MAX_RESOURCES, capacity_of, keep_measuring
-from tests.builders.objects import GPU, node, topology, zone
+from bayplan.services.scheduler.capacity_metrics import (
+    MAX_RESOURCES,
+    Capacity,
+    GangShapes,
+    capacity_of,
+    keep_measuring,
+)
+from tests.builders.objects import GPU, container, node, pod, topology, zone
 
 BLOCK, RACK = "x/block", "x/rack"
 
@@ -30,8 +37,26 @@ def racks() -> tuple[ClusterState, Trees]:
     return state, trees
 
 
+def shapes(state: ClusterState, trees: Trees) -> GangShapes:
+    """Pods of 6 CPUs: one fits a node, although two nodes together would have room for more."""
+    return GangShapes(state, trees, default_profile(), {"cpu=6": pod(container({"cpu": 6}))})
+
+
+def measured(state: ClusterState, trees: Trees) -> Capacity:
+    return capacity_of(state, trees, shapes(state, trees))
+
+
+def test_the_largest_gang_of_a_shape_is_told_by_level() -> None:
+    state, trees = racks()
+    assert measured(state, trees).largest_gang == {
+        ("network", BLOCK, "cpu=6"): 7,
+        ("network", RACK, "cpu=6"): 4,
+        ("network", "node", "cpu=6"): 1,
+    }
+
+
 def test_the_roomiest_domain_of_each_level_is_told_by_resource() -> None:
-    found = capacity_of(*racks()).largest_free
+    found = measured(*racks()).largest_free
     assert {level: found["network", level, GPU] for level in (BLOCK, RACK, "node")} == {BLOCK: 14, RACK: 8, "node": 2}
     assert found["network", RACK, "cpu"] == 32
     assert found["network", "node", "memory"] == 1 << 30
@@ -43,7 +68,7 @@ def test_cordoned_nodes_have_no_room() -> None:
         known = state.nodes[state.rows[f"n{number}"]]
         assert known is not None
         state.set_node(cordoned(known))
-    assert capacity_of(state, trees).largest_free["network", RACK, GPU] == 6
+    assert measured(state, trees).largest_free["network", RACK, GPU] == 6
 
 
 def cordoned(known: Node) -> Node:
@@ -56,7 +81,7 @@ def test_fragmentation_is_the_share_that_no_aligned_pod_can_have(free: tuple[int
     state.set_node(node("n", {"cpu": sum(free)}))
     zones = [zone(number, {"cpu": (8, 8, each)}) for number, each in enumerate(free)]
     state.set_topology(topology(*zones, name="n"))
-    assert capacity_of(state, Trees(state)).fragmentation.get("cpu") == share
+    assert measured(state, Trees(state)).fragmentation.get("cpu") == share
 
 
 def test_names_that_nodes_invent_do_not_become_labels_without_end() -> None:
@@ -65,7 +90,7 @@ def test_names_that_nodes_invent_do_not_become_labels_without_end() -> None:
     trees = Trees(state)
     trees.set("network", (RACK,))
     state.set_node(node("m", {"cpu": 8}, labels={RACK: "r"}))
-    assert len({resource for _, _, resource in capacity_of(state, trees).largest_free}) == MAX_RESOURCES
+    assert len({resource for _, _, resource in measured(state, trees).largest_free}) == MAX_RESOURCES
 
 
 def test_the_metrics_are_set_while_leading() -> None:
@@ -76,8 +101,10 @@ def test_the_metrics_are_set_while_leading() -> None:
         metrics = CapacityMetrics(registry)
         with suppress(TimeoutError):
             async with asyncio.timeout(0.05):
-                await keep_measuring(state, trees, metrics, SideThread(threaded=False))
+                await keep_measuring(state, trees, shapes(state, trees), metrics, SideThread(threaded=False))
 
     asyncio.run(story())
     labels = {"topology": "network", "level": RACK, "resource": GPU}
     assert registry.get_sample_value("bayplan_topology_largest_free", labels) == 8
+    labels = {"topology": "network", "level": RACK, "pod": "cpu=6"}
+    assert registry.get_sample_value("bayplan_topology_largest_gang", labels) == 4

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
+from msgspec import structs
 
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
@@ -62,17 +63,19 @@ class Cluster:
 
 
 class Story:
-    """Two pods fill a node, and a more important one needs all of it."""
+    """Two pods fill a node, and a more important one needs all of it, or the room of one."""
 
-    def __init__(self, **answers: list[Exception]) -> None:
+    def __init__(self, needs: int = 8, grace: int | None = None, **answers: list[Exception]) -> None:
         self.cluster = Cluster({key.replace("_", " "): list(each) for key, each in answers.items()})
         self.heard = Heard()
         self.metrics = SchedulerMetrics()
         self.dispatcher = Dispatcher({"bayplan": replace(default_profile(), preemption=PreemptionMode.ON)})
         add_node(self.dispatcher, "n1")
         for name, priority in (("web", 0), ("log", 3)):
-            self.dispatcher.set_pod(on_node(pod(name, 4, priority=priority), "n1"), 0.0)
-        self.dispatcher.set_pod(pod("db", 8, priority=10), 0.0)
+            victim = on_node(pod(name, 4, priority=priority), "n1")
+            spec = structs.replace(victim.spec, termination_grace_period_seconds=grace)
+            self.dispatcher.set_pod(structs.replace(victim, spec=spec), 0.0)
+        self.dispatcher.set_pod(pod("db", needs, priority=10), 0.0)
         self.leads = True
 
     async def _run(self) -> None:
@@ -132,6 +135,19 @@ def test_victims_get_the_condition_and_the_preemptor_its_node() -> None:
         "PreemptionByScheduler",
     )
     assert (web[0], db) == ("web", ("db", {"nominatedNodeName": "n1"}))
+
+
+def test_a_victim_without_a_grace_period_is_gone_before_a_condition_could_be_written() -> None:
+    story = Story(grace=0)
+    story.run()
+    assert [name for name, _ in story.cluster.patches] == ["db"]
+    assert story.count("evicted") == 2
+
+
+def test_a_single_victim_is_evicted_without_a_dry_run() -> None:
+    story = Story(needs=4)
+    story.run()
+    assert story.cluster.asked == ["e web"]
 
 
 @pytest.mark.parametrize("refusal", [BUDGET, SEVERAL, api_error(403)], ids=["budget", "several budgets", "rights"])

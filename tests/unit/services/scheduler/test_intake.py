@@ -186,7 +186,7 @@ class TestBrokenObjects:
         intake, dispatcher = new_intake()
         intake.take(NODES, Changes([], [Broken("", "n1", "wrong")]), 1)
         intake.take(NODES, modified(watched_node("n1")), 2)
-        assert (intake.problems, list(dispatcher.state.rows)) == ({}, ["n1"])
+        assert (dict(intake.problems), list(dispatcher.state.rows)) == ({}, ["n1"])
 
     def test_so_does_its_deletion(self) -> None:
         intake, _ = new_intake()

@@ -93,7 +93,7 @@ def fails_once(where: Callable[[SchedulerService], object], method: str) -> Prep
 @pytest.mark.parametrize(
     "bug, told",
     [
-        (fails_once(lambda service: service.watcher, "_listener"), "pod grouper failed to process watch event"),
+        (fails_once(lambda service: service.watcher, "_listener"), "listener failed to process watch event"),
         (fails_once(lambda service: service.dispatcher, "wake"), "scheduling iteration failed, retrying"),
         (
             fails_once(lambda service: service.dispatcher.gangs, "next_completion"),

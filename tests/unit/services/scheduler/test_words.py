@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dispatch.actions import AnyPreemption, Stage, Unschedulable
+from bayplan.dispatch.actions import AnyPreemption, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.engine.gangs.problem import Status
 from bayplan.engine.preemption.victims import Candidate
 from bayplan.gangs.model import GangDecision
-from bayplan.gangs.preemption import GangPreemption
+from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
@@ -25,6 +25,7 @@ from bayplan.services.scheduler.words import (
     preemption_sentence,
 )
 from tests.builders.services import numa_pod
+from tests.builders.units import RACK, dispatcher, pod, pod_group
 
 ALLOCATABLE = {"allocatable": {"cpu": "8", "memory": "64Gi", "pods": "110"}}
 
@@ -84,6 +85,19 @@ class TestSentences:
         text = Sentences(cluster_of(2, 2)).of(Unschedulable("ml/a", (numa_pod("4"),)))
         assert "0/2 nodes are available" in text
         assert "2 Insufficient cpu" in text
+
+    def test_who_keeps_the_room_that_a_pod_could_use_is_named(self) -> None:
+        scheduler = dispatcher("n1", "n2", racks={"n1": "r1", "n2": "r1"}, cpus=8)
+        scheduler.set_group(pod_group(4, minimum=1, required=RACK), 0)
+        scheduler.set_pod(pod("train-0", 4, gang="train"), 0)
+        assert isinstance(scheduler.decide(0), Bind)
+        said = "room on n2 is kept for ml/train: 3 members to come, until 00:05:00 UTC"
+        assert f"; {said}. 0/2 nodes" in Sentences(scheduler).of(Unschedulable("ml/a", (pod("a", 8),)))
+        # Without the room that is kept, a pod of nine CPUs would find no place either.
+        assert "kept" not in Sentences(scheduler).of(Unschedulable("ml/a", (pod("a", 9),)))
+        no_place = GangDecision("ml/b", Status.INFEASIBLE, "needs 2 slots")
+        gang = Unschedulable("gang ml/b", (pod("b", 8),), gang=no_place)
+        assert Sentences(scheduler).of(gang) == f"the gang has no place (infeasible): needs 2 slots; {said}"
 
     def test_a_place_that_became_free_is_reported(self) -> None:
         text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod("4"),)))

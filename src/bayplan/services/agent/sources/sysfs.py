@@ -29,7 +29,7 @@ LAST_LEVEL_CACHE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Cpu:
+class OnlineCpu:
     """One online logical CPU. Core and cache are named after their lowest CPU.
 
     The kubelet does the same: the kernel's core numbers (`kernel_core`) repeat in every socket.
@@ -64,7 +64,7 @@ class Hardware:
     """Zones in ascending id, CPUs by id, and contradictions in sysfs."""
 
     zones: tuple[HardwareZone, ...]
-    cpus: Mapping[int, Cpu]
+    cpus: Mapping[int, OnlineCpu]
     offline_cpus: frozenset[int] = frozenset()
     kinds: Mapping[str, frozenset[int]] | None = None
     problems: tuple[str, ...] = ()
@@ -211,7 +211,7 @@ def _online_cpus(folder: Path, present: Sequence[int]) -> frozenset[int]:
     return frozenset(cpu for cpu in present if read_number(folder / f"cpu{cpu}" / "online") != 0)
 
 
-def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> dict[int, Cpu]:
+def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> dict[int, OnlineCpu]:
     packages = {cpu: read_number(folder / f"cpu{cpu}/topology/physical_package_id") for cpu in sorted(online)}
     core_ids = {cpu: read_number(folder / f"cpu{cpu}/topology/core_id") for cpu in packages}
     lowest_of_package: dict[int | None, int] = {}
@@ -222,7 +222,7 @@ def _cpus(folder: Path, online: frozenset[int], zone_of: Mapping[int, int]) -> d
         # AMD modules are siblings in sysfs but two cores; only the core ids differ.
         siblings = _siblings(folder / f"cpu{cpu}/topology") & online
         cache = _last_level_cache(folder / f"cpu{cpu}/cache") & online
-        cpus[cpu] = Cpu(
+        cpus[cpu] = OnlineCpu(
             id=cpu,
             core=min((other for other in siblings if core_ids[other] == core_ids[cpu]), default=cpu),
             kernel_core=max(core_ids[cpu] or 0, 0),
