@@ -17,7 +17,7 @@ from bayplan.gangs.model import Gang, Group, Slices
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, Metadata, Node, Pod, WireStruct
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 
@@ -29,6 +29,7 @@ __all__ = [
     "FilterPlugin",
     "Gang",
     "Group",
+    "GroupObject",
     "Incomplete",
     "InvalidObject",
     "Metadata",

@@ -5,7 +5,7 @@ same way, so nothing in the core imports them.
 
 | group | an entry is |
 |---|---|
-| `bayplan.plugins` | a factory of a filter or score plugin: `(arguments) -> plugin`, by the name that users write in a configuration |
+| `bayplan.plugins` | `(arguments) -> plugin`: makes a filter or score plugin, by its name in a configuration |
 | `bayplan.dialects` | a `Dialect`: one way of writing gangs |
 | `bayplan.compat` | rules of another system, by what they replace and its name, such as `placement-style.kueue` |
 
@@ -60,7 +60,8 @@ def load(group: str, name: str) -> Any:
         return entry.load()
     except Exception as error:
         package = entry.dist.name if entry.dist is not None else "?"
-        raise BrokenExtension(f'{group}: "{name}" of package {package} cannot be loaded: {error}') from error
+        fix = "repair or uninstall the package"
+        raise BrokenExtension(f'{group}: "{name}" of package {package} cannot be loaded: {error}; {fix}') from error
 
 
 def compat(kind: str, name: str) -> Any:

@@ -14,7 +14,7 @@ import pytest
 import bayplan
 from bayplan.cluster.pods.request import amount_of
 from bayplan.cluster.reports.kubelet_version import version_of
-from bayplan.cluster.reports.topology_report import zone_id_of
+from bayplan.cluster.reports.zone_reports import zone_id_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import level_meant

@@ -169,10 +169,9 @@ def test_only_the_progress_of_a_job_sets_jobs_is_listed() -> None:
 class TestKaiGrouping:
     def patches(self) -> dict[str, list[Json]]:
         written = the("Kustomization", None, "kai-grouping")["patches"]
+        endings = {"Deployment": "-deployment"}
         return {
-            f"{each['target']['name']}{'-deployment' if each['target']['kind'] == 'Deployment' else ''}": yaml.safe_load(
-                each["patch"]
-            )
+            each["target"]["name"] + endings.get(each["target"]["kind"], ""): yaml.safe_load(each["patch"])
             for each in written
         }
 

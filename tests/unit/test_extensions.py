@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -9,11 +10,17 @@ from collections.abc import Iterator
 from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
+import msgspec
 import pytest
 
 from bayplan import api, extensions
+from bayplan.dialects.registry import dialects
 from bayplan.extensions import BrokenExtension, compat_names, load, registered
+from bayplan.kube.resources import pod_groups
+from tests.builders.objects import simple_pod
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "extension"
@@ -45,6 +52,23 @@ def test_a_dialect_of_another_package_makes_gangs(installed: Path) -> None:
     answer = bayplan("why", "ml/train-0", site=installed)
     first = "ml/train-0 is Pending: its gang ml/train fits: rack r1, 2 nodes (optimal)"
     assert (answer.returncode, answer.stdout.splitlines()[0]) == (0, first)
+    assert "unknown field" not in answer.stderr
+
+
+def test_a_snapshot_with_the_group_objects_of_another_package_is_decided_alike(installed: Path, tmp_path: Path) -> None:
+    program = [str(Path(sys.executable).parent / "bayplan")]
+    config = ["--config", str(EXAMPLE / "scheduler-config.yaml")]
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    taken = subprocess.run(
+        [*program, "snapshot", "--cluster", str(EXAMPLE / "cluster.yaml"), *config],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    snapshot = tmp_path / "snapshot.json.gz"
+    snapshot.write_bytes(taken.stdout)
+    replayed = subprocess.run([*program, "replay", str(snapshot)], env=environment, check=False)
+    assert (replayed.returncode, b'"TeamJob"' in gzip.decompress(taken.stdout)) == (0, True)
 
 
 def test_without_the_package_its_plugin_is_unknown() -> None:
@@ -77,6 +101,31 @@ def test_two_packages_cannot_have_one_name(entries: list[EntryPoint]) -> None:
         registered(extensions.PLUGINS)
 
 
+@pytest.fixture
+def added_dialects(entries: list[EntryPoint]) -> Iterator[list[EntryPoint]]:
+    known = (dialects, pod_groups)
+    for each in known:
+        each.cache_clear()
+    yield entries
+    for each in known:
+        each.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name, value, problem",
+    [
+        ("odd", "bayplan.dialects.kai.pod_group:gang_of", r'"odd" is no Dialect, but function'),
+        ("again", "bayplan.dialects.kai.pod_group:DIALECT", r'"again" has the name of another dialect, kai'),
+    ],
+)
+def test_a_dialect_that_would_hide_another_is_refused(
+    added_dialects: list[EntryPoint], name: str, value: str, problem: str
+) -> None:
+    added_dialects.append(EntryPoint(name, value, extensions.DIALECTS))
+    with pytest.raises(BrokenExtension, match=problem):
+        dialects()
+
+
 def test_without_the_compat_room_there_are_no_rules_of_others(entries: list[EntryPoint]) -> None:
     assert entries == []
     assert compat_names(extensions.PLACEMENT_STYLE) == ()
@@ -87,3 +136,19 @@ def test_without_the_compat_room_there_are_no_rules_of_others(entries: list[Entr
 def test_every_public_name_is_there() -> None:
     assert sorted(api.__all__) == api.__all__
     assert all(hasattr(api, name) for name in api.__all__)
+
+
+def test_the_dialect_of_the_page_makes_gangs() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text()
+    code = dedent(page[page.index("    from collections.abc") : page.index("and its package registers it")])
+    written: dict[str, Any] = {}
+    exec(compile(code, "extending.md", "exec", dont_inherit=True), written)
+    dialect = written["DIALECT"]
+    slice_set = msgspec.convert(
+        {"metadata": {"name": "train"}, "spec": {"slices": 2, "podsPerSlice": 2}}, dialect.written_as
+    )
+    pods = [simple_pod({"cpu": 1}, f"p{number}", labels={"example.com/slice-set": "train"}) for number in range(4)]
+    assert {dialect.group_named(pod) for pod in pods} == {"train"}
+    assert isinstance(dialect.gang_of(slice_set, pods[:3], None), api.Incomplete)
+    gang = dialect.gang_of(slice_set, pods, None)
+    assert (gang.name, len(gang.pods), gang.whole.slices) == ("default/train", 4, (api.Slices(2, "example.com/rack"),))

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from bayplan import __version__
-from tests.release_files import (
+from tests.release.files import (
     CHART,
     LOCKED,
     bill_of_materials,
@@ -46,8 +46,8 @@ def test_the_chart_package_is_the_same_each_time() -> None:
 
 
 def test_locked_packages_are_read_with_versions_markers_and_hashes() -> None:
-    found = {name: (version, len(hashes)) for name, version, hashes in locked_packages(LOCK)}
-    assert found == {"aiohttp": ("3.14.5", 2), "colorama": ("0.4.6", 1)}
+    found = {each.name: (each.version, each.marker, len(each.hashes)) for each in locked_packages(LOCK)}
+    assert found == {"aiohttp": ("3.14.5", "", 2), "colorama": ("0.4.6", "sys_platform == 'win32'", 1)}
 
 
 def test_the_bill_of_materials_names_every_locked_package() -> None:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan import __version__
-from bayplan.cli.shared.flags import AGENT_PORT, health_option, log_format_option
-from bayplan.cli.shared.go_flags import GoFlagsCommand
+from bayplan.cli.options.flags import AGENT_PORT, check_address, health_option, log_options
+from bayplan.cli.options.go_flags import GoFlagsCommand
 from bayplan.cli.shared.output import print_document, warn
+from bayplan.cli.shared.reading import access_by
 
 if TYPE_CHECKING:
     from bayplan.kube.client.access import Access
@@ -91,11 +92,14 @@ METHODS = ("with-exclusive-resources", "all")
     "--config",
     "config_file",
     metavar="FILE",
-    help=f"Resources and pods to leave out: excludeList, resourceExclude, podExclude. [default: {NFD_CONFIG}, if it exists]",
+    help="Resources and pods to leave out: excludeList, resourceExclude, podExclude. "
+    f"[default: {NFD_CONFIG}, if it exists]",
 )
 @click.option(
     "--config-optional/--config-required",
-    help="Go on without --config where the file does not exist. [default: when called nfd-topology-updater, which does]",
+    help=(
+        "Go on without --config where the file does not exist. [default: when called nfd-topology-updater, which does]"
+    ),
 )
 @click.option(
     "--watch-namespace", default="*", show_default=True, metavar="NAME", help="Count only pods of this namespace."
@@ -104,8 +108,8 @@ METHODS = ("with-exclusive-resources", "all")
     "--watch-pods/--no-watch-pods",
     "--exclude-terminal-pods/--no-exclude-terminal-pods",
     default=None,
-    help="Follow this node's pods at the API server (--oneshot: ask once), to know which have ended and which only wait. "
-    "[default: if the API server lets the agent read pods]",
+    help="Follow this node's pods at the API server (--oneshot: ask once), to know which have ended and which only "
+    "wait. [default: if the API server lets the agent read pods]",
 )
 @click.option(
     "--reference-container",
@@ -170,8 +174,7 @@ METHODS = ("with-exclusive-resources", "all")
     show_default=True,
     help="How what is printed is written.",
 )
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@log_options
 @click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
 def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> None:
     """Report this node's NUMA zones: what there is, what pods may use, what is left.
@@ -186,9 +189,7 @@ def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> 
     from bayplan.services.agent.run import NotPublished
     from bayplan.services.agent.scanner import CannotSee
     from bayplan.services.edges.health import AddressError
-    from bayplan.services.edges.logs import set_up_logs
 
-    set_up_logs("json" if given["log_format"] == "json" else "text", given["verbose"])
     settings = _settings(given)
     try:
         if pod is not None:
@@ -355,16 +356,6 @@ async def _print_always(settings: AgentSettings, access: Access | None, output: 
     await print_reports(settings, show, access)
 
 
-def _access(given: dict[str, Any]) -> Access:
-    from bayplan.kube.client.access import find_access
-    from bayplan.kube.client.credentials import AccessError
-
-    try:
-        return find_access(given["kubeconfig"], given["context"])
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
-
-
 def _perhaps_access(settings: AgentSettings, given: dict[str, Any]) -> Access | None:
     """To print a report there need not be an API server, unless one was named; but only it knows which pods live."""
     from bayplan.services.agent.sources.own_pods import WITHOUT
@@ -372,7 +363,7 @@ def _perhaps_access(settings: AgentSettings, given: dict[str, Any]) -> Access | 
     if settings.no_kubelet or settings.watch_pods is False:
         return None
     try:
-        return _access(given)
+        return access_by(given["kubeconfig"], given["context"])
     except click.ClickException as error:
         if given["kubeconfig"] or given["context"] or settings.watch_pods:
             raise
@@ -382,14 +373,10 @@ def _perhaps_access(settings: AgentSettings, given: dict[str, Any]) -> Access | 
 
 def _publish(settings: AgentSettings, given: dict[str, Any], *, oneshot: bool) -> None:
     from bayplan.services.agent.run import HealthSettings, publish_once, run_agent
-    from bayplan.services.edges.health import AddressError, host_and_port
 
     address = given["health_address"] if given["port"] is None else f":{given['port']}"
-    try:
-        host_and_port(address)
-    except AddressError as error:
-        raise click.UsageError(f"--health-address: {error}") from None
-    access = _access(given)
+    check_address("--health-address", address)
+    access = access_by(given["kubeconfig"], given["context"])
     if oneshot:
         _warn_of_oddities(asyncio.run(publish_once(access, settings)), settings)
     else:

@@ -12,8 +12,9 @@ import click
 
 from bayplan import __version__
 from bayplan.cli.agent import duration_of
-from bayplan.cli.shared.flags import AGENT_GC_PORT, health_option, log_format_option
-from bayplan.cli.shared.go_flags import GoFlagsCommand
+from bayplan.cli.options.flags import AGENT_GC_PORT, health_option, log_options
+from bayplan.cli.options.go_flags import GoFlagsCommand
+from bayplan.cli.shared.reading import access_by
 from bayplan.kube.visible import visible
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ if TYPE_CHECKING:
     metavar="NUMBER",
     help="The same on all addresses: --health-address :NUMBER.",
 )
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@log_options
 @click.version_option(__version__, prog_name="bayplan", message="%(prog)s %(version)s")
 def agent_gc(
     *,
@@ -66,26 +66,21 @@ def agent_gc(
     context: str | None,
     health_address: str,
     port: int | None,
-    log_format: str,
-    verbose: int,
 ) -> None:
     """Remove NodeResourceTopologies of nodes that are gone, and mark those that are stale.
 
     Stale ones get the annotation bayplan.io/stale-since, and lose it once they are renewed. Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError
     from bayplan.services.edges.health import AddressError
-    from bayplan.services.edges.logs import set_up_logs
 
     interval = duration_of("--gc-interval", gc_interval)
     patience = duration_of("--stale-after", stale_after)
     if not interval or not patience:
         raise click.UsageError("--gc-interval and --stale-after must be more than 0")
-    set_up_logs("json" if log_format == "json" else "text", verbose)
     address = health_address if port is None else f":{port}"
+    access = access_by(kubeconfig, context)
     try:
-        access = find_access(kubeconfig, context)
         if oneshot:
             asyncio.run(_once(access, patience, list_size))
         else:

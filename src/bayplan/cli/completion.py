@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from bayplan.cli.shared.flags import COMPLETE_VARIABLE
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.flags import COMPLETE_VARIABLE
 from bayplan.cli.shared.reading import asked_live
 from bayplan.kube.visible import visible_lines
 

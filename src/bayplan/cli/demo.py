@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import click
 
+from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.packaged import examples_folder
-from bayplan.cli.shared.options import ExampleCommand
 
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -47,7 +47,7 @@ NEXT = """
 -- Try next
 
    on your own cluster
-     kubectl get nodes,pods,noderesourcetopologies,pv,pvc,storageclasses -A -o json > cluster.json
+     kubectl get nodes,pods,noderesourcetopologies,jobs,statefulsets,replicasets,deployments -A -o json > cluster.json
      bayplan place -f your-pod.yaml --cluster cluster.json
    gangs against a scheduler that does not know them
      bayplan simulate gangs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import ExampleCommand, kubeconfig_options
+from bayplan.cli.options.common import ExampleCommand, kubeconfig_options
+from bayplan.cli.options.flags import output_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.reading import asked_live, warn_unused
 
@@ -64,11 +64,11 @@ def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, 
     """
     from bayplan.doctor.diagnosis import diagnose
     from bayplan.doctor.findings import Severity
-    from bayplan.doctor.installation import Names
+    from bayplan.doctor.installation import InstalledNames
     from bayplan.doctor.reading import read_installation
     from bayplan.doctor.text import diagnosis_document, diagnosis_text
 
-    names = Names(namespace=namespace, agent_namespace=agent_namespace)
+    names = InstalledNames(namespace=namespace, agent_namespace=agent_namespace)
     installation, problems = asked_live(
         lambda access: read_installation(access, names, scheduler_names), "choose another one with --kubeconfig FILE"
     )

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.scheduler import finite
-from bayplan.cli.shared.flags import (
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.flags import (
     EXTENDER_HEALTH_PORT,
     EXTENDER_PORT,
     access_options,
+    check_address,
     health_option,
-    log_format_option,
+    log_options,
     size_in_bytes,
 )
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.scheduler import finite
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.reading import access_by
 
 if TYPE_CHECKING:
     from bayplan.services.extender.tls import ServingFiles
@@ -37,7 +39,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A KubeSchedulerConfiguration, or a ConfigMap that holds one: arguments and weights of the NUMA plugins. [default: bayplan's own]",
+    help=(
+        "A KubeSchedulerConfiguration, or a ConfigMap that holds one: arguments and weights of the NUMA plugins. "
+        "[default: bayplan's own]"
+    ),
 )
 @access_options
 @click.option(
@@ -81,15 +86,19 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=0.1,
     show_default=True,
     metavar="SECONDS",
-    help="The longest time that a pod waits until the pod before it is bound. 0: never, both may then get the same zone.",
+    help=(
+        "The longest time that a pod waits until the pod before it is bound. 0: never, both may then get the same zone."
+    ),
 )
 @click.option(
     "--spread-scores",
     is_flag=True,
-    help="Give the best candidate 10 and the worst 0, to tell close scores apart. [default: the share of the highest possible score]",
+    help=(
+        "Give the best candidate 10 and the worst 0, to tell close scores apart. [default: the share of the highest "
+        "possible score]"
+    ),
 )
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@log_options
 def extender(
     *,
     config: Path | None,
@@ -106,39 +115,28 @@ def extender(
     request_timeout: float,
     wait_for_bind: float,
     spread_scores: bool,
-    log_format: str,
-    verbose: int,
 ) -> int:
     """Filter, score, preempt and bind for kube-scheduler by the NUMA zones of nodes.
 
     `bayplan extender-config` prints what kube-scheduler has to be told. Ctrl-C or SIGTERM ends it after the requests in
     progress.
     """
-    from bayplan.cli.shared.configuration_file import configuration_in
-    from bayplan.kube.client.access import find_access
-    from bayplan.kube.client.credentials import AccessError
+    from bayplan.cli.options.configuration_file import configuration_in
     from bayplan.services.edges.health import AddressError, host_and_port
-    from bayplan.services.edges.logs import set_up_logs
     from bayplan.services.extender.run import ExtenderOptions, run_extender
     from bayplan.services.extender.service import ExtenderSettings
 
     configuration = configuration_in(config)
     warn(configuration.services.notices)
     files = _files(tls_cert_file, tls_private_key_file, client_ca_file, token_file)
-    for option, value in (("--address", address), ("--health-address", health_address)):
-        try:
-            host_and_port(value)
-        except AddressError as error:
-            raise click.UsageError(f"{option}: {error}") from None
+    check_address("--address", address)
+    check_address("--health-address", health_address)
     if host_and_port(address)[0] not in LOOPBACK and not (files.authenticates or allow_anonymous):
         raise click.UsageError(
-            "--address: other machines need authentication: add --client-ca-file or --token-file, or accept any client with --allow-anonymous"
+            "--address: other machines need authentication: add --client-ca-file or --token-file, or accept any "
+            "client with --allow-anonymous"
         )
-    try:
-        access = find_access(kubeconfig or configuration.services.client.kubeconfig, context)
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
-    set_up_logs("json" if log_format == "json" else "text", verbose)
+    access = access_by(kubeconfig or configuration.services.client.kubeconfig, context)
     settings = ExtenderSettings(request_timeout, wait_for_bind, spread_scores)
     try:
         run_extender(access, configuration, ExtenderOptions(address, health_address, files, settings, max_request_size))

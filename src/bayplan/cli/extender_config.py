@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.shared.flags import EXTENDER_PORT, output_option
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.flags import EXTENDER_PORT, output_option
 
 LARGEST_WEIGHT = 1000
 
@@ -17,7 +17,10 @@ LARGEST_WEIGHT = 1000
     cls=ExampleCommand,
     examples=(
         "extender-config",
-        "extender-config --url-prefix https://bayplan-extender.bayplan-system.svc:10365 --ca-file /etc/kubernetes/bayplan/ca.crt",
+        (
+            "extender-config --url-prefix https://bayplan-extender.bayplan-system.svc:10365 --ca-file "
+            "/etc/kubernetes/bayplan/ca.crt"
+        ),
         "extender-config --ignorable --no-bind",
     ),
 )
@@ -85,7 +88,7 @@ def extender_config(
     import msgspec
     import yaml
 
-    from bayplan.cli.shared.configuration_file import configuration_in
+    from bayplan.cli.options.configuration_file import configuration_in
     from bayplan.kube.duration import NoDuration, seconds_of
     from bayplan.services.extender.profiles import zone_profile
     from bayplan.services.extender.stanza import Stanza

@@ -1,4 +1,6 @@
-"""`bayplan kubelets`: nodes on a real API server whose kubelets admit and refuse pods by NUMA zone, without any hardware."""
+"""`bayplan kubelets`: nodes on a real API server whose kubelets admit and refuse pods by NUMA zone, without any
+hardware.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.options.common import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.options.flags import output_option
 from bayplan.cli.shared.output import show_progress, warn
 from bayplan.kube.visible import visible, visible_json
 
@@ -58,8 +60,8 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     "kubelets_",
     multiple=True,
     metavar="KEY=VALUE,...",
-    help="How kubelets are set: policy, scope, cpu, memory, or any key of a scenario's kubelet; once for all machines, or once for "
-    "each. [default: policy=single-numa-node,cpu=static,memory=Static]",
+    help="How kubelets are set: policy, scope, cpu, memory, or any key of a scenario's kubelet; once for all machines, "
+    "or once for each. [default: policy=single-numa-node,cpu=static,memory=Static]",
 )
 @click.option(
     "--scenario", type=FILE_OR_FOLDER, metavar="FILE", help="Take nodes, kubelets and reportDelay from a scenario."
@@ -68,7 +70,8 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     "--tree",
     default="",
     metavar="LEVELS",
-    help='Labels that lay the nodes out in a tree, such as "zone:2 block:4 rack:16": 16 racks in each of 4 blocks in each of 2 zones.',
+    help='Labels that lay the nodes out in a tree, such as "zone:2 block:4 rack:16": '
+    "16 racks in each of 4 blocks in each of 2 zones.",
 )
 @click.option("--labels", multiple=True, metavar="KEY=VALUE", help="A label for all nodes. May be given several times.")
 @click.option(
@@ -104,7 +107,7 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     type=click.FloatRange(0),
     default=0.0,
     metavar="NUMBER",
-    help="At most so many requests a second. [default: no limit]",
+    help="At most this many requests a second. [default: no limit]",
 )
 @click.option("--keep", is_flag=True, help="Leave nodes, Leases and reports in the cluster at the end.")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the API server. [default: as kubectl finds it]")
@@ -130,10 +133,12 @@ def kubelets(
     context: str | None,
     output: str,
 ) -> int:
-    """Register virtual nodes and be their kubelets: pods that are bound to them are admitted or refused as kubelet v1.36 would.
+    """Register virtual nodes and be their kubelets:
+    pods that are bound to them are admitted or refused as kubelet v1.36 would.
 
-    Refused pods become Failed with the kubelet's reason (TopologyAffinityError), admitted ones Running, deleted ones go, and each node
-    publishes a NodeResourceTopology if the API server knows that kind. No container ever runs. Ctrl-C ends it and removes the nodes.
+    Refused pods become Failed with the kubelet's reason (TopologyAffinityError), admitted ones Running, deleted ones
+    go, and each node publishes a NodeResourceTopology if the API server knows that kind. No container ever runs. Ctrl-C
+    ends it and removes the nodes.
     """
     from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.shared.flags import cluster_scoped, output_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options
+from bayplan.cli.options.common import ExampleCommand, cluster_options
+from bayplan.cli.options.flags import cluster_scoped, output_option
+from bayplan.cli.options.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
-from bayplan.cli.shared.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines

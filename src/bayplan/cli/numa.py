@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.flags import output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 
 if TYPE_CHECKING:
-    from bayplan.cluster.reports.topology_report import ObjectRemark
+    from bayplan.cluster.remarks import ObjectRemark
     from bayplan.engine.numa.placement import ContainerZones
     from bayplan.explain.numa.map import NumaMap
 
@@ -116,7 +116,7 @@ def _placed(
 
 def _parents(session: ClusterSession, node: str) -> dict[int, str]:
     """The package of each zone, where the node's report names one."""
-    from bayplan.cluster.reports.topology_report import zone_id_of
+    from bayplan.cluster.reports.zone_reports import zone_id_of
     from bayplan.kube.wire.topology_v1alpha2 import zones_of
 
     found = {}

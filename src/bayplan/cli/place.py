@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.shared.flags import output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.flags import output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.session import ClusterSession
 
@@ -37,15 +37,18 @@ RANKED_WIDE = 20
 )
 @pods_option(
     required=True,
-    help_text="File or folder with the pods, workloads and PodGroups to place; '-' for standard input. May be given several times.",
+    help_text=(
+        "File or folder with the pods, workloads and PodGroups to place; '-' for standard input. May be given several "
+        "times."
+    ),
 )
 @cluster_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
 @click.option(
     "--objective",
     metavar="GOALS",
-    help="What the best place of a gang is measured by, in this order: fewest-domains, mean-distance, fewest-nodes, least-leftover, closest, separated by "
-    "commas. Counts instead of what PodGroups name.",
+    help="What the best place of a gang is measured by, in this order: fewest-domains, mean-distance, fewest-nodes, "
+    "least-leftover, closest, separated by commas. Counts instead of what PodGroups name.",
 )
 @output_option("text", "wide", "svg", "json", "yaml")
 @theme_option

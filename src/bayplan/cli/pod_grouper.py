@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.flags import POD_GROUPER_PORT, access_options, check_address, health_option, log_options
+from bayplan.cli.options.grouping import grouping_options, grouping_settings
 from bayplan.cli.program import EXIT_ERROR
-from bayplan.cli.shared.flags import POD_GROUPER_PORT, access_options, health_option, log_format_option
-from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.shared.reading import access_by
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,7 @@ logger = logging.getLogger(__name__)
     help="Where the Lease is; all instances must name the same.",
 )
 @health_option(POD_GROUPER_PORT)
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@log_options
 def pod_grouper(
     *,
     scheduler_names: tuple[str, ...],
@@ -62,31 +62,19 @@ def pod_grouper(
     leader_elect: bool,
     lease_namespace: str,
     health_address: str,
-    log_format: str,
-    verbose: int,
 ) -> int:
     """Make a PodGroup for each workload whose pods are a gang, and label its pods.
 
     `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs: pods of workloads
     then wait until this command has looked at them. Ctrl-C or SIGTERM ends it.
     """
-    from bayplan.kube.client.access import find_access
-    from bayplan.kube.client.credentials import AccessError
-    from bayplan.services.edges.health import AddressError, host_and_port
+    from bayplan.services.edges.health import AddressError
     from bayplan.services.edges.leader import LeadershipLost
-    from bayplan.services.edges.logs import set_up_logs
     from bayplan.services.pod_grouper.run import GrouperOptions, run_pod_grouper
 
     settings = grouping_settings(grouping, grouping_rules)
-    try:
-        host_and_port(health_address)
-    except AddressError as error:
-        raise click.UsageError(f"--health-address: {error}") from None
-    try:
-        access = find_access(kubeconfig, context)
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
-    set_up_logs("json" if log_format == "json" else "text", verbose)
+    check_address("--health-address", health_address)
+    access = access_by(kubeconfig, context)
     options = GrouperOptions(
         settings, scheduler_names, health_address, leader_elect=leader_elect, lease_namespace=lease_namespace
     )

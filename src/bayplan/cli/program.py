@@ -24,7 +24,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from bayplan import __version__
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
-from bayplan.cli.shared.flags import COMPLETE_VARIABLE
+from bayplan.cli.options.flags import COMPLETE_VARIABLE
 from bayplan.kube.visible import visible_text
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
@@ -203,13 +203,14 @@ def _one_line(error: click.ClickException, program: str) -> str:
 
 
 def is_bad_input(error: Exception) -> bool:
-    """Whether an error speaks about the user's files; anything else is a bug."""
+    """Whether an error speaks about the user's files or packages; anything else is a bug."""
     from bayplan.config.configuration import ConfigurationError
+    from bayplan.extensions import BrokenExtension
     from bayplan.kube.errors import InvalidObject
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.simulate.scenario.lines import ScenarioError
 
-    return isinstance(error, InvalidObject | ArgumentError | ConfigurationError | ScenarioError)
+    return isinstance(error, InvalidObject | ArgumentError | BrokenExtension | ConfigurationError | ScenarioError)
 
 
 def _messages(error: Exception) -> list[str]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.shared.configuration_file import ConfigurationFile
-from bayplan.cli.shared.flags import file_size_option, output_option
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.configuration_file import ConfigurationFile
+from bayplan.cli.options.flags import file_size_option, output_option
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.reading import profiles_in
 from bayplan.cli.shared.session import ClusterSession
@@ -99,7 +99,7 @@ def _opened(snapshot: Path) -> tuple[ClusterSession, Recorded]:
 def _decided_about(session: ClusterSession, recorded: Recorded, snapshot: Path) -> Work:
     """The gangs and pods of the recorded decisions, in their order: gangs come first."""
     from bayplan.cli.shared.deciding import Work, work_of
-    from bayplan.cli.shared.gangs import pod_groups
+    from bayplan.cli.shared.gang_objects import pod_groups
     from bayplan.cluster.state import pod_key
     from bayplan.dialects.registry import key_of
     from bayplan.kube.errors import InvalidObject, ObjectPath

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from bayplan.cli.options.common import ExampleCommand
+from bayplan.cli.options.flags import SCHEDULER_PORT, access_options, check_address, health_option, log_options
+from bayplan.cli.options.grouping import grouping_options, grouping_settings
 from bayplan.cli.program import EXIT_ERROR
-from bayplan.cli.shared.flags import SCHEDULER_PORT, access_options, health_option, log_format_option
-from bayplan.cli.shared.grouping_options import grouping_options, grouping_settings
-from bayplan.cli.shared.options import ExampleCommand
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.reading import access_by
 
 if TYPE_CHECKING:
     from bayplan.config.configuration import Configuration
+    from bayplan.kube.wire.core_v1 import Pod
 
 logger = logging.getLogger(__name__)
+
+# Each is a series per level of each Topology.
+MOST_SHAPES = 8
 
 
 def finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
@@ -67,6 +73,16 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     help="After how long the pods of a gang that began and cannot be completed are released.",
 )
 @click.option(
+    "--keep-room-for",
+    type=click.FloatRange(0),
+    callback=finite,
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For how long room is kept for members of a gang that has started: those that are still to come or lost their "
+    "node. 0 keeps none.",
+)
+@click.option(
     "--events-per-second",
     type=click.FloatRange(0, min_open=True),
     callback=finite,
@@ -80,7 +96,10 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "groups_pods",
     default=True,
     show_default=True,
-    help="Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`, for which pods of workloads then wait.",
+    help=(
+        "Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`, for which pods of "
+        "workloads then wait."
+    ),
 )
 @click.option(
     "--place-ungrouped",
@@ -92,10 +111,25 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "--trace-decisions",
     type=click.File("a", encoding="utf-8", lazy=False),
     metavar="FILE",
-    help="Append one JSON line per decision: nodes refused by cause, the choice, the time it took; '-' for standard output.",
+    help=(
+        "Append one JSON line per decision: nodes refused by cause, the choice, the time it took; '-' for standard "
+        "output."
+    ),
 )
-@log_format_option
-@click.option("-v", "--verbose", count=True, help="Say more in the log.")
+@click.option(
+    "--slot-metrics",
+    multiple=True,
+    metavar="AMOUNTS",
+    help="Expose how many pods of this shape find room in one domain of each level: "
+    "cpu=8,memory=64Gi,nvidia.com/gpu=8. Up to 8 times.",
+)
+@click.option(
+    "--web-address",
+    metavar="ADDRESS",
+    help="Also serve the page of `bayplan web` there, from a process of its own at lower priority; other addresses "
+    "than the loopback use the certificate above.",
+)
+@log_options
 def scheduler(
     *,
     config: Path | None,
@@ -108,25 +142,24 @@ def scheduler(
     tls_private_key_file: str | None,
     authenticate_metrics: bool,
     gangs_complete_in: float,
+    keep_room_for: float,
     events_per_second: float,
     groups_pods: bool,
     place_ungrouped: bool,
     grouping: str,
     grouping_rules: Path | None,
     trace_decisions: TextIO | None,
-    log_format: str,
-    verbose: int,
+    slot_metrics: tuple[str, ...],
+    web_address: str | None,
 ) -> int:
     """Schedule pods whose spec.schedulerName is a profile of the configuration.
 
     Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told
     why. Ctrl-C or SIGTERM ends it after the binds that are under way.
     """
-    from bayplan.kube.client.access import find_access
-    from bayplan.kube.client.credentials import AccessError
-    from bayplan.services.edges.health import AddressError, Certificate, host_and_port
+    from bayplan.services.edges.companion import companion
+    from bayplan.services.edges.health import AddressError, Certificate
     from bayplan.services.edges.leader import LeadershipLost
-    from bayplan.services.edges.logs import set_up_logs
     from bayplan.services.scheduler.run import Options, run_scheduler
 
     configuration = _configuration(config, leader_elect=leader_elect)
@@ -143,28 +176,34 @@ def scheduler(
         raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together")
     if authenticate_metrics and tls_cert_file is None:
         raise click.UsageError("--authenticate-metrics needs --tls-cert-file: tokens must not travel in clear text")
+    shapes = _shapes(slot_metrics)
     certificate = Certificate(tls_cert_file, tls_private_key_file or "") if tls_cert_file else None
-    try:
-        host_and_port(health_address)
-    except AddressError as error:
-        raise click.UsageError(f"--health-address: {error}") from None
-    try:
-        access = find_access(kubeconfig or configuration.services.client.kubeconfig, context)
-    except AccessError as error:
-        raise click.ClickException(str(error)) from None
-    set_up_logs("json" if log_format == "json" else "text", verbose)
+    check_address("--health-address", health_address)
+    access = access_by(kubeconfig or configuration.services.client.kubeconfig, context)
     options = Options(
         health_address,
         certificate,
         gangs_complete_in,
+        keep_room_for,
         events_per_second,
         groups,
         place_ungrouped,
         authenticates_metrics=authenticate_metrics,
         trace=trace_decisions,
+        gang_shapes=shapes,
     )
+    page = [] if web_address is None else _page_options(web_address, tls_cert_file, tls_private_key_file)
+    log_format = click.get_current_context().params["log_format"]
+    page += [*(("--config", str(config)) if config else ()), "--log-format", log_format]
+    page += [
+        part
+        for name, value in (("--kubeconfig", kubeconfig), ("--context", context))
+        if value
+        for part in (name, value)
+    ]
     try:
-        run_scheduler(access, configuration, options)
+        with companion("web", ["web", "--beside", *page]) if web_address is not None else nullcontext():
+            run_scheduler(access, configuration, options)
     except LeadershipLost as error:
         # Log this too, so that it appears in the configured log format.
         logger.error("the lease is lost", extra={"problem": str(error)})  # noqa: TRY400 - no bug, so no traceback
@@ -174,11 +213,33 @@ def scheduler(
     return 0
 
 
+def _shapes(texts: tuple[str, ...]) -> dict[str, Pod]:
+    """Pods by the texts that describe them."""
+    from bayplan.cli.shared.shapes import amounts_in, pod_requesting
+
+    if len(texts) > MOST_SHAPES:
+        raise click.UsageError(f"--slot-metrics: {len(texts)} shapes are given; at most {MOST_SHAPES} are allowed")
+    return {text: pod_requesting(amounts_in(text, "--slot-metrics"), "--slot-metrics") for text in texts}
+
+
+def _page_options(address: str, certificate: str | None, key: str | None) -> list[str]:
+    from bayplan.services.edges.health import host_and_port
+    from bayplan.services.web.server import is_loopback
+
+    check_address("--web-address", address)
+    local = is_loopback(host_and_port(address)[0])
+    if local:
+        return ["--address", address]
+    if certificate is None or key is None:
+        raise click.UsageError("--web-address: other machines need TLS: add --tls-cert-file and --tls-private-key-file")
+    return ["--address", address, "--tls-cert-file", certificate, "--tls-private-key-file", key]
+
+
 def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configuration:
     """The file's configuration, or the default one; the flag has the last word about leader election."""
     from dataclasses import replace
 
-    from bayplan.cli.shared.configuration_file import configuration_in
+    from bayplan.cli.options.configuration_file import configuration_in
 
     configuration = configuration_in(file)
     if leader_elect is None:

@@ -17,11 +17,12 @@ import click
 
 from bayplan import __version__
 from bayplan.cli.main import EXIT_INTERRUPTED
+from bayplan.cli.options.common import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
+from bayplan.cli.options.flags import file_size_option, output_option, theme_for, theme_option
+from bayplan.cli.options.reserved_file import ReservedFile
 from bayplan.cli.packaged import scenario_file
-from bayplan.cli.shared.flags import file_size_option, output_option, theme_for, theme_option
-from bayplan.cli.shared.options import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.shared.output import print_answer, print_document, show_progress, warn, working
-from bayplan.cli.shared.reserved_file import ReservedFile
+from bayplan.cli.web import WEB_PORT
 
 if TYPE_CHECKING:
     from bayplan.simulate.comparison import Comparison
@@ -39,17 +40,21 @@ BAR_WIDTH = 24
     cls=ExampleCommand,
     examples=(
         "simulate scenario.yaml",
-        "simulate demo                                          # a scenario that comes with bayplan: demo, gangs, two-nodes, ...",
+        (
+            "simulate demo                                          # a scenario that comes with bayplan: demo, gangs, "
+            "two-nodes, ..."
+        ),
         "simulate scenario.yaml --compare upstream,bayplan --report-delay 5s",
         "simulate scenario.yaml --report out.html               # one page with pictures",
+        "simulate demo --serve --pace 60s                       # watch it in a browser, a simulated minute per second",
     ),
 )
 @click.argument("scenario", metavar="SCENARIO", type=FILE_OR_FOLDER)
 @click.option(
     "--compare",
     metavar="NAMES",
-    help="Schedulers to compare, separated by commas; the answer is about the last one. Also upstream-uncached, volcano, unordered, "
-    "numa-aware. [default: blind,upstream,bayplan]",
+    help="Schedulers to compare, separated by commas; the answer is about the last one. Also upstream-uncached, "
+    "volcano, unordered, numa-aware. [default: blind,upstream,bayplan]",
 )
 @click.option(
     "--seed",
@@ -64,6 +69,19 @@ BAR_WIDTH = 24
 )
 @click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write one self-contained HTML page.")
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
+@click.option("--serve", is_flag=True, help="Show the simulation as a page while it runs, and stay until Ctrl-C.")
+@click.option(
+    "--serve-address",
+    metavar="ADDRESS",
+    default=f"127.0.0.1:{WEB_PORT}",
+    show_default=True,
+    help="Where --serve listens, on the loopback; port 0: any that is free.",
+)
+@click.option(
+    "--pace",
+    metavar="DURATION",
+    help="With --serve: how much simulated time passes in a second. [default: as much as can be computed]",
+)
 @theme_option
 @output_option("text", "json", "yaml")
 @file_size_option
@@ -75,6 +93,9 @@ def simulate(
     report_delay: str | None,
     report: Path | None,
     picture: Path | None,
+    serve: bool,
+    serve_address: str,
+    pace: str | None,
     theme: str | None,
     output: str,
 ) -> int:
@@ -94,22 +115,35 @@ def simulate(
         raise click.UsageError(f"--report and --picture both name {report}: must be two files")
     written = _moment_of_writing()
     delay = None if report_delay is None else _duration("--report-delay", report_delay)
+    passing = None if pace is None else _duration("--pace", pace)
+    if passing is not None and (passing <= 0 or not serve):
+        raise click.UsageError("--pace: must be more than 0s, and needs --serve")
     with ExitStack() as files:
         report_file = files.enter_context(ReservedFile(report, "--report")) if report else None
         picture_file = files.enter_context(ReservedFile(picture, "--picture")) if picture else None
-        comparison = _compared(_scenario(scenario, seed, delay), schedulers)
-        if report_file:
-            from bayplan.simulate.page import Origin, page
-            from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
-            origin = Origin(__version__, written, click.get_current_context().find_root().obj)
-            report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}, origin))
-        if picture_file:
-            from bayplan.simulate.picture import simulation_svg
+        def finish(comparison: Comparison) -> None:
+            if report_file:
+                from bayplan.simulate.page import Origin, page
+                from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
-            picture_file.write(simulation_svg(comparison.runs, colours))
-    warn(comparison.remarks)
-    _show(comparison, output)
+                origin = Origin(__version__, written, click.get_current_context().find_root().obj)
+                report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}, origin))
+            if picture_file:
+                from bayplan.simulate.picture import simulation_svg
+
+                picture_file.write(simulation_svg(comparison.runs, colours))
+            warn(comparison.remarks)
+            _show(comparison, output)
+
+        read = _scenario(scenario, seed, delay)
+        if serve:
+            from bayplan.cli.web_answers.serving import serve_simulation
+
+            comparison = serve_simulation(read, schedulers, serve_address, passing, finish, quiet=output != "text")
+        else:
+            comparison = _compared(read, schedulers)
+            finish(comparison)
     if comparison.interrupted:
         return EXIT_INTERRUPTED
     return 0 if comparison.good else 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.flags import cluster_scoped, levels_option, output_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -42,7 +42,10 @@ MOST_PODS = 100_000
 @click.option(
     "--level",
     metavar="LEVEL",
-    help="Each gang in one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) [default: the lowest that holds one].",
+    help=(
+        "Each gang in one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) "
+        "[default: the lowest that holds one]."
+    ),
 )
 @click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
 @levels_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.shared.output import warn, working
 from bayplan.cli.shared.session import ClusterSession
 
@@ -82,7 +82,7 @@ def _with_files(session: ClusterSession, files: tuple[Path, ...], namespace: str
     """
     import msgspec
 
-    from bayplan.cli.shared.gangs import pod_groups
+    from bayplan.cli.shared.gang_objects import pod_groups
     from bayplan.cli.shared.placing import read_work
     from bayplan.cli.shared.workloads import add_workloads
     from bayplan.cluster.state import pod_key

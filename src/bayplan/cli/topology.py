@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import node_names
-from bayplan.cli.shared.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
+from bayplan.cli.options.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 @click.option(
     "--level",
     metavar="LEVEL",
-    help="How far down: a label or its last part, 'node', or 'numa' for the NUMA zones below the nodes [default: the lowest label].",
+    help=(
+        "How far down: a label or its last part, 'node', or 'numa' for the NUMA zones below the nodes [default: the "
+        "lowest label]."
+    ),
 )
 @levels_option
 @click.option(
@@ -51,7 +54,10 @@ if TYPE_CHECKING:
 @click.option(
     "--requests",
     metavar="AMOUNTS",
-    help="Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8 [default: one of the first device shown, else of cpu].",
+    help=(
+        "Count how many such pods fit: cpu=8,memory=64Gi,nvidia.com/gpu=8 [default: one of the first device shown, "
+        "else of cpu]."
+    ),
 )
 @click.option(
     "--distance",
@@ -81,10 +87,12 @@ def topology(
     output: str,
     theme: str | None,
 ) -> int:
-    """Show a Topology as a tree: the nodes of every domain, what is free there, how fragmented it is, and how large a gang fits.
+    """Show a Topology as a tree: the nodes of every domain, what is free there, how fragmented it is,
+    and how large a gang fits.
 
-    Volcano's HyperNodes are one too, called HyperNodes. NAME may be left out if there is only one. Free is what nodes have beside their pods; how many pods fit is what filters and
-    kubelets would let in, NUMA zones included. Nodes that lack a label of the topology are listed with that label.
+    Volcano's HyperNodes are one too, called HyperNodes. NAME may be left out if there is only one. Free is what nodes
+    have beside their pods; how many pods fit is what filters and kubelets would let in, NUMA zones included. Nodes that
+    lack a label of the topology are listed with that label.
 
     Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.
     """

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.completion import namespace_names, node_names, pod_names
-from bayplan.cli.shared.flags import output_option
-from bayplan.cli.shared.options import ExampleCommand, cluster_options
+from bayplan.cli.options.common import ExampleCommand, cluster_options
+from bayplan.cli.options.flags import output_option
+from bayplan.cli.options.selecting import POD_FIELDS, selected, selector_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
-from bayplan.cli.shared.selecting import POD_FIELDS, selected, selector_options
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
         "why pod/upf-0 -n telco --cluster cluster.json -o json",
         "why telco/upf-0 --node worker-3 --cluster cluster.json",
         "why podgroup/pretrain -n ml --cluster cluster.json       # a whole gang",
-        "why deploy/web -n shop                                   # a workload: also job/, sts/, jobset/, pytorchjob/, ...",
+        (
+            "why deploy/web -n shop                                   # a workload: also job/, sts/, jobset/, "
+            "pytorchjob/, ..."
+        ),
         "why -A --cluster cluster.json                            # everything that waits, by cause",
         "why -n telco -l app=upf",
         "why telco/upf-0 --preempt                                # who would be evicted for it",
@@ -77,20 +80,21 @@ def why(
     output: str,
     now: str | None,
 ) -> int:
-    """Explain one pod, gang or workload (NAME, NAMESPACE/NAME, pod/NAME, podgroup/NAME, deploy/NAME, ...), or everything that waits (-A, or -n alone).
+    """Explain one pod, gang or workload (NAME, NAMESPACE/NAME, pod/NAME, podgroup/NAME, deploy/NAME, ...), or
+    everything that waits (-A, or -n alone).
 
-    A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in; or
-    where it would go now. A member of a gang that waits: the same about its gang. A running pod: its node and zones. A failed
-    pod: why, and where it would go now.
+    A pending pod: which nodes fell away for which reason, the nearest misses, the smallest change that would let it in;
+    or where it would go now. A member of a gang that waits: the same about its gang. A running pod: its node and zones.
+    A failed pod: why, and where it would go now.
 
-    A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has, which nodes fell away
-    for which reason, and whether it is proven that there is no place.
+    A PodGroup, bayplan's own or another system's: where it would go now, or what room each level of its topology has,
+    which nodes fell away for which reason, and whether it is proven that there is no place.
 
-    A workload by KIND/NAME, with kubectl's short names or kind.group: how many of its pods run, and what would become of the others, also of those
-    that its controller has not created yet.
+    A workload by KIND/NAME, with kubectl's short names or kind.group: how many of its pods run, and what would become
+    of the others, also of those that its controller has not created yet.
 
-    With -A, or with -n and without POD: pods that wait and pods that a kubelet refused, grouped by cause. They are decided in turn, gangs first, each seeing what
-    the earlier ones took.
+    With -A, or with -n and without POD: pods that wait and pods that a kubelet refused, grouped by cause. They are
+    decided in turn, gangs first, each seeing what the earlier ones took.
 
     Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
     """

@@ -15,7 +15,7 @@ from bayplan.explain.amounts import canonical
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import Ranking
 from bayplan.explain.refusal import Miss, Refusal, event_text
-from bayplan.explain.stages import Stage
+from bayplan.explain.stages import FilterStage
 from bayplan.explain.why import fitting_text, held_back_text
 from bayplan.scheduling.decision import CauseCount
 from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter
@@ -98,7 +98,7 @@ def refusal_document(refusal: Refusal) -> Document:
     }
 
 
-def stages_document(stages: Sequence[Stage]) -> list[Document]:
+def stages_document(stages: Sequence[FilterStage]) -> list[Document]:
     """How the nodes became fewer."""
     return [
         {"passed": stage.kind.passed, "left": stage.left, "lost": stage.lost, "detail": stage.detail()}

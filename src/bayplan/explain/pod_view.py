@@ -61,39 +61,39 @@ class PodView:
         return self.outcome is None or self.outcome.decision.placed
 
 
-def standing_text(standing: PodView) -> str:
+def pod_text(view: PodView) -> str:
     """The answer first, then the pod's request and remarks."""
-    outcome = standing.outcome
-    if standing.gang is not None and standing.phase == PENDING:
-        answer, *rest = gang_text(standing.gang).split("\n")
-        return visible_lines([f"{standing.pod} {_status(standing)}: its gang {answer}", *rest, *_own_seat(standing)])
+    outcome = view.outcome
+    if view.gang is not None and view.phase == PENDING:
+        answer, *rest = gang_text(view.gang).split("\n")
+        return visible_lines([f"{view.pod} {_status(view)}: its gang {answer}", *rest, *_own_seat(view)])
     if outcome is None:
-        return visible_lines([_settled(standing), *_asks_for(standing), *_in_its_gang(standing)])
-    status = _status(standing)
+        return visible_lines([_settled(view), *_asks_for(view), *_in_its_gang(view)])
+    status = _status(view)
     if outcome.refusal is not None:
         return refusal_text(outcome.refusal, status)
     if not outcome.decision.placed:
-        return visible_lines([held_back_text(outcome.decision), *_asks_for(standing)])
-    lines = [fitting_text(outcome.decision, status), *_asks_for(standing)]
+        return visible_lines([held_back_text(outcome.decision), *_asks_for(view)])
+    lines = [fitting_text(outcome.decision, status), *_asks_for(view)]
     if outcome.ranking is not None:
         lines += ranking_lines(outcome.ranking)
     return visible_lines(lines)
 
 
-def standing_document(standing: PodView) -> Document:
+def pod_document(view: PodView) -> Document:
     """What `bayplan why -o json` prints. `now` is the gang's for a waiting member."""
-    gang, outcome = standing.gang, standing.outcome
+    gang, outcome = view.gang, view.outcome
     return {
         "apiVersion": API_VERSION,
         "kind": "Explanation",
-        "pod": standing.pod,
-        "phase": standing.phase,
-        "reason": standing.reason or None,
-        "node": standing.node or None,
-        "path": standing.path or None,
-        "zones": {container: list(zones) for container, zones in standing.zones.items()} or None,
-        "waitingSeconds": standing.waiting_seconds,
-        "asksFor": asks_for_document(standing.request),
+        "pod": view.pod,
+        "phase": view.phase,
+        "reason": view.reason or None,
+        "node": view.node or None,
+        "path": view.path or None,
+        "zones": {container: list(zones) for container, zones in view.zones.items()} or None,
+        "waitingSeconds": view.waiting_seconds,
+        "asksFor": asks_for_document(view.request),
         "gang": gang.name if gang else None,
         "now": gang_document(gang) if gang else outcome_document(outcome) if outcome else None,
     }
@@ -107,46 +107,46 @@ def duration(seconds: int) -> str:
     return f"{seconds}s"
 
 
-def _asks_for(standing: PodView) -> list[str]:
-    return asks_for_lines(standing.request.total, standing.described, standing.request.containers)
+def _asks_for(view: PodView) -> list[str]:
+    return asks_for_lines(view.request.total, view.described, view.request.containers)
 
 
-def _own_seat(standing: PodView) -> list[str]:
+def _own_seat(view: PodView) -> list[str]:
     """Where a member would go with its gang."""
-    seats = standing.gang.seats if standing.gang is not None else ()
-    own = next((seat for seat in seats if seat.pod == standing.pod), None)
+    seats = view.gang.seats if view.gang is not None else ()
+    own = next((seat for seat in seats if seat.pod == view.pod), None)
     if own is not None:
         return ["", f"  this pod  on {own.node}, rank {own.rank}"]
     return ["", "  this pod  left out: the gang may start without it"] if seats else []
 
 
-def _in_its_gang(standing: PodView) -> list[str]:
+def _in_its_gang(view: PodView) -> list[str]:
     """Where a running member is among the others, and their state."""
-    if standing.gang is None:
-        return [f"  path      {standing.path}"] if standing.path else []
-    own = next((seat for seat in standing.gang.running if seat.pod == standing.pod), None)
+    if view.gang is None:
+        return [f"  path      {view.path}"] if view.path else []
+    own = next((seat for seat in view.gang.running if seat.pod == view.pod), None)
     words = [] if own is None or own.rank < 0 else [f"rank {own.rank}"]
     words += [] if own is None or own.segment is None else [f"segment {own.segment}"]
     words += [] if own is None or not own.group else [f"group {own.group}"]
     numbers = f"  in gang   {', '.join(words)}" if words else ""
-    path = f"  path      {standing.path}" if standing.path else ""
-    return [*filter(None, (path, numbers)), "", *gang_text(standing.gang).split("\n")]
+    path = f"  path      {view.path}" if view.path else ""
+    return [*filter(None, (path, numbers)), "", *gang_text(view.gang).split("\n")]
 
 
-def _settled(standing: PodView) -> str:
-    if standing.phase == SUCCEEDED:
-        return f"{standing.pod} is done" + (f"; it ran on {standing.node}." if standing.node else ".")
-    phrase = zone_phrase([ContainerZones(name, zones) for name, zones in standing.zones.items()])
+def _settled(view: PodView) -> str:
+    if view.phase == SUCCEEDED:
+        return f"{view.pod} is done" + (f"; it ran on {view.node}." if view.node else ".")
+    phrase = zone_phrase([ContainerZones(name, zones) for name, zones in view.zones.items()])
     if not phrase:
-        phrase = "NUMA zone not reported" if standing.aligned else "not pinned to a NUMA zone"
-    return f"{standing.pod} is on {standing.node}, {phrase}."
+        phrase = "NUMA zone not reported" if view.aligned else "not pinned to a NUMA zone"
+    return f"{view.pod} is on {view.node}, {phrase}."
 
 
-def _status(standing: PodView) -> str:
-    if standing.phase == FAILED:
-        where = f" on {standing.node}" if standing.node else ""
-        return f"failed{where}" + (f" ({standing.reason})" if standing.reason else "")
-    return pending_for(standing.waiting_seconds)
+def _status(view: PodView) -> str:
+    if view.phase == FAILED:
+        where = f" on {view.node}" if view.node else ""
+        return f"failed{where}" + (f" ({view.reason})" if view.reason else "")
+    return pending_for(view.waiting_seconds)
 
 
 def pending_for(seconds: int | None) -> str:

@@ -18,11 +18,11 @@ from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
-from bayplan.explain.stages import CERTAIN, Stage, in_one_sentence, stages_of
+from bayplan.explain.stages import CERTAIN, FilterStage, in_one_sentence, stages_of
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
 from bayplan.kube.wire.core_v1 import NodeSelectorTerm
-from bayplan.scheduling.decision import Decision, NearestMiss, Shortfall
+from bayplan.scheduling.decision import Decision, NearestNode, Shortfall
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.remedies import Remedy
 
@@ -39,7 +39,7 @@ class Holder:
 class Miss:
     """A nearest miss, and the pod that would have to move, if known."""
 
-    nearest: NearestMiss
+    nearest: NearestNode
     holder: Holder | None
 
 
@@ -53,7 +53,7 @@ class Refusal:
     described: str
     containers: tuple[ContainerRequest, ...]
     shortfall: Shortfall
-    stages: tuple[Stage, ...]
+    stages: tuple[FilterStage, ...]
     misses: tuple[Miss, ...]
     changes: tuple[str, ...]
     remedies: tuple[Remedy, ...]
@@ -146,7 +146,7 @@ def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None 
     return ", ".join(words)
 
 
-def holder_of(state: ClusterState, miss: NearestMiss) -> Holder | None:
+def holder_of(state: ClusterState, miss: NearestNode) -> Holder | None:
     """The pod whose move would help: the smallest that holds enough in that zone, else the largest.
 
     Only containers in a single zone count: for others it is unknown which part is where.

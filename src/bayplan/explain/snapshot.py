@@ -19,7 +19,7 @@ from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.rules import Rules
 from bayplan.kube import topology_levels
 from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup, StorageObject
-from bayplan.kube.resources import KNOWN_POD_GROUPS, STORAGE
+from bayplan.kube.resources import STORAGE, pod_groups
 from bayplan.kube.wire import (
     hypernode_v1alpha1,
     numatopology_v1alpha1,
@@ -71,7 +71,6 @@ _KINDS: dict[type, tuple[str, str]] = {
     hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
     scheduling_v1beta1.Workload: (scheduling_v1beta1.API_VERSION, scheduling_v1beta1.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
-    **{struct: (resource.api_version, resource.kind) for struct, resource in KNOWN_POD_GROUPS.items()},
     **{each.type: (each.api_version, each.kind) for each in STORAGE},
 }
 _Thing = (
@@ -170,7 +169,8 @@ def _difference(key: str, then: Any, now: Any) -> str:
 
 
 def _object(thing: _Thing) -> Document:
-    api_version, kind = _KINDS[type(thing)]
+    group = pod_groups().get(type(thing))
+    api_version, kind = _KINDS[type(thing)] if group is None else (group.api_version, group.kind)
     reduced = msgspec.structs.replace(thing, metadata=_without_foreign_annotations(thing.metadata))
     document = without_nulls(msgspec.to_builtins(reduced))
     for name in OF_ONE_CLUSTER:

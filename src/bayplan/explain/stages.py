@@ -1,7 +1,7 @@
 """The causes of a "no" in a few stages, each with the nodes lost there.
 
-The `Shortfall` of a decision comes in (nodes per cause, in the order of the filters); `Stage`s with shrinking counts go
-out. The words here are for people. Events and documents use kube-scheduler's own.
+The `Shortfall` of a decision comes in (nodes per cause, in the order of the filters); `FilterStage`s with shrinking
+counts go out. The words here are for people. Events and documents use kube-scheduler's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StageKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class FilterStage:
     """One step: `left` nodes remain; `lost` has the nodes lost to each cause."""
 
     kind: StageKind
@@ -95,7 +95,7 @@ _BY_VERDICT = {
 
 def stages_of(
     shortfall: Shortfall, pod: PodClass, profile: Profile, silent: Container[str] = frozenset()
-) -> list[Stage]:
+) -> list[FilterStage]:
     """Group causes into stages in the order of the filters; those about zones from loose to strict.
 
     `silent` are the nodes without any allocatable resources, which have their own cause.
@@ -119,11 +119,11 @@ def stages_of(
         lost = sum(len(nodes) for _, nodes in causes)
         left -= lost
         most_first = sorted(causes, key=lambda entry: -len(entry[1]))
-        stages.append(Stage(kind, left, lost, tuple(most_first)))
+        stages.append(FilterStage(kind, left, lost, tuple(most_first)))
     return stages
 
 
-def in_one_sentence(shortfall: Shortfall, stages: list[Stage]) -> str:
+def in_one_sentence(shortfall: Shortfall, stages: list[FilterStage]) -> str:
     """The answer: why the last nodes failed."""
     if not shortfall.nodes:
         return "the cluster has no nodes"

@@ -22,7 +22,7 @@ from bayplan.cluster.pods.request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
 from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
-from bayplan.explain.stages import Stage
+from bayplan.explain.stages import FilterStage
 from bayplan.explain.topology.hostlist import common_domain, domain_lines
 from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.decision import CauseCount, Decision
@@ -77,7 +77,7 @@ def change_lines(phrases: Sequence[str]) -> list[str]:
     return [(others if position else WOULD_FIT) + phrase for position, phrase in enumerate(phrases)]
 
 
-def stage_lines(nodes: int, stages: Sequence[Stage]) -> list[str]:
+def stage_lines(nodes: int, stages: Sequence[FilterStage]) -> list[str]:
     """All nodes, and below them how many each stage left and why."""
     number_width = max(len(str(nodes)), 3)
     label_width = max((len(stage.kind.passed) for stage in stages), default=0)

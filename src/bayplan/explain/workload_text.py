@@ -18,7 +18,7 @@ from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, outcome_document
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.explain.gangs.text import gang_text, gangs_text, standing_lines
+from bayplan.explain.gangs.text import gang_text, gangs_text, running_lines
 from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.pod_view import pending_for
@@ -80,7 +80,7 @@ def work_text(
 def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:
     """One workload: the answer, its pods by node, and why not where some fit nowhere."""
     lines = [answer(outcome)]
-    lines += standing_lines(outcome.standing, wide=wide) if outcome.standing is not None else []
+    lines += running_lines(outcome.standing, wide=wide) if outcome.standing is not None else []
     placed = [each for each in outcome.outcomes if each.decision.placed]
     if wide and placed:
         lines += ["", *outcomes_text(placed, wide=True).split("\n")]

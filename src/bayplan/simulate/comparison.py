@@ -130,6 +130,8 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
     if any(run.evicted is not None for run in runs):
         lines.append(figure("evicted for others", lambda run: number(run.evicted or 0)))
         lines.append(figure("in vain", lambda run: number(run.evicted_in_vain), detail=True))
+        if any(run.gangs for run in runs):
+            lines.append(figure("gangs left below their minimum", lambda run: number(run.gangs_crippled), detail=True))
     lines.append(figure("pods created again", lambda run: number(run.retries)))
     lines.append(figure("waiting at the end", lambda run: number(run.waiting)))
     if any(run.given_up for run in runs):
@@ -205,7 +207,7 @@ def _run_document(run: Run) -> Document:
             "total": run.refusals_in_all,
             "byReason": [{"reason": reason, "count": run.refused[reason]} for reason in reasons([run])],
         },
-        **({} if run.evicted is None else {"evicted": {"total": run.evicted, "inVain": run.evicted_in_vain}}),
+        **({} if run.evicted is None else {"evicted": _evicted_document(run)}),
         "gangs": {
             "wanted": run.gangs,
             "whole": run.gangs_whole,
@@ -240,6 +242,10 @@ def _run_document(run: Run) -> Document:
         ],
         "timeline": [_moment_document(moment) for moment in run.timeline],
     }
+
+
+def _evicted_document(run: Run) -> Document:
+    return {"total": run.evicted, "inVain": run.evicted_in_vain, "gangsBelowMinimum": run.gangs_crippled}
 
 
 def _gang_document(gang: GangRun) -> Document:

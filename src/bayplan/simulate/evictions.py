@@ -1,36 +1,50 @@
-"""Preemption in a simulation: which pods a contestant evicts for a single pod without a place, and whether that helped.
+"""Preemption in a simulation: which pods a contestant evicts for a unit without a place, and whether that helped.
 
 The plan is that of the scheduler's own `dispatch/preemption.py`, made with the contestant's filters: one that ignores
 zones evicts by sums, and one whose reports do not say where victims are cannot count on their zones. Room is kept for
 nominated pods under every contestant, as in kube-scheduler. That a kubelet knows nothing of kept room is bayplan's to
 know alone (`careful`).
+
+A contestant that knows gangs evicts for a gang as a unit, and takes running gangs whole or beyond their minimum; to the
+others every pod stands for itself.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from msgspec import structs
 
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dispatch.actions import Stage
-from bayplan.dispatch.nominations import Nomination
-from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Preempting
+from bayplan.dispatch.kept.kept_room import Closing
+from bayplan.dispatch.kept.nominations import Nomination
+from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Outcome, Preempting
 from bayplan.dispatch.roster import GangRoster
+from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.model import Gang, GangDecision
+from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
+from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.schedulers import BLIND, Scheduler, scheduler_named
+
+Made = TypeVar("Made", bound=Decision | GangDecision)
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What came of a pod's turn: its place, or the pods to evict for it, and when to look again."""
+class Attempt(Generic[Made]):
+    """What came of a unit's turn: its place, or the pods to evict for it, and when to look again."""
 
-    decision: Decision
+    decision: Made
     evict: tuple[str, ...] = ()
     again_at: float | None = None
 
@@ -44,7 +58,10 @@ class Evictions:
         self._careful = scheduler.keeps_ledger
         # The check of kept room looks at zones only where the profile does.
         self._checked: Profile = self._profile if self._careful else scheduler_named(BLIND).profile
-        self._preempting = Preempting(state, GangRoster(), answers)
+        self._state = state
+        self._knows_gangs = scheduler.knows_gangs
+        self._roster = GangRoster()
+        self._preempting = Preempting(state, self._roster, answers)
         # By preemptor, how many pods were evicted for it while it has no node.
         self._owed: Counter[str] = Counter()
         self._refused = 0
@@ -54,51 +71,110 @@ class Evictions:
         """Pods that were evicted for one that its kubelet refused, or that found no place afterwards."""
         return self._refused + self._preempting.in_vain
 
-    def decide(self, pod: Pod, place: Callable[[], Decision], now: float) -> Attempt:
+    def decide(self, pod: Pod, place: Callable[[], Decision], now: float) -> Attempt[Decision]:
         """A pod's turn; `place` decides about it as if nothing could be evicted."""
-        preempting, key = self._preempting, pod_key(pod)
+        attempt = self._attempt(
+            pod_key(pod),
+            priority_of(pod),
+            place,
+            lambda made: [(pod, made.row)] if made.placed else [],
+            lambda _, closing: self._preempting.for_pod(pod, self._profile, closing, now),
+            now,
+        )
+        if not attempt.decision.placed or not self._careful:
+            return attempt
+        return replace(attempt, decision=self._preempting.kept_room.seats.beside(attempt.decision, pod))
+
+    def decide_gang(
+        self, unit: str, gang: Gang, scheduler: GangScheduler, place: Callable[[], GangDecision], now: float
+    ) -> Attempt[GangDecision]:
+        """A gang's turn, of a contestant that knows gangs; the profile of its scheduler preempts."""
+        pods = {pod_key(pod): pod for pod in gang.pods}
+        preempting = self._preempting
+
+        def evict_for(made: GangDecision, closing: Closing) -> Outcome | None:
+            needs_more = any(group.least for group in gang.whole.every_group())
+            infeasible = made.status is Status.INFEASIBLE and not made.problem and needs_more
+            if not infeasible and not preempting.was_nominated(unit):
+                return None
+            return preempting.for_gang(unit, scheduler, gang, closing, now)
+
+        return self._attempt(
+            unit,
+            min(priority_of(pod) for pod in gang.pods),
+            place,
+            lambda made: [(pods[seat.pod], self._state.rows[seat.node]) for seat in made.seats] if made.placed else [],
+            evict_for,
+            now,
+        )
+
+    def beside_kept_room(self, decision: Decision, pod: Pod) -> Decision:
+        """A gang member's place as it counts beside room that is kept for others."""
+        return self._preempting.kept_room.seats.beside(decision, pod)
+
+    def _attempt(
+        self,
+        unit: str,
+        priority: int,
+        place: Callable[[], Made],
+        seats_of: Callable[[Made], Iterable[tuple[Pod, int]]],
+        evict_for: Callable[[Made, Closing], Outcome | None],
+        now: float,
+    ) -> Attempt[Made]:
+        preempting = self._preempting
         nominations = preempting.nominations
-        preempting.resume(key)
+        preempting.resume(unit)
         with preempting.kept_room.deciding(self._checked) as closing:
-            decision = closing.decide(place, lambda made: [(pod, made.row)] if made.placed else [])
-            aside = [] if decision.placed else nominations.set_aside(priority_of(pod))
+            decision = closing.decide(place, seats_of)
+            waits = isinstance(decision, GangDecision) and decision.waits
+            aside = [] if decision.placed or waits else nominations.set_aside(priority)
             if aside:
                 closing.open()
-                decision = closing.decide(place, lambda made: [(pod, made.row)] if made.placed else [])
+                decision = closing.decide(place, seats_of)
             if decision.placed:
-                self._settle(aside, (decision.row,))
-                return Attempt(nominations.beside_kept_room(decision, pod) if self._careful else decision)
-            if closing.rows and not preempting.was_nominated(key):
+                self._settle(aside, {row for _, row in seats_of(decision)})
+                return Attempt(decision)
+            if waits or (closing.rows and not preempting.was_nominated(unit)):
                 self._settle(aside, ())
-                return Attempt(decision, again_at=now + LOOKS_EVERY)
+                return Attempt(decision, again_at=None if waits else now + LOOKS_EVERY)
             lost = preempting.in_vain
-            while (outcome := preempting.for_pod(pod, self._profile, closing, now)) is not None:
+            while (outcome := evict_for(decision, closing)) is not None:
                 if outcome.plan is not COUNTING:
                     break
-            self._owed[key] -= preempting.in_vain - lost
-            self._settle(aside, preempting.rows_taken(key, outcome))
+            self._owed[unit] -= preempting.in_vain - lost
+            self._settle(aside, preempting.rows_taken(unit, outcome))
         nominations.take_outdated()
         if outcome is None or outcome.stage is not Stage.CARRY_OUT or isinstance(outcome.plan, NoPreemption):
             return Attempt(decision, again_at=outcome.again_at if outcome is not None else None)
         victims = tuple(each.key for each in outcome.plan.victims)
         self.evicted += len(victims)
-        self._owed[key] += len(victims)
+        self._owed[unit] += len(victims)
         return Attempt(decision, victims, outcome.again_at)
+
+    def runs(self, pod: Pod, gang: SimulatedGang) -> None:
+        """A member of a gang is on a node, or was told to leave it."""
+        if self._knows_gangs:
+            labels = {**(pod.metadata.labels or {}), POD_GROUP: gang.written.metadata.name}
+            self._roster.set_group(gang.written)
+            self._roster.set_member(structs.replace(pod, metadata=structs.replace(pod.metadata, labels=labels)))
 
     def gone(self, key: str, now: float) -> None:
         """A pod has left its node."""
+        self._roster.remove_member(key)
         self._preempting.pod_gone(key, now)
 
-    def admitted(self, key: str) -> None:
-        """A kubelet admitted a pod: what was evicted for it helped."""
-        del self._owed[key]
+    def admitted(self, unit: str) -> None:
+        """Kubelets admitted a pod or all that a gang needs: what was evicted for it helped."""
+        del self._owed[unit]
 
-    def refused(self, key: str) -> None:
-        """A kubelet refused a pod: what was evicted for it was in vain."""
-        self._refused += self._owed.pop(key, 0)
+    def refused(self, unit: str) -> None:
+        """A kubelet refused a pod: what was evicted for it or its gang was in vain."""
+        self._refused += self._owed.pop(unit, 0)
 
     def _settle(self, aside: Collection[Nomination], rows_taken: Collection[int]) -> None:
-        """Keep the room of less important nominated pods, unless their node was taken; then they plan again in their turn."""
+        """Keep the room of less important nominated pods, unless their node was taken;
+        then they plan again in their turn.
+        """
         for each in aside:
             if any(decision.row in rows_taken for _, decision in each.seats):
                 self._preempting.nominations.withdraw(each)

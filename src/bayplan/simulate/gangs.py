@@ -84,7 +84,7 @@ class SimulatedGang:
             self._set(msgspec.structs.replace(pod, metadata=metadata, spec=spec))
 
     def start(self, pod: Pod, node: str, now: Seconds) -> None:
-        """A kubelet has taken a pod of it, the first one of this member."""
+        """A kubelet has taken a pod of it."""
         self.started.append(pod)
         self.nodes.append(node)
         if not self.whole and self._has_all(self.started):
@@ -94,6 +94,21 @@ class SimulatedGang:
         """A kubelet has sent a pod back: it has failed, and its controller may create another one."""
         self.pods.pop(key, None)
         self._known = None
+
+    def evict(self, key: str) -> None:
+        """A pod was told to leave for a more important one. Below its minimum the gang starts again from nothing."""
+        self.pods.pop(key, None)
+        self._known = None
+        position = next((number for number, pod in enumerate(self.started) if pod_key(pod) == key), None)
+        if position is not None:
+            del self.started[position], self.nodes[position]
+        if not self._has_all(self.started):
+            self.whole_at = self.complete_at = None
+
+    @property
+    def crippled(self) -> bool:
+        """True if some of its pods run, but fewer than it needs."""
+        return bool(self.started) and not self._has_all(self.started)
 
     def end(self, key: str) -> None:
         """A pod has done its work."""
@@ -135,6 +150,11 @@ class Gangs:
             if workload.together is not None:
                 for number in range(len(workload.members) // workload.together.size):
                     self._of[workload.name, number] = SimulatedGang(_pod_group(workload, workload.together, number))
+
+    @property
+    def all(self) -> Collection[SimulatedGang]:
+        """Every gang."""
+        return self._of.values()
 
     def of(self, workload: Workload, member: int) -> SimulatedGang | None:
         """The gang of a workload's member; None if its pods are on their own."""

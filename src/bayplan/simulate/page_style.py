@@ -26,7 +26,8 @@ h1{{font-size:22px;line-height:1.3;margin:0 0 4px;font-weight:650}}
 h2{{font-size:16px;margin:0 0 2px}} h3{{font-size:13px;margin:0 0 8px}}
 .others{{font-size:16px;margin:0 0 4px}} p{{margin:0 0 10px}} .dim{{color:var(--dim)}} header{{margin-bottom:18px}}
 code{{font:12px ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;overflow-wrap:anywhere}}
-section{{background:var(--paper);border:1px solid var(--line);border-radius:8px;padding:16px 18px 18px;margin-bottom:14px}}
+section{{background:var(--paper);border:1px solid var(--line);border-radius:8px;
+  padding:16px 18px 18px;margin-bottom:14px}}
 .columns{{display:grid;gap:14px}}
 .pair{{display:grid;grid-template-columns:3fr 2fr;gap:14px;margin-bottom:14px}} .pair>section{{margin:0;min-width:0}}
 section.plain{{background:none;border:0;padding:0}} .columns>article{{min-width:0}}
@@ -43,7 +44,8 @@ section.plain article[class^=judged]{{border-color:var(--tone);box-shadow:inset 
 table{{border-collapse:collapse;width:100%;font-size:13px}}
 th,td{{text-align:left;padding:5px 18px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}}
 th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0}}
-.number{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}} .detail td:first-child{{padding-left:16px}}
+.number{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
+.detail td:first-child{{padding-left:16px}}
 .detail{{color:var(--dim)}} td.name{{overflow-wrap:anywhere;min-width:130px}}
 .bars{{display:grid;grid-template-columns:max-content 1fr;gap:3px 12px;align-items:center;font-size:13px}}
 .bars h3{{grid-column:1/-1;margin:8px 0 2px}} .bars h3:first-child{{margin-top:0}}
@@ -66,7 +68,8 @@ th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0
 .bar i,.chart *{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 footer{{color:var(--dim);font-size:12px;margin-top:18px}} footer p{{margin:0 0 2px}}
 @media (max-width:1000px){{.pair{{grid-template-columns:1fr}}}}
-@media print{{:root{{--desk:#fff}} .maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}} section,article,figure,tr{{break-inside:avoid}}
+@media print{{:root{{--desk:#fff}} .maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}}
+ section,article,figure,tr{{break-inside:avoid}}
  section{{border-color:#ccc}} .scroll{{overflow:visible}}
  .big b{{font-size:20px}} .big span,.about,table{{font-size:11px}} section.plain article{{padding:10px 12px}}}}
 """

@@ -85,7 +85,7 @@ class WorkloadResult:
 
 @dataclass(frozen=True)
 class Run:
-    """One scheduler's run of a scenario.
+    """One scheduler's run of a scenario; wide because tables, documents and the page show each figure.
 
     `wanted` = running + finished + waiting + given_up (+ pods that had not arrived when the run was interrupted).
     `attempts` are pods created in all; `retries` those beyond the wanted ones. `all_running_at` is the moment when all
@@ -132,6 +132,8 @@ class Run:
     evicted: int | None = None
     """Pods evicted for more important ones, of them `evicted_in_vain`; None if the scenario has no preemption."""
     evicted_in_vain: int = 0
+    gangs_crippled: int = 0
+    """How often evictions left a gang with fewer pods than it needs, but with some."""
 
     @property
     def refusals_in_all(self) -> int:

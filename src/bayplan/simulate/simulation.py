@@ -11,24 +11,29 @@ nodes have told it. The kubelets (`simulate/kubelet/`) know the truth. Between t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import msgspec
 
 from bayplan.cluster.pods.request import CPU, MEMORY, Role
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.dispatch.actions import GANG
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.profile import PreemptionMode
 from bayplan.simulate.clock import Clock
 from bayplan.simulate.evictions import Evictions
 from bayplan.simulate.gang_turns import GangTurn, GangTurns
-from bayplan.simulate.gangs import Gangs
+from bayplan.simulate.gangs import Gangs, SimulatedGang
+from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.members import (
     LiveMember,
     agent_of,
@@ -50,7 +55,7 @@ from bayplan.simulate.scenario.model import (
     Scenario,
     Seconds,
 )
-from bayplan.simulate.schedulers import scheduler_named
+from bayplan.simulate.schedulers import Scheduler, scheduler_named
 from bayplan.simulate.tally import Tally
 from bayplan.simulate.waiting import WaitingUnit, WaitingUnits
 
@@ -64,8 +69,26 @@ DELETED = "2100-01-01T00:00:00Z"
 LONGEST_BACKOFF: Seconds = 360.0
 
 
+class View(NamedTuple):
+    """What there is to see of a simulation: kubelets that know the truth, and what the scheduler knows.
+
+    `bound` are pods on nodes by key, `waiting` those without one.
+    """
+
+    agents: Mapping[str, NodeAgent]
+    state: ClusterState
+    bound: Mapping[str, Pod]
+    waiting: Iterator[Pod]
+    gangs: Collection[SimulatedGang]
+    tally: Tally
+    scheduler: Scheduler
+
+
 class Simulation:
-    """One scheduler in one scenario."""
+    """One scheduler in one scenario.
+
+    It is large because each kind of event has a method, and all of them share the clock, the kubelets and the tally.
+    """
 
     def __init__(self, scenario: Scenario, scheduler: str, report_delay: Seconds | None = None) -> None:
         self.scenario = scenario
@@ -89,8 +112,9 @@ class Simulation:
         self._tally = Tally(scenario.lasts, (kubelet.allocatable for kubelet in self._kubelets.values()))
         self._gangs = Gangs(scenario.workloads, scenario.nodes, scenario.levels)
         self._gang_scheduler = self._open_gang_scheduler()
-        self._turns = GangTurns(self._gang_scheduler)
         self._evictions = Evictions(self._state, self._scheduler, self._answers) if scenario.preemption else None
+        self._turns = GangTurns(self._gang_scheduler, self._evictions)
+        self._gangs_crippled = 0
         # Pods on nodes by key, and the planned ends of those that come to one.
         self._member_of: dict[str, LiveMember] = {}
         self._ends: dict[str, int] = {}
@@ -126,7 +150,7 @@ class Simulation:
 
     def step(self) -> bool:
         """Let one thing happen. False if nothing is left to happen before the end."""
-        moment = self._next_moment
+        moment = self.next_moment
         if moment is None:
             return False
         self._tally.pass_to(moment)
@@ -134,15 +158,21 @@ class Simulation:
         return True
 
     @property
-    def _next_moment(self) -> Seconds | None:
+    def next_moment(self) -> Seconds | None:
         """When the next thing happens; None if nothing does before the end."""
         moment = self._clock.next_moment
         return None if moment is None or moment > self.scenario.lasts else moment
 
+    def view(self) -> View:
+        """The cluster as it stands, for those who look on; it goes on changing."""
+        waiting = (pod for unit in self._units_without_nodes() for _, pod in unit.pods)
+        return View(self._agents, self._state, self._bound, waiting, self._gangs.all, self._tally, self._scheduler)
+
     def _open_gang_scheduler(self) -> GangScheduler:
         trees = Trees(self._state)
         trees.set(TREE, self.scenario.levels)
-        return GangScheduler(self._state, trees, self._scheduler.profile, self._answers)
+        mode = PreemptionMode.ON if self.scenario.preemption else PreemptionMode.OFF
+        return GangScheduler(self._state, trees, replace(self._scheduler.profile, preemption=mode), self._answers)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -198,6 +228,7 @@ class Simulation:
         if unit is None:
             return
         turn = self._decide_about_pod(unit) if unit.gang is None else self._turns.decide(unit.gang, self.now)
+        self._evict(turn.evict)
         self._plan_end_of_patience(unit, turn.patience_ends)
         if not turn.decisions:
             self._waiting.park(unit, self.now, turn.patience_ends)
@@ -221,17 +252,16 @@ class Simulation:
 
     def _decide_about_pod(self, unit: WaitingUnit) -> GangTurn:
         ((_, pod),) = unit.pods
-        again_at = None
+        again_at: Seconds | None = None
+        victims: tuple[str, ...] = ()
         if self._evictions is None:
             decision = self._place(pod)
         else:
             attempt = self._evictions.decide(pod, partial(self._place, pod), self.now)
-            decision, again_at = attempt.decision, attempt.again_at
-            for key in attempt.evict:
-                self._evict(key)
+            decision, again_at, victims = attempt.decision, attempt.again_at, attempt.evict
         self._reports.refused(self._answers, pod)
         if not decision.placed:
-            return GangTurn(patience_ends=again_at)
+            return GangTurn(patience_ends=again_at, evict=victims)
         if not self._scheduler.keeps_ledger:
             # It looks at zones to choose a node, but promises none to the pod.
             decision = msgspec.structs.replace(decision, charges=(), containers=())
@@ -244,12 +274,28 @@ class Simulation:
             self._state, pod, self._scheduler.profile, self._answers, explain=False, choose=self._choose
         )
 
-    def _evict(self, key: str) -> None:
-        """A pod is asked to leave its node; it does so after a while."""
-        pod = self._state.bound[key]
-        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=DELETED)
-        self._state.set_pod(msgspec.structs.replace(pod, metadata=metadata), at=self.now)
-        self._clock.after(STOPS_IN, partial(self._leave, key))
+    def _evict(self, keys: tuple[str, ...]) -> None:
+        """Pods are asked to leave their nodes; they do so after a while."""
+        gangs: dict[str, SimulatedGang] = {}
+        for key in keys:
+            bound = self._state.bound[key]
+            metadata = msgspec.structs.replace(bound.metadata, deletion_timestamp=DELETED)
+            pod = msgspec.structs.replace(bound, metadata=metadata)
+            self._state.set_pod(pod, at=self.now)
+            self._clock.after(STOPS_IN, partial(self._leave, key))
+            gang = self._member_of[key].gang if key in self._member_of else None
+            if gang is not None and self._evictions is not None:
+                gangs[gang.name] = gang
+                self._leave_gang(key, pod, gang, self._evictions)
+        self._gangs_crippled += sum(gang.crippled for gang in gangs.values())
+
+    def _leave_gang(self, key: str, pod: Pod, gang: SimulatedGang, evictions: Evictions) -> None:
+        """An evicted pod counts no more among those of its gang; it has no time left to come to its end."""
+        gang.evict(key)
+        evictions.runs(pod, gang)
+        self._clock.cancel(self._ends.pop(key, -1))
+        held = self._held.get(gang.name, [])
+        self._held[gang.name] = [each for each in held if pod_key(each[1]) != key]
 
     def _leave(self, key: str) -> None:
         """An evicted pod is gone, unless it came to its end meanwhile; its controller creates another one."""
@@ -302,22 +348,28 @@ class Simulation:
             self._tally.refuse(KubeletRefusal(self.now, key, workload, node, admission.reason, admission.message))
             self._state.remove_pod(key)
             if self._evictions is not None:
-                self._evictions.refused(key)
+                self._evictions.refused(self._unit_of(member, key))
             if member.gang is not None:
                 member.gang.refuse(key)
             self._replace(member)
             return
-        self._state.set_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node)))
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        self._state.set_pod(bound)
         self._bound[key] = pod
         member.node = node
         self._member_of[key] = member
+        if member.gang is not None:
+            member.gang.start(pod, node, self.now)
         if self._evictions is not None:
-            self._evictions.admitted(key)
+            if member.gang is not None:
+                self._evictions.runs(bound, member.gang)
+            if member.gang is None or member.gang.whole or not self._scheduler.knows_gangs:
+                self._evictions.admitted(self._unit_of(member, key))
         self._tally.started(request.total)
         held = self._agents[node].holdings(key)
         self._tally.stands_in({zone for in_zones in held.values() for zone in in_zones}, kubelet.machine)
         self._tally.was_decided(zones_decided(decision, self._state), held)
-        self._note_first_start(member, pod)
+        self._note_first_start(member)
         self._reports.changed(node)
         if any(container.role is Role.INIT for container in request.containers):
             self._clock.after(STARTS_IN, partial(self._start, key, node))
@@ -334,11 +386,13 @@ class Simulation:
             ends = self.now + STARTS_IN + member.wanted.runs_for
             self._ends[pod_key(pod)] = self._clock.at(ends, partial(self._end, member, pod))
 
-    def _note_first_start(self, member: LiveMember, pod: Pod) -> None:
+    def _unit_of(self, member: LiveMember, key: str) -> str:
+        """What the scheduler decides about as a whole: a gang if it knows gangs, else a pod."""
+        return GANG + member.gang.name if member.gang is not None and self._scheduler.knows_gangs else key
+
+    def _note_first_start(self, member: LiveMember) -> None:
         if not member.started:
             member.started = True
-            if member.gang is not None and member.node is not None:
-                member.gang.start(pod, member.node, self.now)
             self._not_started_yet -= 1
             if not self._not_started_yet:
                 self._all_running_at = self.now
@@ -383,7 +437,7 @@ class Simulation:
 
     def result(self, *, interrupted: bool = False) -> Run:
         """The run so far. After the last event everything stays as it is until the scenario's end."""
-        if not interrupted and self._next_moment is None:
+        if not interrupted and self.next_moment is None:
             self._tally.pass_to(self.scenario.lasts)
         tally, members = self._tally, self._members
         return Run(
@@ -424,6 +478,7 @@ class Simulation:
             remarks=tuple(self._remarks),
             evicted=None if self._evictions is None else self._evictions.evicted,
             evicted_in_vain=0 if self._evictions is None else self._evictions.in_vain,
+            gangs_crippled=self._gangs_crippled,
         )
 
     def _last_moment(self) -> Moment:

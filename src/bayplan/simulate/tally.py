@@ -24,7 +24,7 @@ ZonesOfResources = Mapping[str, Iterable[int]]
 
 
 class Tally:
-    """What has happened so far."""
+    """What has happened so far; wide because each figure of a run is counted by itself."""
 
     def __init__(self, lasts: Seconds, allocatable: Iterable[Mapping[str, int]]) -> None:
         self.running = self.waiting = self.finished = 0

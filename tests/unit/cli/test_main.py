@@ -60,7 +60,11 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
     [
         (
             ["get"],
-            "error: no command 'get'; there are demo, place, why, nodes, numa, topology, slots, web, doctor, simulate, scheduler, extender, extender-config, pod-grouper, agent, agent-gc, kubelets, snapshot, replay, completion. See",
+            (
+                "error: no command 'get'; there are demo, place, why, nodes, numa, topology, slots, web, doctor, "
+                "simulate, scheduler, extender, extender-config, pod-grouper, agent, agent-gc, kubelets, snapshot, "
+                "replay, completion. See"
+            ),
         ),
         (["place"], "error: Missing option '-f' / '--filename'. See 'bayplan place --help'."),
         (["why"], "error: which pod? Give POD or PODGROUP; or -A for everything that waits"),
@@ -76,7 +80,7 @@ def test_a_wrong_command_line_is_one_line_on_stderr(bayplan: Bayplan, arguments:
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("module", ["click", "bayplan.cli.program", "bayplan.cli.shared.options"])
+@pytest.mark.parametrize("module", ["click", "bayplan.cli.program", "bayplan.cli.options.common"])
 def test_ctrl_c_among_the_imports_ends_without_a_traceback(module: str) -> None:
     script = f"""
 import signal, sys

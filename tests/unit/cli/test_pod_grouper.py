@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bayplan.cli.options.grouping import grouping_settings
 from bayplan.cli.program import run
-from bayplan.cli.shared.grouping_options import grouping_settings
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "workloads"
 

@@ -34,7 +34,7 @@ def logs_as_before() -> Iterator[None]:
     ours.setLevel(of_ours)
 
 
-@pytest.mark.parametrize("option", ["--gangs-complete-in", "--events-per-second"])
+@pytest.mark.parametrize("option", ["--gangs-complete-in", "--keep-room-for", "--events-per-second"])
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon"])
 def test_what_is_no_sensible_number_is_refused(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bayplan", "scheduler", "--check-config", option, value]) == 2

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bayplan import __version__
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.cli.gang_files import CLUSTER, GANGS, gang_file
 
@@ -50,14 +51,14 @@ def changed(snapshot: Path, to: Path, change: dict[str, Any]) -> Path:
 
 def test_every_decision_is_made_again_and_equal(bayplan: Bayplan, snapshot: Path) -> None:
     result = bayplan("replay", snapshot, cluster=None)
-    assert (result.code, result.out) == (0, "5 decisions, all equal (recorded by bayplan 0.1.0)\n")
+    assert (result.code, result.out) == (0, f"5 decisions, all equal (recorded by bayplan {__version__})\n")
 
 
 class TestGangs:
     def test_a_gang_is_decided_as_a_gang(self, bayplan: Bayplan, tmp_path: Path) -> None:
         file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER)
         document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
-        assert document["answer"] == "1 decision, all equal (recorded by bayplan 0.1.0)"
+        assert document["answer"] == f"1 decision, all equal (recorded by bayplan {__version__})"
         assert [item["answer"] for item in document["items"]] == [
             "ml/finetune does not fit: the gang needs 9 slots in one rack, the most there are is 8."
         ]
@@ -105,7 +106,7 @@ def test_a_decision_that_comes_out_otherwise_is_named(bayplan: Bayplan, snapshot
     odd = changed(snapshot, tmp_path / "odd.json.gz", {"answer": "telco/upf-large fits: moon-1"})
     result = bayplan("replay", odd, cluster=None)
     assert result.code == 1
-    assert result.answer == "5 decisions, 1 differ (recorded by bayplan 0.1.0)"
+    assert result.answer == f"5 decisions, 1 differ (recorded by bayplan {__version__})"
     assert "telco/upf-large: answer was telco/upf-large fits: moon-1, is telco/upf-large does not fit" in result.out
 
 

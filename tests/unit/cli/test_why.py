@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from bayplan.cli.shared.gangs import find_gang
+from bayplan.cli.shared.gang_objects import find_gang
 from bayplan.cli.shared.pod_views import find_pod
 from bayplan.cli.shared.reading import profiles_in
 from bayplan.cli.shared.session import ClusterSession

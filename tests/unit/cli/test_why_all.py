@@ -1,11 +1,13 @@
 """`bayplan why -A`: everything that waits or was refused, grouped by cause."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bayplan.explain.overview.causes import CauseKind, StuckPod, overview_of, overview_text
 from bayplan.scheduling.cycle import schedule_one
 from tests.builders.bodies import Json, list_body, node_body, pod_body
 from tests.unit.cli.conftest import Bayplan
@@ -136,3 +138,9 @@ def test_equal_pods_are_decided_once_so_many_of_them_cost_little(
     file.write_text(json.dumps(list_body([node_body("n1", {"cpu": 8, "memory": "64Gi"}), *pods])))
     assert bayplan("why", "-A", cluster=file).answer == "400 pods wait (1 cause)"
     assert len(asked) == 2
+
+
+def test_a_single_pod_is_named_beside_gangs_of_the_same_cause() -> None:
+    fits = partial(StuckPod, kind=CauseKind.FITS, cause="fits now")
+    overview = overview_of([fits("ml/a-0", gang="ml/a"), fits("ml/a-1", gang="ml/a"), fits("ml/solo")])
+    assert overview_text(overview).splitlines()[-3].split() == ["3", "1", "fits", "now", "ml/a,", "ml/solo"]

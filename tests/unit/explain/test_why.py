@@ -2,10 +2,10 @@
 
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, event_text, refusal_of
-from bayplan.explain.stages import ENOUGH, Stage
+from bayplan.explain.stages import ENOUGH, FilterStage
 from bayplan.explain.why import refusal_text
 from bayplan.kube.wire.core_v1 import Metadata, Node, Taint
-from bayplan.scheduling.decision import CauseCount, Decision, NearestMiss, Shortfall
+from bayplan.scheduling.decision import CauseCount, Decision, NearestNode, Shortfall
 from bayplan.scheduling.profile import default_profile
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, outcome_of, zones
 
@@ -71,7 +71,7 @@ def test_the_resource_that_every_node_lacks_is_in_the_first_line() -> None:
 
 def test_names_are_left_out_where_there_is_no_room_for_them() -> None:
     names = tuple(f"rack{number}-{number % 7}" for number in range(160))
-    stage = Stage(ENOUGH, 0, 180, (("hugepages-1Gi", names), ("cpu", names[:20])))
+    stage = FilterStage(ENOUGH, 0, 180, (("hugepages-1Gi", names), ("cpu", names[:20])))
     assert stage.detail() == "short of hugepages-1Gi 160, cpu 20"
 
 
@@ -133,7 +133,7 @@ def test_stages_go_from_loose_to_strict() -> None:
 
 def with_reason(reason: str, cause: str) -> str:
     causes = (CauseCount("NodeResourceTopologyMatch", cause, ("n1",), reason),)
-    shortfall = Shortfall(1, causes, (NearestMiss("n1", "", None, 0, 0, cause.removeprefix("kubelet: ")),))
+    shortfall = Shortfall(1, causes, (NearestNode("n1", "", None, 0, 0, cause.removeprefix("kubelet: ")),))
     state = cluster(node("n1", 32))
     pod = state.classes.of(guaranteed("p", 14))
     decision = Decision("telco/p", None, shortfall=shortfall)

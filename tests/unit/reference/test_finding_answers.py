@@ -19,9 +19,9 @@ QUESTIONS = [
     ("Why is my pod pending?", "troubleshooting.md", "bayplan why"),
     ("Why was my pod refused with TopologyAffinityError?", "troubleshooting.md", "TopologyAffinityError"),
     ("Is my installation sound?", "doctor.md", "bayplan doctor"),
-    ("Which Kubernetes versions are supported?", "compatibility.md", "1.34 to 1.37"),
+    ("Which Kubernetes versions are supported?", "skew.md", "1.34 to 1.37"),
     ("How do I keep a gang in one block?", "gangs.md", "required"),
-    ("Can I keep Kueue for quotas?", "migration.md", "Keep quotas"),
+    ("Can I keep Kueue for quotas?", "kueue.md", "keeps its quota in Kueue"),
     ("How do I move from scheduler-plugins and NFD?", "migration.md", "nfd-topology-updater"),
     ("What does this event mean?", "events.md", "GangReleased"),
     ("What does bayplan.io/numa-zones say?", "labels.md", "bayplan.io/numa-zones"),
@@ -45,3 +45,14 @@ def test_the_answer_is_within_two_clicks(question: str, page: str, answer: str) 
     second = {target for each in first for target in linked(each)}
     assert page in first | second
     assert answer in (DOCS / page).read_text()
+
+
+def test_the_questions_are_listed_with_links_to_their_answers() -> None:
+    rows = re.findall(r"^\| (.+?\?) \| (.+) \|$", (DOCS / "faq.md").read_text(), re.MULTILINE)
+    listed = {question: {match[1] for match in _LINK.finditer(links)} for question, links in rows}
+    assert list(listed) == [question for question, _, _ in QUESTIONS]
+    assert [question for question, page, _ in QUESTIONS if page not in listed[question]] == []
+
+
+def test_the_list_is_one_click_away() -> None:
+    assert "faq.md" in linked(START)

@@ -10,6 +10,7 @@ import pytest
 from tests.reference import DOCS, PAGES
 from tests.reference.events import TABLE as EVENTS
 from tests.reference.events import reasons_in_source
+from tests.reference.formats import schema_text, schemas
 from tests.reference.labels import TABLE as LABELS
 from tests.reference.labels import keys_in_source
 from tests.reference.metrics import OUTBOXES
@@ -20,6 +21,11 @@ RUN = Path(__file__).parents[3] / "src" / "bayplan" / "services" / "scheduler" /
 @pytest.mark.parametrize("page", PAGES)
 def test_a_reference_page_is_current(page: str) -> None:
     assert (DOCS / page).read_text() == PAGES[page](), "run `make reference`"
+
+
+def test_the_schemas_are_current_and_no_other_is_left() -> None:
+    found = {file.stem: file.read_text() for file in (DOCS / "schemas").glob("*.json")}
+    assert found == {name: schema_text(name) for name in schemas()}, "run `make reference`"
 
 
 def test_every_key_in_the_code_is_explained_and_no_other() -> None:

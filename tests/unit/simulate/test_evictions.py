@@ -1,4 +1,6 @@
-"""Preemption under each contestant, in the example scenario: important pods arrive in a full cluster with two zones per node."""
+"""Preemption under each contestant, in the example scenario:
+important pods arrive in a full cluster with two zones per node.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from bayplan.simulate.comparison import Comparison, figures
 from bayplan.simulate.run import Run
-from bayplan.simulate.scenario.lines import ScenarioError
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, UPSTREAM
 from bayplan.simulate.simulation import Simulation
@@ -67,13 +66,3 @@ def test_evictions_are_figures_only_of_scenarios_with_preemption() -> None:
     assert with_it["in vain"] == ("0",)
     assert "evicted for others" not in without_it
     assert Comparison(read_scenario(EXAMPLE), (run_of(BAYPLAN),)).judged.evicted
-
-
-def test_gangs_and_preemption_together_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "both.yaml"
-    gang = "\n- name: train\n  replicas: 2\n  gang: {}\n  pod: {resources: {cpu: 1, memory: 1Gi}}\n"
-    file.write_text(EXAMPLE.read_text().rstrip("\n") + gang)
-    with pytest.raises(
-        ScenarioError, match="preemption: is simulated for single pods only, and the scenario has gangs"
-    ):
-        read_scenario(file)

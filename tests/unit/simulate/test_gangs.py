@@ -29,8 +29,10 @@ nodes:
   machine: core:8 mem:32Gi gpu:1@numa
   labels: {example.com/rack: [r1, r2]}
 workloads:
-- {name: a, kind: Job, runs: 1m, replicas: 3, gang: {}, arrive: {every: 1s}, pod: {resources: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}
-- {name: b, kind: Job, runs: 1m, replicas: 3, gang: {}, arrive: {every: 1s}, pod: {resources: {cpu: 3, memory: 1Gi, example.com/gpu: 1}}}
+- {name: a, kind: Job, runs: 1m, replicas: 3, gang: {}, arrive: {every: 1s},
+   pod: {resources: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}
+- {name: b, kind: Job, runs: 1m, replicas: 3, gang: {}, arrive: {every: 1s},
+   pod: {resources: {cpu: 3, memory: 1Gi, example.com/gpu: 1}}}
 """
 
 
@@ -47,7 +49,8 @@ lasts: 5m
 nodes:
 - {name: n, count: 8, machine: core:8 mem:32Gi gpu:1@numa, labels: {example.com/rack: [r1, r2]}}
 workloads:
-- {name: short, kind: Job, runs: 39s, pod: {resources: &a-node {cpu: 2, memory: 1Gi, example.com/gpu: 1}, nodeSelector: {example.com/rack: r1}}}
+- {name: short, kind: Job, runs: 39s, pod: {resources: &a-node {cpu: 2, memory: 1Gi, example.com/gpu: 1},
+                                             nodeSelector: {example.com/rack: r1}}}
 - {name: long, kind: Job, runs: 99s, pod: {resources: *a-node, nodeSelector: {example.com/rack: r2}}}
 """
 A_POD = "pod: {resources: *a-node}"
@@ -99,7 +102,8 @@ def test_patience_counts_from_the_last_pod_that_arrives(tmp_path: Path) -> None:
 
 
 def test_a_patience_that_was_not_needed_is_no_event(tmp_path: Path) -> None:
-    text = f"- {{name: g, kind: Job, arrive: 5s, runs: 1m, replicas: 4, {A_POD}, gang: {{preferred: example.com/rack, patience: {{domains: 1, seconds: 200}}}}}}"
+    gang = "gang: {preferred: example.com/rack, patience: {domains: 1, seconds: 200}}"
+    text = f"- {{name: g, kind: Job, arrive: 5s, runs: 1m, replicas: 4, {A_POD}, {gang}}}"
     assert ran(tmp_path, TWO_RACKS + text, "bayplan").ended_at < 110
 
 
@@ -138,7 +142,8 @@ def test_groups_have_shapes_of_their_own_and_some_of_them_may_be_enough(tmp_path
     groups = """minimumGroups: 1, groups: [
       {name: first, required: example.com/rack, groups: [
         {name: leader, size: 1, pod: {resources: {cpu: 1, memory: 1Gi}}},
-        {name: workers, size: 3, pod: {spec: {containers: [{name: main, resources: {limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}}]},
+        {name: workers, size: 3, pod: {spec: {containers: [
+          {name: main, resources: {limits: {cpu: 2, memory: 1Gi, example.com/gpu: 1}}}]}}}]},
       {name: second, size: 1, pod: {resources: {cpu: 1, memory: 1Gi, example.com/gpu: 2}}}]"""
     (gang,) = gangs_of(tmp_path, f"name: g, gang: {{required: example.com/rack, {groups}}}".replace("\n", " "))
     assert (gang.started, gang.domains) == (4, ("r1",))
@@ -256,27 +261,36 @@ def test_gangs_of_a_workload_are_its_pods_in_their_order(tmp_path: Path) -> None
         ("{size: -3}", "workloads[0].gang.size: -3 is negative: must be 0 or more"),
         ("{size: many}", 'workloads[0].gang.size: "many" is not allowed: must be a whole number'),
         ("3", 'workloads[0].gang: "3" is not allowed: must be keys and values: topology, size, minimum, '),
-        ("{required: row}", 'gang.required: "row" is not a level; the topology has example.com/rack, kubernetes.io/hostname'),
+        ("{required: row}",
+         'gang.required: "row" is not a level; the topology has example.com/rack, kubernetes.io/hostname'),
         ("{sise: 3}", "workloads[0].gang.sise: is unknown: did you mean size?"),
-        ("{topology: network}", "workloads[0].gang.topology: is not allowed in a scenario: the levels of the file are the only topology"),
-        ("{pod: {resources: {cpu: 1}}}", "workloads[0].gang.pod: is not allowed here: the pod of a gang stands beside it, in the workload"),
+        ("{topology: network}",
+         "workloads[0].gang.topology: is not allowed in a scenario: the levels of the file are the only topology"),
+        ("{pod: {resources: {cpu: 1}}}",
+         "workloads[0].gang.pod: is not allowed here: the pod of a gang stands beside it, in the workload"),
         ("{minimum: 4}", "workloads[0].gang.minimum: 4 is not between 0 and the size 3"),
         ("{placement: tight}", 'workloads[0].gang.placement: "tight" must be one of binpack, spread'),
         ("{domainPlacement: tight}", 'workloads[0].gang.domainPlacement: "tight" must be one of binpack, spread'),
         ("{style: slurm}", 'workloads[0].gang.style: "slurm" must be one of bayplan, '),
         ("{objective: [cheapest]}", 'workloads[0].gang.objective: "cheapest"'),
-        ("{patience: {domains: 1, seconds: 60}}", "workloads[0].gang.patience: is for a preferred level; the gang has none"),
+        ("{patience: {domains: 1, seconds: 60}}",
+         "workloads[0].gang.patience: is for a preferred level; the gang has none"),
         ("{patience: {domains: 0, seconds: 60}}", "workloads[0].gang.patience.domains: 0 must be 1 or more"),
-        ("{patience: {domains: 1, seconds: 1m}}", 'workloads[0].gang.patience.seconds: "1m" is not allowed: must be a number'),
+        ("{patience: {domains: 1, seconds: 1m}}",
+         'workloads[0].gang.patience.seconds: "1m" is not allowed: must be a number'),
         ("{patience: {domains: 1}}", "workloads[0].gang.patience.seconds: is missing"),
         ("{patience: {time: 1}}", "workloads[0].gang.patience.time: is unknown: must be one of domains, seconds"),
         ("{segments: [{size: 2, level: example.com/rack}]}", "workloads[0].gang.segments: size 2 does not divide 3"),
-        ("{segments: [{size: 3, levle: example.com/rack}]}", "workloads[0].gang.segments[0].levle: is unknown: did you mean level?"),
+        ("{segments: [{size: 3, levle: example.com/rack}]}",
+         "workloads[0].gang.segments[0].levle: is unknown: did you mean level?"),
         ("{groups: [{size: 3}]}", "workloads[0].gang.groups[0].name: is missing"),
         ("{groups: [{name: A, size: 3}]}", 'workloads[0].gang.groups[0].name: "A" must be lower-case letters'),
-        ("{groups: [{name: a, size: 2}]}", "workloads[0].gang: 2, the pods of all groups, does not divide the 3 replicas"),
-        ("{groups: [{name: a, size: 3, pod: {resources: {gpu: 1}}}]}", "gang.groups[0].pod.resources.gpu: is no resource"),
-        ("{groups: [{name: a, size: 2}, {name: a, size: 1}]}", 'workloads[0].gang.groups: "a" is the name of two groups'),
+        ("{groups: [{name: a, size: 2}]}",
+         "workloads[0].gang: 2, the pods of all groups, does not divide the 3 replicas"),
+        ("{groups: [{name: a, size: 3, pod: {resources: {gpu: 1}}}]}",
+         "gang.groups[0].pod.resources.gpu: is no resource"),
+        ("{groups: [{name: a, size: 2}, {name: a, size: 1}]}",
+         'workloads[0].gang.groups: "a" is the name of two groups'),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_its_line(tmp_path: Path, gang: str, problem: str) -> None:

@@ -71,7 +71,7 @@ def happened(scenario: Scenario, scheduler: str = BAYPLAN, report_delay: float |
 def at_second(moment: float, scenario: Scenario, scheduler: str = BAYPLAN) -> Simulation:
     """Everything up to that moment has happened, and nothing after it."""
     simulation = Simulation(scenario, scheduler)
-    while (planned := simulation._next_moment) is not None and planned <= moment:
+    while (planned := simulation.next_moment) is not None and planned <= moment:
         simulation.step()
     return simulation
 

@@ -1,1 +1,1 @@
-"""What the commands share: options, reading the cluster, output."""
+"""What the commands share: reading the cluster, deciding, output."""

@@ -13,7 +13,8 @@ from difflib import get_close_matches
 
 import click
 
-from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running, pod_groups, with_volcano_jobs
+from bayplan.cli.shared.gang_objects import pod_groups, with_volcano_jobs
+from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome

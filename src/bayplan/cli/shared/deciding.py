@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bayplan.cli.shared.gangs import GangPlacer, gang_of_key, pod_groups
+from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
+from bayplan.cli.shared.gangs import GangPlacer
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn

@@ -9,8 +9,9 @@ from datetime import datetime
 import click
 
 from bayplan.cli.shared.asked_workload import find_workload, outcome_of_workload
-from bayplan.cli.shared.gangs import find_gang, find_member, outcome_of, outcome_of_gang_with
-from bayplan.cli.shared.pod_views import find_pod, standing_of
+from bayplan.cli.shared.gang_objects import find_gang, find_member
+from bayplan.cli.shared.gangs import outcome_of, outcome_of_gang_with
+from bayplan.cli.shared.pod_views import find_pod, view_of
 from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
@@ -23,8 +24,8 @@ from bayplan.explain.pod_view import (
     node_verdict_document,
     node_verdict_text,
     pending_for,
-    standing_document,
-    standing_text,
+    pod_document,
+    pod_text,
 )
 from bayplan.explain.preemption import PreemptionView, preemption_document, preemption_lines
 from bayplan.explain.workload_text import explanation, explanation_text
@@ -49,7 +50,9 @@ class Explanation:
 def explained(
     session: ClusterSession, name: str, namespace: str | None, now: datetime, *, node: str | None, preempt: bool
 ) -> Explanation:
-    """Explain what is called NAME, NAMESPACE/NAME or KIND/NAME; on one `node` alone, or with the victims of a preemption."""
+    """Explain what is called NAME, NAMESPACE/NAME or KIND/NAME; on one `node` alone,
+    or with the victims of a preemption.
+    """
     workload = find_workload(session, name, namespace)
     if workload is not None and preempt:
         raise click.UsageError("--preempt asks about one pod or gang; name a pod of the workload")
@@ -70,15 +73,15 @@ def explained(
 
 
 def _pod(session: ClusterSession, pod: Pod, now: datetime, *, preempt: bool) -> Explanation:
-    standing = standing_of(session, pod, now)
+    shown = view_of(session, pod, now)
     view = None
-    if preempt and not standing.good:
-        gang_key = gang_named(pod) if standing.gang is not None else ""
+    if preempt and not shown.good:
+        gang_key = gang_named(pod) if shown.gang is not None else ""
         view = preemption_for_gang(session, gang_key, now) if gang_key else preemption_for_pod(session, pod, now)
     return Explanation(
-        standing.good,
-        lambda: _with_lines(standing_text(standing), view),
-        lambda: _with_document(standing_document(standing), view),
+        shown.good,
+        lambda: _with_lines(pod_text(shown), view),
+        lambda: _with_document(pod_document(shown), view),
     )
 
 

@@ -15,8 +15,7 @@ from time import monotonic
 import click
 import msgspec
 
-from bayplan.cli.shared.gangs import (
-    GangPlacer,
+from bayplan.cli.shared.gang_objects import (
     gang_in,
     gang_of_key,
     gangs_without_an_object,
@@ -26,6 +25,7 @@ from bayplan.cli.shared.gangs import (
     warn_of_fields,
     with_volcano_jobs,
 )
+from bayplan.cli.shared.gangs import GangPlacer
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
@@ -102,7 +102,9 @@ def read_pods(session: ClusterSession, paths: Sequence[Path], namespace: str | N
 
 
 def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bool, paths: Sequence[Path]) -> None:
-    """Objects of `-f` that are neither placed nor used: those that belong into `--cluster`, and kinds that own no pods."""
+    """Objects of `-f` that are neither placed nor used: those that belong into `--cluster`,
+    and kinds that own no pods.
+    """
     of_cluster: dict[str, Sized] = {
         "Node": objects.nodes,
         "NodeResourceTopology": objects.topologies,

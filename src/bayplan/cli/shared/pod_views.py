@@ -11,13 +11,14 @@ from difflib import get_close_matches
 
 import click
 
-from bayplan.cli.shared.gangs import outcome_of_gang_with, warn_of_stranger
+from bayplan.cli.shared.gang_objects import warn_of_stranger
+from bayplan.cli.shared.gangs import outcome_of_gang_with
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import in_namespace, outcome_for
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import zones_on_node
-from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.dialects.registry import gang_named
 from bayplan.engine.numa.demand import demand_of
@@ -84,7 +85,7 @@ def _kind_meant(session: ClusterSession, text: str) -> str:
     return next(iter(get_close_matches(text.lower(), names, n=1, cutoff=0.75)), "")
 
 
-def standing_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
+def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
     """How the pod stands, and what would become of it now if it is not running."""
     state = session.state
     pod_class = state.classes.of(pod)

@@ -1,4 +1,5 @@
-"""`bayplan why --preempt`: the plan that the scheduler would make for a pod or gang without a place. Nothing is evicted.
+"""`bayplan why --preempt`: the plan that the scheduler would make for a pod or gang without a place. Nothing is
+evicted.
 
 The dispatcher's own `Preempting` plans, on the cluster as it was read: gangs of running pods, PodDisruptionBudgets and
 priorities count as in the scheduler.
@@ -12,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from bayplan.cli.shared.gangs import gang_of_key, pod_groups
+from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live
@@ -24,6 +25,7 @@ from bayplan.dispatch.preemption import COUNTING, Outcome, Preempting
 from bayplan.dispatch.roster import GangRoster
 from bayplan.explain.preemption import PreemptionView, freed_amounts
 from bayplan.gangs.closeness import unbound
+from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
@@ -91,13 +93,15 @@ def _preempting(session: ClusterSession, answers: ClassAnswers) -> Preempting:
     for pod in session.objects.pods:
         if pod.status is None or pod.status.phase not in TERMINAL_PHASES:
             roster.set_member(pod)
-    preempting = Preempting(session.state, roster, answers)
+    preempting = Preempting(session.state, roster, answers, WORK_OF_A_PROOF)
     _take_budgets(session, preempting.budgets)
     return preempting
 
 
 def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
-    """Take over the PodDisruptionBudgets of a dump or cluster; one that is invalid forbids all evictions it may cover."""
+    """Take over the PodDisruptionBudgets of a dump or cluster;
+    one that is invalid forbids all evictions it may cover.
+    """
     found = asked_live(_read_budgets) if session.runs else []
     kind = (POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)
     for each in session.objects.others:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bayplan.cli.shared.configuration_file import ConfigurationFile
-from bayplan.cli.shared.options import STANDARD_INPUT, STDIN, kept
+from bayplan.cli.options.common import STANDARD_INPUT, STDIN, kept
+from bayplan.cli.options.configuration_file import ConfigurationFile
 from bayplan.cli.shared.output import warn
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bayplan.scheduling.profile import Profile
 
 _Answer = TypeVar("_Answer")
+
+GIVE_A_DUMP = "a dump can be given with --cluster FILE"
 
 
 def read_all(paths: Sequence[Path]) -> ObjectSet:
@@ -51,15 +53,20 @@ def read_cluster_files(paths: Sequence[Path]) -> ObjectSet:
     return _read(paths)
 
 
-def live_access() -> Access:
-    """How to reach the cluster that the options of the running command name."""
+def access_by(kubeconfig: str | None, context: str | None, instead: str = "") -> Access:
+    """How to reach an API server; errors say what to do `instead`."""
     from bayplan.kube.client.access import find_access
     from bayplan.kube.client.credentials import AccessError
 
     try:
-        return find_access(kept("kubeconfig"), kept("context"))
+        return find_access(kubeconfig, context)
     except AccessError as error:
-        raise click.ClickException(f"{error}; a dump can be given with --cluster FILE") from None
+        raise click.ClickException(f"{error}; {instead}" if instead else str(error)) from None
+
+
+def live_access(instead: str = GIVE_A_DUMP) -> Access:
+    """How to reach the cluster that the options of the running command name."""
+    return access_by(kept("kubeconfig"), kept("context"), instead)
 
 
 def _read(paths: Sequence[Path], submitted: Strictness | None = None, without: Sequence[Path] = ()) -> ObjectSet:
@@ -82,21 +89,19 @@ def read_live() -> ObjectSet:
     return found
 
 
-def asked_live(
-    question: Callable[[Access], Coroutine[Any, Any, _Answer]], instead: str = "a dump can be given with --cluster FILE"
-) -> _Answer:
+def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]], instead: str = GIVE_A_DUMP) -> _Answer:
     """What the cluster that the kubeconfig names answers.
 
     Errors say what to do, `instead` where there is no cluster.
     """
     import asyncio
 
-    from bayplan.kube.client.access import find_access
     from bayplan.kube.client.client import ApiError, Unreachable
     from bayplan.kube.client.credentials import AccessError
 
+    access = live_access(instead)
     try:
-        return asyncio.run(question(find_access(kept("kubeconfig"), kept("context"))))
+        return asyncio.run(question(access))
     except AccessError as error:
         raise click.ClickException(f"{error}; {instead}") from None
     except (ApiError, Unreachable) as error:

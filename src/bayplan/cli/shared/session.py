@@ -1,4 +1,5 @@
-"""`ClusterSession`: a cluster, from files or as it runs, with the profiles to judge by. Each command asks it for what it needs.
+"""`ClusterSession`: a cluster, from files or as it runs, with the profiles to judge by.
+Each command asks it for what it needs.
 
 Imports of the rooms below stand inside the functions: a `--help` must not wait for numpy.
 """
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.shared.configuration_file import read_configuration
-from bayplan.cli.shared.options import STANDARD_INPUT, STDIN, kept
+from bayplan.cli.options.common import STANDARD_INPUT, STDIN, kept
+from bayplan.cli.options.configuration_file import read_configuration
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live, profiles_in, read_cluster_files, read_live
 
 if TYPE_CHECKING:
+    from bayplan.cluster.remarks import ObjectRemark
     from bayplan.cluster.reports.kubelet_settings import Assumptions
-    from bayplan.cluster.reports.topology_report import ObjectRemark
+    from bayplan.cluster.state import ClusterState
     from bayplan.gangs.trees import Trees
     from bayplan.grouping.group import GroupingSettings
     from bayplan.kube.object_set import ObjectSet, OtherObject
@@ -50,9 +52,10 @@ class ClusterSession:
         source: str = "dump",
         *,
         owners: bool = False,
+        state: ClusterState | None = None,
     ) -> None:
-        from bayplan.cli.shared.workloads import group_by_owners, unused_kinds
-        from bayplan.cluster.loading import load_state
+        from bayplan.cli.shared.workloads import group_by_owners
+        from bayplan.cluster.loading import load_state, relabel
         from bayplan.workloads.grouped import Grouped
 
         self.objects = objects
@@ -62,13 +65,23 @@ class ClusterSession:
         if owners and self.runs:
             self._read_owners()
         self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
-        self.state = load_state(self.objects, live_at=time() if self.runs else None, assumptions=self.assumptions)
+        if state is None:
+            self.state = load_state(self.objects, live_at=time() if self.runs else None, assumptions=self.assumptions)
+        else:
+            self.state = state
+            relabel(state, self.grouped.pods)
+        warn(self.problems())
+
+    def problems(self) -> list[str]:
+        """What users should know about the objects."""
+        from bayplan.cli.shared.workloads import unused_kinds
+
         ignored = unused_kinds(self.objects, self.grouping)
-        problems = [f"{error}: the object is left out" for error in objects.left_out]
-        problems += [*objects.remarks, *map(str, self.state.remarks)]
+        problems = [f"{error}: the object is left out" for error in self.objects.left_out]
+        problems += [*self.objects.remarks, *map(str, self.state.remarks)]
         if self.state.rows and not any(self.state.reports):
-            problems.insert(0, f"the {source} has no NodeResourceTopology: NUMA zones are unknown on every node")
-        warn(problems + ([f"not used: {ignored}"] if ignored else []))
+            problems.insert(0, f"the {self.source} has no NodeResourceTopology: NUMA zones are unknown on every node")
+        return problems + ([f"not used: {ignored}"] if ignored else [])
 
     @classmethod
     def open(
@@ -79,8 +92,10 @@ class ClusterSession:
         objects: ObjectSet | None = None,
         *,
         owners: bool = False,
+        state: ClusterState | None = None,
     ) -> ClusterSession:
-        """Read what the options of a command name; `objects` are those of the cluster if they are known already.
+        """Read what the options of a command name; `objects` are those of the cluster if they are known already, and
+        `state` is made of them.
 
         Commands that decide about pods of the cluster need their `owners`.
         """
@@ -93,17 +108,20 @@ class ClusterSession:
         profiles = profiles_in(written)
         source = "dump" if cluster else LIVE
         if scheduler_name is None:
-            return cls(objects, configuration, profiles, source, owners=owners)
+            return cls(objects, configuration, profiles, source, owners=owners, state=state)
         if scheduler_name not in profiles:
             raise click.UsageError(
                 f"--scheduler-name: '{scheduler_name}' is not in {config}; it has {', '.join(profiles)}"
             )
-        return cls(objects, configuration, {scheduler_name: profiles[scheduler_name]}, source, owners=owners)
+        chosen = {scheduler_name: profiles[scheduler_name]}
+        return cls(objects, configuration, chosen, source, owners=owners, state=state)
 
     @cached_property
     def grouping(self) -> GroupingSettings:
-        """How workloads become gangs: bayplan's kinds, and those of `--grouping-rules` and of rule files in the dump."""
-        from bayplan.cli.shared.grouping_options import grouping_settings
+        """How workloads become gangs: bayplan's kinds,
+        and those of `--grouping-rules` and of rule files in the dump.
+        """
+        from bayplan.cli.options.grouping import grouping_settings
         from bayplan.grouping.group import with_rules
         from bayplan.grouping.rules import rules_of
 
@@ -126,7 +144,9 @@ class ClusterSession:
         return found
 
     def _read_owners(self) -> None:
-        """Read the owners of ungrouped pods, and of the pods beside them, from a running cluster, and add them to the objects."""
+        """Read the owners of ungrouped pods, and of the pods beside them, from a running cluster,
+        and add them to the objects.
+        """
         from bayplan.grouping.group import awaits_look
         from bayplan.kube.client.named_objects import MOST_OWNERS, read_owners
 
@@ -240,6 +260,7 @@ class ClusterSession:
         if name not in self._profiles:
             known = ", ".join(self._profiles)
             raise click.UsageError(
-                f"pod {pod.metadata.name} names scheduler '{name}', but --config has {known}: choose with --scheduler-name"
+                f"pod {pod.metadata.name} names scheduler '{name}', but --config has {known}: "
+                "choose with --scheduler-name"
             )
         return self._profiles[name]

@@ -50,7 +50,9 @@ EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
 
 
 def tree_named(session: ClusterSession, name: str | None, levels: str | None = None) -> Tree:
-    """The tree of a Topology or of the HyperNodes, without a name that of the only one there is; or of the labels that `levels` lists."""
+    """The tree of a Topology or of the HyperNodes, without a name that of the only one there is;
+    or of the labels that `levels` lists.
+    """
     if levels is not None:
         if name is not None:
             raise click.UsageError(f"--levels stands for a Topology: leave out '{name}' or --levels")
@@ -59,7 +61,8 @@ def tree_named(session: ClusterSession, name: str | None, levels: str | None = N
     names = [*topologies.levels, *([HYPER_NODES] if session.objects.hyper_nodes else [])]
     if not names:
         raise click.ClickException(
-            f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) and no HyperNode (topology.volcano.sh); "
+            f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) "
+            "and no HyperNode (topology.volcano.sh); "
             "--levels makes a tree of node labels: --levels topology.kubernetes.io/zone"
         )
     if name is None and len(names) > 1:
@@ -152,17 +155,20 @@ def shape_and_size(
 
 
 def _requesting(session: ClusterSession, requests: str) -> Pod:
-    amounts = {_resource_meant(session, name): amount for name, amount in _amounts(requests).items()}
-    container = {"resources": {"requests": amounts, "limits": amounts}}
-    for fault in container_faults(container, (), ObjectPath("--requests")):
-        field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
-        raise click.UsageError(f"--requests: {f'{field}: ' if field else ''}{fault.problem}")
-    resources = ResourceRequirements(requests=amounts, limits=amounts)
-    pod = Pod(
-        metadata=Metadata(name="--requests"), spec=PodSpec(containers=[Container(name="main", resources=resources)])
-    )
+    written = amounts_in(requests, "--requests")
+    pod = pod_requesting({_resource_meant(session, name): amount for name, amount in written.items()}, "--requests")
     session.state.classes.of(pod)
     return pod
+
+
+def pod_requesting(amounts: Quantities, option: str) -> Pod:
+    """A pod of one container with limits equal to its requests, as an option describes it."""
+    container = {"resources": {"requests": amounts, "limits": amounts}}
+    for fault in container_faults(container, (), ObjectPath(option)):
+        field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
+        raise click.UsageError(f"{option}: {f'{field}: ' if field else ''}{fault.problem}")
+    resources = ResourceRequirements(requests=amounts, limits=amounts)
+    return Pod(metadata=Metadata(name=option), spec=PodSpec(containers=[Container(name="main", resources=resources)]))
 
 
 def _shape_in_files(session: ClusterSession, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
@@ -192,7 +198,9 @@ def _called(pod: Pod) -> str:
 
 
 def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
-    """The pod by which the largest gang is told where no shape is asked for: one device, one CPU or 1Gi of the resource that is shown; none of others."""
+    """The pod by which the largest gang is told where no shape is asked for: one device,
+    one CPU or 1Gi of the resource that is shown; none of others.
+    """
     name = leading_resource(resources)
     if name == CPU or "/" in name:
         return shape_of(session, f"{name}=1", ())
@@ -200,7 +208,9 @@ def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
 
 
 def _resource_meant(session: ClusterSession, name: str) -> str:
-    """A resource of `--requests`: as it is, or by what comes after its slash where only one resource of the nodes has that."""
+    """A resource of `--requests`: as it is, or by what comes after its slash where only one resource of the nodes has
+    that.
+    """
     columns = session.state.columns
     known = [each for each, index in columns.resource_index.items() if columns.allocatable[index].any()]
     if name in known or name in (CPU, MEMORY) or is_memory(name) or name in HOST_RESOURCES:
@@ -216,18 +226,19 @@ def _resource_meant(session: ClusterSession, name: str) -> str:
     raise click.UsageError(f"--requests: no node has {name}{_did_you_mean(name, known)}")
 
 
-def _amounts(text: str) -> Quantities:
+def amounts_in(text: str, option: str) -> Quantities:
+    """The amounts that an option lists: `cpu=8,memory=64Gi`."""
     amounts: Quantities = {}
     for part in text.split(","):
         name, separator, amount = part.strip().partition("=")
         if not separator or not name or not amount:
-            raise click.UsageError(f"--requests: '{part}' is not an amount; {EXPECTED}")
+            raise click.UsageError(f"{option}: '{part}' is not an amount; {EXPECTED}")
         if name in amounts:
-            raise click.UsageError(f"--requests: '{name}' appears twice")
+            raise click.UsageError(f"{option}: '{name}' appears twice")
         try:
             parse(amount)
         except QuantityError as error:
-            raise click.UsageError(f"--requests: {name}: {error}") from None
+            raise click.UsageError(f"{option}: {name}: {error}") from None
         amounts[name] = amount
     return amounts
 
@@ -235,7 +246,9 @@ def _amounts(text: str) -> Quantities:
 def slots_for(
     session: ClusterSession, tree: Tree, pod: Pod, unit: int = NO_UNIT
 ) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
-    """By position in the tree how many such pods fit now, in units that share a NUMA zone, and what was asked for that."""
+    """By position in the tree how many such pods fit now, in units that share a NUMA zone,
+    and what was asked for that.
+    """
     answers = ClassAnswers(session.state)
     profile = session.profile_for(pod)
     pod_class = session.state.classes.of(pod)

@@ -24,7 +24,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import gang_named
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import refusal_sentence
-from bayplan.explain.overview.causes import Finding, Kind
+from bayplan.explain.overview.causes import CauseKind, StuckPod
 from bayplan.explain.overview.nodes import refusal_reason
 from bayplan.explain.refusal import refusal_of
 from bayplan.kube.wire.core_v1 import Pod
@@ -38,7 +38,7 @@ from bayplan.scheduling.shortfall import shortfall_of
 FITS = "fits now, waits for its turn"
 
 
-def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: datetime) -> list[Finding]:
+def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: datetime) -> list[StuckPod]:
     """The cause of every pod that is meant and waits, or that a kubelet refused."""
     waiting = list(session.state.waiting.values())
     ours = [pod for pod in waiting if not session.is_stranger(pod)]
@@ -47,14 +47,14 @@ def findings(session: ClusterSession, is_meant: Callable[[Pod], bool], now: date
     warn_of_owners(session.grouped, (pod for pod in ours if pod_key(pod) in meant), session.source)
     found += _decided(session, work_of(session, ours), now)
     found += [
-        Finding(pod_key(pod), Kind.REFUSED, f"refused by the kubelet: {reason}", node=pod.spec.node_name or "")
+        StuckPod(pod_key(pod), CauseKind.REFUSED, f"refused by the kubelet: {reason}", node=pod.spec.node_name or "")
         for pod in session.objects.pods
         if (reason := refusal_reason(pod))
     ]
     return [each for each in found if each.pod in meant]
 
 
-def _decided(session: ClusterSession, work: Work, now: datetime) -> Iterator[Finding]:
+def _decided(session: ClusterSession, work: Work, now: datetime) -> Iterator[StuckPod]:
     answers = ClassAnswers(session.state)
     placer = GangPlacer(session, answers, advice=False)
     members = members_of(session, work.gangs)
@@ -83,7 +83,7 @@ class _Alone:
         self._answers = answers
         self._refused: dict[tuple[PodClass, str], str] = {}
 
-    def finding(self, pod: Pod) -> Finding:
+    def finding(self, pod: Pod) -> StuckPod:
         key, state = pod_key(pod), self._session.state
         try:
             profile = self._session.profile_for(pod)
@@ -92,14 +92,14 @@ class _Alone:
         pod_class = state.classes.of(pod)
         held_back = self._session.grouped.held_back(pod) or why_not_yet(pod, pod_class)
         if held_back:
-            return Finding(key, Kind.HELD_BACK, held_back)
+            return StuckPod(key, CauseKind.HELD_BACK, held_back)
         # Neighbours may let a pod in that they kept out before, so only pods without any are alike.
         alike = incoming_pod(state, pod, pod_class) is None
         known = self._refused.get((pod_class, profile.name)) if alike else None
         cause = known or self._decide(pod, pod_class, profile)
         if cause and alike:
             self._refused[pod_class, profile.name] = cause
-        return Finding(key, Kind.UNSCHEDULABLE, cause) if cause else Finding(key, Kind.FITS, FITS)
+        return StuckPod(key, CauseKind.UNSCHEDULABLE, cause) if cause else StuckPod(key, CauseKind.FITS, FITS)
 
     def _decide(self, pod: Pod, pod_class: PodClass, profile: Profile) -> str:
         """Why it has no place; empty if it has one, which it takes."""
@@ -114,27 +114,27 @@ class _Alone:
         return refusal_of(state, pod_class, profile, Decision(decision.pod, None, shortfall=counted), ()).sentence
 
 
-def _of_gang(outcome: GangOutcome, waiting: Sequence[Pod]) -> Iterator[Finding]:
+def _of_gang(outcome: GangOutcome, waiting: Sequence[Pod]) -> Iterator[StuckPod]:
     decision = outcome.decision
     if decision.problem:
-        kind, cause = Kind.GANG, decision.problem
+        kind, cause = CauseKind.GANG, decision.problem
     elif decision.waits:
-        kind, cause = Kind.GANG, "the gang waits for a better place"
+        kind, cause = CauseKind.GANG, "the gang waits for a better place"
     elif outcome.good:
-        kind, cause = Kind.FITS, FITS
+        kind, cause = CauseKind.FITS, FITS
     else:
-        kind, cause = Kind.GANG, refusal_sentence(outcome)
+        kind, cause = CauseKind.GANG, refusal_sentence(outcome)
     left_out, who = set(decision.left_out), (outcome.name, "", outcome.owner)
     for pod in waiting:
         key = pod_key(pod)
-        if kind is Kind.FITS and key in left_out:
-            yield Finding(key, Kind.GANG, "its gang starts without it: it is beyond the minimum", *who)
+        if kind is CauseKind.FITS and key in left_out:
+            yield StuckPod(key, CauseKind.GANG, "its gang starts without it: it is beyond the minimum", *who)
         else:
-            yield Finding(key, kind, cause, *who)
+            yield StuckPod(key, kind, cause, *who)
 
 
-def _elsewhere(pod: Pod) -> Finding:
+def _elsewhere(pod: Pod) -> StuckPod:
     name = pod.spec.scheduler_name or "default-scheduler"
-    return Finding(
-        pod_key(pod), Kind.OTHER_SCHEDULER, f"waits for scheduler {name}", gang_named(pod).rpartition(" ")[2]
+    return StuckPod(
+        pod_key(pod), CauseKind.OTHER_SCHEDULER, f"waits for scheduler {name}", gang_named(pod).rpartition(" ")[2]
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bayplan.cli.shared.options import STANDARD_INPUT
+from bayplan.cli.options.common import STANDARD_INPUT
 from bayplan.cli.shared.output import can_redraw, working
 from bayplan.cli.shared.reading import asked_live, warn_unused
 from bayplan.cli.shared.session import ClusterSession
@@ -52,7 +52,8 @@ def answered(
     files: Sequence[Path] = (),
     owners: bool = False,
 ) -> int:
-    """Open the session that the options name and draw the answer; with `watch` again after every change, also of `files`.
+    """Open the session that the options name and draw the answer;
+    with `watch` again after every change, also of `files`.
 
     Answers about pods of the cluster need their `owners`.
     """

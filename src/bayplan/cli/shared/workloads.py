@@ -112,7 +112,9 @@ class Workloads:
 
 
 def group_by_owners(objects: ObjectSet, settings: GroupingSettings) -> Grouped:
-    """Put the pods of a cluster into the gangs that their owners mean, as the pod grouper does, and the PodGroups among the objects."""
+    """Put the pods of a cluster into the gangs that their owners mean, as the pod grouper does,
+    and the PodGroups among the objects.
+    """
     found = _grouped(objects.pods, settings, [(objects, "default")])
     objects.pods = found.pods
     objects.gangs += found.gangs
@@ -147,7 +149,9 @@ def _grouped(pods: Sequence[Pod], settings: GroupingSettings, parts: Sequence[tu
 
 
 def warn_of_owners(grouped: Grouped, pods: Iterable[Pod], source: str) -> None:
-    """Say of pods what is wrong with their owners' annotations, and which owners are not known: of many the first few."""
+    """Say of pods what is wrong with their owners' annotations, and which owners are not known:
+    of many the first few.
+    """
     told, missing = dict[str, None](), dict[str, None]()
     for pod in pods:
         key = pod_key(pod)
@@ -286,7 +290,9 @@ def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]
 
 
 def _owners_in(objects: ObjectSet, namespace: str, settings: GroupingSettings) -> Iterator[RawObject]:
-    """Workloads, and whatever else owns something: a group's leader, Spark's driver, objects whose annotations count for what they own."""
+    """Workloads, and whatever else owns something: a group's leader, Spark's driver,
+    objects whose annotations count for what they own.
+    """
     yield from _decoded(objects.others, namespace, settings).values()
     owning = _owning(objects)
     for pod in objects.pods:

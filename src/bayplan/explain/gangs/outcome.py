@@ -15,7 +15,7 @@ from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.topology.tree import Distances, Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.placement import ContainerZones
-from bayplan.explain.stages import Stage, StageKind, stages_of
+from bayplan.explain.stages import FilterStage, StageKind, stages_of
 from bayplan.explain.topology.levels import ranks_text
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import GangDecision, LevelRoom, Seat
@@ -43,7 +43,7 @@ class ShapeView:
     slots: Counts = field(compare=False)
     after: tuple[LevelRoom, ...] = ()
     causes: tuple[CauseCount, ...] = ()
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[FilterStage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class GangOutcome:
 
 def stages_in_tree(
     tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
-) -> tuple[tuple[CauseCount, ...], tuple[Stage, ...]]:
+) -> tuple[tuple[CauseCount, ...], tuple[FilterStage, ...]]:
     """Which filter rejected which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
     inside = {path[-1] for path in tree.paths[tree.node_level]}
     causes = tuple(
@@ -115,7 +115,7 @@ def stages_in_tree(
     if not tree.outside:
         return causes, stages
     in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.when_empty)
-    return causes, (Stage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
+    return causes, (FilterStage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
 
 
 def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

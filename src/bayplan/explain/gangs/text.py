@@ -69,10 +69,10 @@ def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
     """That a gang runs, and where."""
     levels = outcome.levels if all(len(seat.path) > len(outcome.levels) for seat in outcome.running) else ()
     where = place_phrase(levels, [seat.path[-1 - len(levels) :] for seat in outcome.running])
-    return [f"{outcome.title} runs: {where}", *standing_lines(outcome, wide=wide)]
+    return [f"{outcome.title} runs: {where}", *running_lines(outcome, wide=wide)]
 
 
-def standing_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
+def running_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
     """Where running pods are, their distances, and whether they could be closer."""
     told = [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
     told += [("closer?   ", closer_text(outcome.closeness, outcome.levels))] if outcome.closeness else []

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.pod_zones import ZonesByContainer, zones_on_node
-from bayplan.cluster.reports.topology_report import UNKNOWN_DISTANCE, ObjectRemark, TopologyReport
+from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.cluster.reports.zone_reports import UNKNOWN_DISTANCE
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.demand import HOST_RESOURCES, demand_of
 from bayplan.engine.numa.placement import ContainerZones

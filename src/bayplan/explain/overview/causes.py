@@ -1,6 +1,6 @@
 """Waiting pods and pods that kubelets rejected, grouped by cause: `bayplan why -A`.
 
-Findings come in, one per pod (`cli/shared/deciding.py`); groups go out, the most frequent first, as text and as a
+`StuckPod`s come in (`cli/shared/deciding.py`); groups go out, the most frequent first, as text and as a
 document.
 """
 
@@ -21,7 +21,7 @@ ONE_POD = "'bayplan why NAMESPACE/NAME' explains one of them."
 ONE_OWNER = "'bayplan why NAMESPACE/NAME' explains a pod, 'bayplan why KIND/NAME -n NAMESPACE' a workload."
 
 
-class Kind(Enum):
+class CauseKind(Enum):
     """What keeps a pod from its node, as documents name it."""
 
     UNSCHEDULABLE = "Unschedulable"
@@ -33,18 +33,18 @@ class Kind(Enum):
 
 
 # Pods that need nothing but their turn.
-ON_THE_WAY = (Kind.FITS, Kind.OTHER_SCHEDULER)
+ON_THE_WAY = (CauseKind.FITS, CauseKind.OTHER_SCHEDULER)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StuckPod:
     """One pod and its cause. `gang` is empty for a single pod, `node` for a waiting one.
 
     `owner` is the workload of the gang.
     """
 
     pod: str
-    kind: Kind
+    kind: CauseKind
     cause: str
     gang: str = ""
     node: str = ""
@@ -55,13 +55,15 @@ class Finding:
 class Cause:
     """Pods of one cause, by name."""
 
-    kind: Kind
+    kind: CauseKind
     cause: str
     pods: tuple[str, ...]
     gangs: tuple[str, ...]
     nodes: tuple[str, ...]
     titles: tuple[str, ...] = ()
-    """What to call each gang: by its owner, else by its name."""
+    """What to call each gang (by its owner, else by its name) and each single pod."""
+    owners: bool = False
+    """True if a gang is called by its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +84,17 @@ class Overview:
     @property
     def answer(self) -> str:
         """`12 pods wait (2 causes), 3 were refused by kubelets; 4 more fit now`."""
-        stuck = [each for each in self.causes if each.kind not in (*ON_THE_WAY, Kind.REFUSED)]
+        stuck = [each for each in self.causes if each.kind not in (*ON_THE_WAY, CauseKind.REFUSED)]
         waiting = sum(len(each.pods) for each in stuck)
         words = []
         if waiting:
             verb = "waits" if waiting == 1 else "wait"
             words.append(f"{counted(waiting, 'pod')} {verb} ({counted(len(stuck), 'cause')})")
-        refused = self._number(Kind.REFUSED)
+        refused = self._number(CauseKind.REFUSED)
         if refused:
             verb = "was" if refused == 1 else "were"
             words.append(f"{refused if waiting else counted(refused, 'pod')} {verb} refused by kubelets")
-        fit, elsewhere = self._number(Kind.FITS), self._number(Kind.OTHER_SCHEDULER)
+        fit, elsewhere = self._number(CauseKind.FITS), self._number(CauseKind.OTHER_SCHEDULER)
         later = [f"{fit} {'more ' if words else ''}{'fits' if fit == 1 else 'fit'} now"] if fit else []
         later += [f"{elsewhere} {'waits' if elsewhere == 1 else 'wait'} for another scheduler"] if elsewhere else []
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -100,13 +102,13 @@ class Overview:
             return f"no pod waits{where}, and no kubelet refused one"
         return "; ".join(filter(None, (", ".join(words), *later))) + where
 
-    def _number(self, kind: Kind) -> int:
+    def _number(self, kind: CauseKind) -> int:
         return sum(len(each.pods) for each in self.causes if each.kind is kind)
 
 
-def overview_of(findings: Sequence[Finding], namespace: str = "") -> Overview:
+def overview_of(findings: Sequence[StuckPod], namespace: str = "") -> Overview:
     """Group findings by cause."""
-    grouped: dict[tuple[Kind, str], list[Finding]] = {}
+    grouped: dict[tuple[CauseKind, str], list[StuckPod]] = {}
     for finding in findings:
         grouped.setdefault((finding.kind, finding.cause), []).append(finding)
     causes = [
@@ -116,7 +118,8 @@ def overview_of(findings: Sequence[Finding], namespace: str = "") -> Overview:
             tuple(finding.pod for finding in of_it),
             tuple(dict.fromkeys(finding.gang for finding in of_it if finding.gang)),
             tuple(dict.fromkeys(finding.node for finding in of_it if finding.node)),
-            tuple(dict.fromkeys(finding.owner or finding.gang for finding in of_it if finding.gang)),
+            tuple(dict.fromkeys((finding.owner or finding.gang) if finding.gang else finding.pod for finding in of_it)),
+            any(finding.gang and finding.owner not in ("", finding.gang) for finding in of_it),
         )
         for (kind, cause), of_it in grouped.items()
     ]
@@ -134,15 +137,14 @@ def overview_text(overview: Overview, *, wide: bool = False) -> str:
             str(len(each.pods)),
             str(len(each.gangs)) if each.gangs else "",
             each.cause,
-            hostlist(each.titles or each.pods, longest)
-            + (f" on {hostlist(each.nodes, longest)}" if each.nodes else ""),
+            hostlist(each.titles, longest) + (f" on {hostlist(each.nodes, longest)}" if each.nodes else ""),
         ]
         for each in overview.causes
     ]
     header = ["pods", "gangs", "cause", "which"]
     if not any(each.gangs for each in overview.causes):
         header, rows = [header[0], *header[2:]], [[row[0], *row[2:]] for row in rows]
-    hint = ONE_OWNER if any(each.titles != each.gangs for each in overview.causes) else ONE_POD
+    hint = ONE_OWNER if any(each.owners for each in overview.causes) else ONE_POD
     return visible_lines([overview.answer, "", *table(header, rows, indent="  ", numbers=header[:-2]), "", hint])
 
 

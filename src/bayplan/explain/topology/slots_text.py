@@ -19,7 +19,7 @@ from bayplan.explain.amounts import count, listing
 from bayplan.explain.documents import API_VERSION, Document, amounts_document, stages_document
 from bayplan.explain.gangs.document import rooms_document
 from bayplan.explain.gangs.text import best_in
-from bayplan.explain.stages import Stage
+from bayplan.explain.stages import FilterStage
 from bayplan.explain.table import table
 from bayplan.explain.topology.levels import counted, in_one, path_text, short_levels
 from bayplan.explain.why import stage_lines
@@ -58,7 +58,7 @@ class SlotCount:
     rooms: tuple[LevelRoom, ...]
     gangs: tuple[int, ...]
     domains: tuple[DomainSlots, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[FilterStage, ...]
     in_zone: bool = False
 
     @property

@@ -19,7 +19,10 @@ Units = Mapping[int, CpuSet]
 
 
 class CpuLayout:
-    """The CPUs of a machine. The plain sizes are averages, as the kubelet computes them, whatever a single unit has."""
+    """The CPUs of a machine. The plain sizes are averages, as the kubelet computes them, whatever a single unit has.
+
+    It is wide because each way to choose CPUs reads an index of its own.
+    """
 
     def __init__(self, cpus: tuple[Cpu, ...]) -> None:
         self.cpus = cpus

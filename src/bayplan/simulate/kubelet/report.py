@@ -19,7 +19,7 @@ from bayplan.cluster.reports.fingerprint import ATTRIBUTE, fingerprint_of
 from bayplan.cluster.reports.inventory import cpu_list
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.reports.reported_settings import POD_LEVEL_GATE
-from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
+from bayplan.cluster.reports.zone_reports import MEMORY_GROUP_ATTRIBUTE
 from bayplan.kube.wire.core_v1 import (
     Container,
     Metadata,

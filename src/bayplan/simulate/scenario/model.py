@@ -111,7 +111,8 @@ class Scenario:
     """All that happens. `running` are bound pods that are there from the beginning, in the order of their admission.
 
     `report_delay` is how long a node's report takes to arrive after what it shows; `lasts` is when the simulation ends
-    at the latest. `preemption`: pods are evicted for more important ones. `remarks` are things about the file that its author should know, each with file, line and key.
+    at the latest. `preemption`: pods are evicted for more important ones. `remarks` are things about the file that its
+    author should know, each with file, line and key.
     """
 
     name: str

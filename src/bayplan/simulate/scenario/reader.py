@@ -59,8 +59,6 @@ def read_scenario(path: Path, seed: int | None = None) -> Scenario:
         levels=tuple(section.items("levels", text)),
         preemption=section.take("preemption", yes_or_no, default=False),
     )
-    if scenario.preemption and any(workload.together for _, workload in workloads):
-        section.written.at("preemption").wrong("is simulated for single pods only, and the scenario has gangs")
     _check_gangs(section, scenario, workloads)
     faults.check()
     from_dump = tuple(f"{section.written.at('cluster').place}: {remark}" for remark in recorded.remarks)

@@ -17,7 +17,8 @@ from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, PODS
 from bayplan.cluster.reports.inventory import MOST_CPUS, OFFLINE, UNHEALTHY, Inventory
 from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSettings
 from bayplan.cluster.reports.reported_settings import CPU_OPTIONS
-from bayplan.cluster.reports.topology_report import TopologyReport, ZoneAmounts
+from bayplan.cluster.reports.topology_report import TopologyReport
+from bayplan.cluster.reports.zone_reports import ZoneAmounts
 from bayplan.simulate.kubelet.configuration import MOST_PODS, CannotStart, KubeletConfiguration, TooManyZones
 from bayplan.simulate.kubelet.machine import OFFLINE_CPU, Cpu, Machine, MachineDevice, MachineZone
 from bayplan.simulate.kubelet.start import check_startable

@@ -105,8 +105,8 @@ def test_a_refusal_tells_the_room_of_every_level_and_what_became_of_the_nodes(ba
     assert "   27 in one zone         2 fragmented: b1-r2-n2, b2-r3-n5" in out
     assert "  block        2         0         32  b2" in out
     assert (
-        "Proven: there is no place for it as long as nothing else changes.\nWould schedule now if:  32 pods instead of 40\n"
-        in out
+        "Proven: there is no place for it as long as nothing else changes.\nWould schedule now if:  32 pods instead "
+        "of 40\n" in out
     )
 
 
@@ -346,13 +346,17 @@ def running_gang(folder: Path, *nodes: str) -> Path:
     stands alone.
     """
     member = (
-        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: run-{0}, namespace: ml, labels: {{bayplan.io/pod-group: run}}, "
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: run-{0}, namespace: ml, labels: {{bayplan.io/pod-group: "
+        "run}}, "
         'annotations: {{bayplan.io/rank: "{0}", bayplan.io/segment: "{1}"}}}}\n'
         "spec: {{nodeName: {2}, containers: [{{name: c, resources: {{limits: {{cpu: 1, memory: 1Gi}}}}}}]}}\n"
     )
     head = gang_file(folder, f"size: {len(nodes)}", "preferred: rack", "segments: [{size: 2, level: node}]")
     group = head.read_text().replace("{name: g,", "{name: run,")
-    solo = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: solo, namespace: ml}\nspec: {nodeName: b2-r1-n2, containers: [{name: c}]}\n"
+    solo = (
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {name: solo, namespace: ml}\nspec: {nodeName: b2-r1-n2, "
+        "containers: [{name: c}]}\n"
+    )
     file = folder / "running.yaml"
     file.write_text(group + "".join(member.format(rank, rank // 2, node) for rank, node in enumerate(nodes)) + solo)
     head.unlink()
@@ -362,7 +366,8 @@ def running_gang(folder: Path, *nodes: str) -> Path:
 @pytest.mark.parametrize(
     "nodes, closer",
     [
-        (["b2-r1-n1"] * 2 + ["b1-r1-n3"] * 2, "yes: 1 rack instead of 2 if started anew (block b1, rack r2, node b1-r2-n1)"),
+        (["b2-r1-n1"] * 2 + ["b1-r1-n3"] * 2,
+         "yes: 1 rack instead of 2 if started anew (block b1, rack r2, node b1-r2-n1)"),
         (["b2-r1-n1"] * 2 + ["b2-r1-n2"] * 2, "yes: 0 between two pods on average instead of 1.33 if started anew"),
         (["b2-r1-n1"] * 4, "no: 1 rack is the optimum"),
     ],
@@ -413,7 +418,8 @@ def test_why_shows_where_the_pods_of_a_running_workload_are(bayplan: Bayplan, tm
         "spec: {replicas: 2, serviceName: web, selector: {matchLabels: {app: web}}, "
         f"template: {{metadata: {{labels: {{app: web}}}}, spec: {{{spec}}}}}}}\n"
         + "".join(
-            f"---\napiVersion: v1\nkind: Pod\nmetadata: {{name: web-{number}, namespace: ml, labels: {{app: web}}, {owner}}}\n"
+            "---\napiVersion: v1\nkind: Pod\nmetadata: "
+            f"{{name: web-{number}, namespace: ml, labels: {{app: web}}, {owner}}}\n"
             f"spec: {{nodeName: {node}, {spec}}}\nstatus: {{phase: Running}}\n"
             for number, node in enumerate(("b2-r1-n1", "b1-r1-n3"))
         )

@@ -192,11 +192,13 @@ def busy(tmp_path: Path) -> Path:
     train["metadata"]["uid"] = "1b4e28ba-2fa1"
     job = {**train, "metadata": {"name": "train", "uid": "1b4e28ba-2fa1"}}
     pods = [
-        owned_pod(f"web-6d4cf56db6-{ending}", "shop", replica_set, template_of(web), node, **{"pod-template-hash": "6d4cf56db6"})
+        owned_pod(f"web-6d4cf56db6-{ending}", "shop", replica_set, template_of(web), node,
+                  **{"pod-template-hash": "6d4cf56db6"})
         for ending, node in (("aaaaa", "b1-r1-n1"), ("bbbbb", "b1-r1-n1"), ("ccccc", ""))
     ]  # fmt: skip
     index = "batch.kubernetes.io/job-completion-index"
-    pods += [owned_pod(f"train-{each}-zzzzz", "ml", job, template_of(train), f"b2-r1-n{each + 1}", **{index: str(each)}) for each in (0, 1)]  # fmt: skip
+    pods += [owned_pod(f"train-{each}-zzzzz", "ml", job, template_of(train), f"b2-r1-n{each + 1}",
+                       **{index: str(each)}) for each in (0, 1)]  # fmt: skip
     lone = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "uid": "u-db"}}
     pods.append(owned_pod("db-0", "shop", lone, template_of(web), "b1-r1-n2"))
     return written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], web, train, *pods, name="busy.yaml")
@@ -281,7 +283,8 @@ def test_pods_of_an_older_template_are_not_replaced_and_that_is_said(
 ) -> None:
     result = bayplan("place", "-f", written(tmp_path, deployment(4, cpu=8)), "-n", "shop", cluster=busy)
     assert result.err == (
-        "warning: Deployment shop/web: 3 pods exist with other requests than its template; a rollout would replace them, and is not planned\n"
+        "warning: Deployment shop/web: 3 pods exist with other requests than its template; a rollout would replace "
+        "them, and is not planned\n"
     )
 
 

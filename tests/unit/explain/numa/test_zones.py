@@ -2,8 +2,8 @@
 
 import pytest
 
+from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES, zones_of_pod
-from bayplan.cluster.reports.topology_report import ObjectRemark
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.numa.labels import zone_column, zone_numbers, zone_phrase
 from bayplan.kube.wire.core_v1 import Metadata, Pod

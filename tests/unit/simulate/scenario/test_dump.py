@@ -108,9 +108,11 @@ def test_devices_that_are_ill_or_in_no_zone() -> None:
 @pytest.mark.parametrize(
     "report, assumed",
     [
-        (topology(*TWO_ZONES), ["cpuManagerPolicy is not reported: taken as static", "memoryManagerPolicy is not reported: taken as Static"]),
+        (topology(*TWO_ZONES),
+         ["cpuManagerPolicy is not reported: taken as static", "memoryManagerPolicy is not reported: taken as Static"]),
         (topology(zone(0, {"cpu": ("4", "3", "3")}), attributes={"cpuManagerPolicy": "static"}),
-         ["memoryManagerPolicy is not reported: taken as None", "memory is not reported by zone: taken as equal in all zones"]),
+         ["memoryManagerPolicy is not reported: taken as None",
+          "memory is not reported by zone: taken as equal in all zones"]),
         (topology(zone(0, {"cpu": 4, "memory": "8Gi"}), attributes=MANAGERS),
          ["no reserved CPU is reported, which a static CPU Manager needs: taken as CPU 0"]),
     ],

@@ -89,7 +89,8 @@ def test_keys_that_make_no_sense(tmp_path: Path, content: str, message: str) -> 
         ("- " * 5000, "is nested too deeply"),
         ("a: &a [*a]\n", "x.yaml:1:8: is nested too deeply: *a stands inside of itself"),
         (
-            "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(f"{k}: &{k} [{','.join([f'*{p}'] * 8)}]\n" for p, k in zip("abcdefg", "bcdefgh", strict=True)),
+            "a: &a [x,x,x,x,x,x,x,x]\n" + "".join(f"{k}: &{k} [{','.join([f'*{p}'] * 8)}]\n" for p,
+                                                  k in zip("abcdefg", "bcdefgh", strict=True)),
             "repeats itself too often",
         ),
     ],

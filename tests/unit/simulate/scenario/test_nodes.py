@@ -49,7 +49,10 @@ def test_labels_that_the_api_server_takes(tmp_path: Path) -> None:
 
 
 def test_zones_that_are_never_combined_may_be_many(tmp_path: Path) -> None:
-    text = "nodes: [{name: n, machine: numa:64 core:1 mem:1Gi gpu:1@numa}]\nworkloads: [{name: a, pod: {resources: {cpu: 2}}}]"
+    text = (
+        "nodes: [{name: n, machine: numa:64 core:1 mem:1Gi gpu:1@numa}]\nworkloads: [{name: a, pod: {resources: {cpu: "
+        "2}}}]"
+    )
     assert len(scenario(tmp_path, text).nodes[0].machine.zones) == 64
 
 
@@ -147,7 +150,10 @@ def test_memory_that_only_the_node_reserves_comes_from_the_lowest_zones(tmp_path
         ),
         (
             "kubeReserved: {memory: 2Gi}, memoryManagerPolicy: Static",
-            "memoryManagerPolicy: Static needs reservedMemory: which zones keep the 2Gi of kubeReserved and systemReserved?",
+            (
+                "memoryManagerPolicy: Static needs reservedMemory: which zones keep the 2Gi of kubeReserved and "
+                "systemReserved?"
+            ),
         ),
         (
             "cpuManagerPolicy: static",
@@ -174,19 +180,28 @@ def test_kubelets_that_would_not_start(tmp_path: Path, keys: str, message: str) 
         ("{name: Telco, machine: core:4 mem:1Gi}", 'nodes[0].name: "Telco" is no name: must be lower-case letters'),
         ("{name: n, machine: core:4}", 'nodes[0].machine: "core:4" has no mem'),
         (f"{{{GROUP}, count: many}}", 'nodes[0].count: "many" is no whole number: must be 1 to 100000'),
-        (f"{{{GROUP}, count: 2, labels: {{rack: [a, b, c]}}}}", "nodes[0].labels.rack: a list of 3 cannot be dealt out"),
-        (f"{{{GROUP}, labels: {{a.b/c: {{}}}}}}", 'nodes[0].labels["a.b/c"]: a mapping is not allowed: must be a single value'),
+        (f"{{{GROUP}, count: 2, labels: {{rack: [a, b, c]}}}}",
+         "nodes[0].labels.rack: a list of 3 cannot be dealt out"),
+        (f"{{{GROUP}, labels: {{a.b/c: {{}}}}}}",
+         'nodes[0].labels["a.b/c"]: a mapping is not allowed: must be a single value'),
         (f"{{{GROUP}, taints: [{{effect: NoSchedule}}]}}", "nodes[0].taints[0].key: is missing"),
         (f"{{{GROUP}, taints: [{{key: a, effect: Never}}]}}", 'nodes[0].taints[0].effect: "Never" is not allowed'),
-        (f"{{{GROUP}, unschedulable: maybe}}", 'nodes[0].unschedulable: "maybe" is not allowed: must be one of true, false'),
-        (f"{{{GROUP}, count: 2}}, {{{GROUP.replace('n,', 'n-1,')}}}", 'nodes[1].name: "n-1" is the name of another node'),
-        (f"{{{GROUP}, labels: {{bad key!: x}}}}", "nodes[0].labels.bad key!: is no key of a label: must be letters, digits"),
+        (f"{{{GROUP}, unschedulable: maybe}}",
+         'nodes[0].unschedulable: "maybe" is not allowed: must be one of true, false'),
+        (f"{{{GROUP}, count: 2}}, {{{GROUP.replace('n,', 'n-1,')}}}",
+         'nodes[1].name: "n-1" is the name of another node'),
+        (f"{{{GROUP}, labels: {{bad key!: x}}}}",
+         "nodes[0].labels.bad key!: is no key of a label: must be letters, digits"),
         (f"{{{GROUP}, labels: {{Rack.org/a: x}}}}", 'nodes[0].labels["Rack.org/a"]: is no key of a label'),
         (f"{{{GROUP}, labels: {{{'k' * 64}: x}}}}", f"nodes[0].labels.{'k' * 64}: is no key of a label"),
-        (f"{{{GROUP}, labels: {{rack: x y}}}}", 'nodes[0].labels.rack: "x y" is no value of a label: must be letters, digits'),
-        (f"{{{GROUP}, count: 2, labels: {{rack: [ok, -no]}}}}", 'nodes[0].labels.rack[1]: "-no" is no value of a label'),
-        ("{name: n, machine: numa:20 core:1 mem:1Gi, kubelet: {topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {max-allowable-numa-nodes: 64}}}",
-         "nodes[0].kubelet: 20 zones are more than this simulator can align, whatever a real kubelet does: must be at most 16, or topologyManagerPolicy none"),
+        (f"{{{GROUP}, labels: {{rack: x y}}}}",
+         'nodes[0].labels.rack: "x y" is no value of a label: must be letters, digits'),
+        (f"{{{GROUP}, count: 2, labels: {{rack: [ok, -no]}}}}",
+         'nodes[0].labels.rack[1]: "-no" is no value of a label'),
+        (("{name: n, machine: numa:20 core:1 mem:1Gi, kubelet: {topologyManagerPolicy: restricted, "
+         "topologyManagerPolicyOptions: {max-allowable-numa-nodes: 64}}}"),
+         ("nodes[0].kubelet: 20 zones are more than this simulator can align, whatever a real kubelet does: must be at "
+         "most 16, or topologyManagerPolicy none")),
         ("{name: n, machine: pack:3 numa:3 core:1 mem:1Gi, kubelet: {topologyManagerPolicy: restricted}}",
          "nodes[0].kubelet: no kubelet would start: Topology Manager policy restricted is not supported on 9 zones"),
     ],

@@ -39,7 +39,11 @@ def test_nothing_arrives(tmp_path: Path) -> None:
 def test_a_priority_class_without_its_number(tmp_path: Path) -> None:
     text = f"{NODES}workloads: [{{name: app, pod: {{resources: {{cpu: 1}}, priorityClassName: high}}}}]"
     assert remarks(tmp_path, text) == [
-        'x.yaml:2: workloads[0].pod.priorityClassName: "high" counts as priority 0: what the class means is not known here, say priority'
+        (
+            'x.yaml:2: workloads[0].pod.priorityClassName: "high" counts as priority 0: what the class means is not '
+            "known "
+            "here, say priority"
+        )
     ]
 
 
@@ -54,7 +58,8 @@ def test_a_priority_class_without_its_number(tmp_path: Path) -> None:
         ("pod: {resources: {cpu: 1}, priorityClassName: system-node-critical}", None),
         ("annotations: {volcano.sh/numa-topology-policy: restricted}, pod: {resources: {cpu: 1, memory: 1Gi}}", None),
         ("annotations: {volcano.sh/numa-topology-policy: restricted}, pod: {resources: {requests: {cpu: 1}}}",
-         ('annotation volcano.sh/numa-topology-policy of the pods of app: "restricted" has no effect: the pod is Burstable, '
+         ('annotation volcano.sh/numa-topology-policy of the pods of app: "restricted" has no effect: the pod is '
+          'Burstable, '
          "and kubelets align CPUs of Guaranteed pods only (limits equal to requests for cpu and memory)")),
         ("pod: {resources: {cpu: 1}, schedulingGates: [{name: quota}]}",
          "the pods of app will wait: scheduling gates stay closed here"),
@@ -65,7 +70,8 @@ def test_a_priority_class_without_its_number(tmp_path: Path) -> None:
         ("pod: {resources: {cpu: 20, memory: 20Gi, example.com/nic: 1}}",
          "the pods of app fit nowhere, not even on an empty node: no node has all that they ask for at once"),
         ("pod: {resources: {cpu: 20, memory: 1Gi}}",
-         "the pods of app fit nowhere, not even on an empty node: n-0 refuses them with TopologyAffinityError: Resources cannot be allocated with Topology locality"),
+         ("the pods of app fit nowhere, not even on an empty node: n-0 refuses them with TopologyAffinityError: "
+         "Resources cannot be allocated with Topology locality")),
     ],
 )  # fmt: skip
 def test_workloads_that_will_not_fare_well(tmp_path: Path, keys: str, remark: str | None) -> None:
@@ -84,11 +90,14 @@ workloads: [{{name: app, {keys}}}]
         ("pod: {resources: {cpu: 1}, nodeSelector: {pool: gpu}, tolerations: [{operator: Exists}]}", None),
         ("pod: {resources: {cpu: 1}, nodeSelector: {kubernetes.io/hostname: n-2}}", None),
         ("pod: {resources: {cpu: 1}, nodeSelector: {pool: gpu}}",
-         "4 node(s) didn't match Pod's node affinity/selector; 2 node(s) had untolerated taint(s); 1 node(s) were unschedulable"),
+         ("4 node(s) didn't match Pod's node affinity/selector; 2 node(s) had untolerated taint(s); 1 node(s) were "
+         "unschedulable")),
         ("pod: {resources: {cpu: 1}, tolerations: [{operator: Exists}], nodeName: n-9}",
          "7 node(s) didn't match the requested node name"),
         ("pod: {resources: {cpu: 40}}",
-         "2 node(s) had untolerated taint(s); 1 node(s) were unschedulable; they ask for cpu 40, and no other node has more than 32"),
+         ("2 node(s) had untolerated taint(s); 1 node(s) were unschedulable; they ask for cpu 40, and no other node "
+          "has "
+         "more than 32")),
         ("pod: {resources: {cpu: 40}, tolerations: [{key: gpu, operator: Exists}]}", None),
     ],
 )  # fmt: skip
@@ -96,9 +105,10 @@ def test_workloads_that_labels_and_taints_leave_no_node(tmp_path: Path, keys: st
     text = f"""\
 nodes:
 - {{name: n, count: 4, machine: {ZONES}}}
-- {{name: gpu, count: 2, machine: pack:2 core:32 mem:32Gi, labels: {{pool: gpu}}, taints: [{{key: gpu, effect: NoSchedule}}]}}
+- {{name: gpu, count: 2, machine: pack:2 core:32 mem:32Gi, labels: {{pool: gpu}},
+   taints: [{{key: gpu, effect: NoSchedule}}]}}
 - {{name: old, machine: {ZONES}, unschedulable: true}}
 workloads: [{{name: app, {keys}}}]
 """
-    where = "x.yaml:5: workloads[0]: the pods of app fit nowhere, not even on an empty node"
+    where = "x.yaml:6: workloads[0]: the pods of app fit nowhere, not even on an empty node"
     assert remarks(tmp_path, text) == ([f"{where}: {reason}"] if reason else [])

@@ -39,7 +39,10 @@ time,name,namespace,runtime,cpu,memory,nvidia.com/gpu
 
 
 def test_json_lines_say_the_same(tmp_path: Path) -> None:
-    lines = '{"time": 1.5, "name": "a", "kind": "Deployment", "cpu": 2, "example.com/gpu": null}\n\n{"time": "2m", "name": "a", "kind": "Deployment", "cpu": 2}\n'
+    lines = (
+        '{"time": 1.5, "name": "a", "kind": "Deployment", "cpu": 2, "example.com/gpu": null}\n\n'
+        '{"time": "2m", "name": "a", "kind": "Deployment", "cpu": 2}\n'
+    )
     (workload,) = trace(tmp_path, lines, "t.jsonl")
     assert workload.kind is Kind.REPLICA_SET
     assert workload.members == (ScenarioPod(1.5), ScenarioPod(120.0))
@@ -71,10 +74,12 @@ def test_the_trace_stands_beside_the_scenario(tmp_path: Path) -> None:
         ("time,name,cpu\n\nnoon,a,1\n", 't.csv:3: time: "noon" is no duration'),
         ("time,name,cpu\n0,a,some\n", 't.csv:2: cpu: invalid quantity "some"'),
         ("time,name,cpu,runtime\n0,a,1,-5s\n", 't.csv:2: runtime: "-5s" is negative'),
-        ("time,name,cpu,kind,runtime\n0,a,1,Pod,5s\n", "t.csv:2: kind: Pod cannot have a runtime: only pods of a Job end"),
+        ("time,name,cpu,kind,runtime\n0,a,1,Pod,5s\n",
+         "t.csv:2: kind: Pod cannot have a runtime: only pods of a Job end"),
         ("time,name,cpu,kind\n0,a,1,Cron\n", 't.csv:2: kind: "Cron" is not allowed'),
         ("time,name,cpu\n0,a,1\n0,a,2\n", "t.csv:3: cpu: differs from what the first line of this name says"),
-        ("time,name,cpu,memory\n0,a,1,1Gi\n0,a,1,\n", "t.csv:3: memory differs from what the first line of this name says"),
+        ("time,name,cpu,memory\n0,a,1,1Gi\n0,a,1,\n",
+         "t.csv:3: memory differs from what the first line of this name says"),
         ('time,name,cpu\n0,"a\n,1\n', "t.csv:3: has 2 values"),
     ],
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The options that commands share, and their help with examples first.
 
-`reading.py` reads what the options name, `session.py` is a cluster with the profiles to judge by. Nothing here imports a
-room below: a `--help` must not wait for numpy.
+`shared/reading.py` reads what the options name, `shared/session.py` is a cluster with the profiles to judge by. Nothing
+here imports a room below: a `--help` must not wait for numpy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from bayplan.cli.shared.flags import file_size_option, with_equals_signs_removed
+from bayplan.cli.options.flags import file_size_option, with_equals_signs_removed
 from bayplan.cli.shared.output import screen_width
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -150,7 +150,10 @@ def cluster_options(function: _Function) -> _Function:
                 "--config",
                 type=FILE_OR_FOLDER,
                 metavar="FILE",
-                help="A KubeSchedulerConfiguration, or a ConfigMap that holds one. Without it: bayplan's default profile.",
+                help=(
+                    "A KubeSchedulerConfiguration, or a ConfigMap that holds one. Without it: bayplan's default "
+                    "profile."
+                ),
             ),
             click.option(
                 "--scheduler-name",

@@ -1,12 +1,15 @@
-"""Flags that several commands share: the output format, the colours of pictures, levels by labels, and where a service answers probes.
+"""Flags that several commands share: the output format, the colours of pictures, levels by labels,
+and where a service answers probes.
 
-Every port is clear of those that Kubernetes itself listens on (10248 to 10260), so that bayplan starts on a control-plane node without any flag.
+Every port is clear of those that Kubernetes itself listens on (10248 to 10260),
+so that bayplan starts on a control-plane node without any flag.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -104,19 +107,40 @@ def size_in_bytes(ctx: click.Context, _param: click.Parameter, value: str) -> in
     return size
 
 
-def log_format_option(function: _Function) -> _Function:
-    """`--log-format`."""
-    return click.option(
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--log-format` and `-v`: logs are set up before the command runs."""
+
+    @wraps(function)
+    def with_logs(*, log_format: Literal["text", "json"], verbose: int, **given: Any) -> Any:
+        from bayplan.services.edges.logs import set_up_logs
+
+        set_up_logs(log_format, verbose)
+        return function(**given)
+
+    log_format = click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
         help="Log lines for people, or one JSON object per line.",
-    )(function)
+    )
+    return log_format(click.option("-v", "--verbose", count=True, help="Say more in the log.")(with_logs))
+
+
+def check_address(option: str, address: str) -> None:
+    """Refuse what is no address to listen at."""
+    from bayplan.services.edges.health import AddressError, host_and_port
+
+    try:
+        host_and_port(address)
+    except AddressError as error:
+        raise click.UsageError(f"{option}: {error}") from None
 
 
 def cluster_scoped(function: _Function) -> _Function:
-    """Accept `-A` and `-n` where they change nothing, as kubectl does for nodes: aliases and habits bring them along."""
+    """Accept `-A` and `-n` where they change nothing, as kubectl does for nodes:
+    aliases and habits bring them along.
+    """
     for option in (
         click.option("-A", "--all-namespaces", is_flag=True, expose_value=False, hidden=True),
         click.option("-n", "--namespace", expose_value=False, hidden=True),
@@ -130,7 +154,10 @@ def levels_option(function: _Function) -> _Function:
     return click.option(
         "--levels",
         metavar="LABELS",
-        help="Node labels as levels, the widest first, instead of a Topology object: block,rack or example.com/block,example.com/rack.",
+        help=(
+            "Node labels as levels, the widest first, instead of a Topology object: block,rack or "
+            "example.com/block,example.com/rack."
+        ),
     )(function)
 
 

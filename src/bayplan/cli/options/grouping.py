@@ -1,4 +1,6 @@
-"""How pods are put into gangs, as options: shared by the scheduler, which has a pod grouper built in, and the pod grouper by itself."""
+"""How pods are put into gangs, as options: shared by the scheduler, which has a pod grouper built in,
+and the pod grouper by itself.
+"""
 
 from __future__ import annotations
 

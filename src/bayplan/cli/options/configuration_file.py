@@ -1,7 +1,9 @@
-"""The file of `--config`: a KubeSchedulerConfiguration, a configuration of Volcano, or a ConfigMap that holds one of them.
+"""The file of `--config`: a KubeSchedulerConfiguration, a configuration of Volcano,
+or a ConfigMap that holds one of them.
 
-A file may hold several documents, as `kustomize build` and `kubectl get -o yaml` print them; the one configuration among them counts. None or several are an
-error that says where they stand. Imports of the rooms below stand inside the functions: a `--help` must not wait for them.
+A file may hold several documents, as `kustomize build` and `kubectl get -o yaml` print them; the one configuration
+among them counts. None or several are an error that says where they stand. Imports of the rooms below stand inside the
+functions: a `--help` must not wait for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Flags as Go programs take them, so that the arguments of nfd-topology-updater work here: `-oneshot`, `-no-publish=false`, `-v=4`.
+"""Flags as Go programs take them, so that the arguments of nfd-topology-updater work here: `-oneshot`,
+`-no-publish=false`, `-v=4`.
 
-Input: the words of a command line. Output: the words that click understands. A long name may have one dash; a switch may say `=true` or `=false`;
-`-v` may have a number (`-v=4`, `-v 4`). Flags that only configure Go logging are dropped, and named to avoid confusion.
+Input: the words of a command line. Output: the words that click understands. A long name may have one dash; a switch
+may say `=true` or `=false`; `-v` may have a number (`-v=4`, `-v 4`). Flags that only configure Go logging are dropped,
+and named to avoid confusion.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from bayplan.cli.shared.options import ExampleCommand
+from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.shared.output import warn
 
 TRUE, FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
