@@ -16,7 +16,7 @@ import pytest
 
 from bayplan.cluster.reports.fingerprint import ATTRIBUTE, published_in
 from bayplan.cluster.reports.inventory import cpu_list
-from bayplan.cluster.reports.topology_report import zone_id_of
+from bayplan.cluster.reports.zone_reports import zone_id_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.quantity import parse
 from bayplan.kube.wire.core_v1 import Pod

@@ -83,6 +83,9 @@ def sequence_problem(case: Case, conformance: Conformance) -> str | None:
                 on_node[name] = pod.total
         elif step["op"] == "remove":
             on_node.pop(step["name"], None)
+        elif step["op"] == "restart":
+            for name in step["out"]["refused"]:
+                del on_node[name]
         free = step.get("free", free)
     return None
 

@@ -3,7 +3,8 @@
 How much a verdict agrees with the kubelet's depends on how much a node tells about itself. It is printed per policy,
 with false accepts (a pod would die) and false refusals (room is wasted) apart:
 
-    agreement kubelet/node as reported, restricted: 8000 admissions, 95.1 % agree, 2.0 % false accepts, 2.9 % false refusals
+    agreement kubelet/node as reported, restricted: 8000 admissions, 95.1 % agree,
+    2.0 % false accepts, 2.9 % false refusals
 
 *As reported* is what today's agents publish: amounts, policy and scope. *With attributes* adds what bayplan reads where
 a node says it: manager policies and options, threads per core, memory groups. *With inventory* adds CPUs and devices by
@@ -20,7 +21,7 @@ import msgspec
 import pytest
 
 from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, PODS, RESERVED_CPUS, cpu_list
-from bayplan.cluster.reports.topology_report import MEMORY_GROUP_ATTRIBUTE
+from bayplan.cluster.reports.zone_reports import MEMORY_GROUP_ATTRIBUTE
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node
 from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
@@ -80,6 +81,10 @@ def verdicts(case: Case, knowledge: str) -> list[tuple[bool, bool]]:
         elif step["op"] == "remove":
             on_node.pop(step["name"])
             state.remove_pod(f"default/{step['name']}")
+        elif step["op"] == "restart":
+            for name in step["out"]["refused"]:
+                del on_node[name]
+                state.remove_pod(f"default/{name}")
         if "free" in step:
             state.set_topology(topology(case, step["free"], on_node, knowledge))
     return found

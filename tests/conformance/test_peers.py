@@ -19,12 +19,19 @@ from tests.peers.asking import Asked
 from tests.peers.catalogue import Peer, all_peers
 from tests.peers.families import families_of
 from tests.peers.family import Family, Tally, cases_of, judge
-from tests.peers.recording import SAME_CASES, recorded_name
+from tests.peers.recording import recorded_name
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Conformance
 
-FRESH = {"node": 40, "node-as-seen": 30, "pod-level": 20, "pod-level-as-seen": 20}
+FRESH = {
+    "node": 40,
+    "node-as-seen": 30,
+    "restart": 20,
+    "restart-as-seen": 20,
+    "pod-level": 20,
+    "pod-level-as-seen": 20,
+}
 USUAL_FRESH = 250
 EVERY = [(peer, family) for peer in all_peers() for family in families_of(peer)]
 
@@ -33,7 +40,7 @@ EVERY = [(peer, family) for peer in all_peers() for family in families_of(peer)]
 def test_recorded_peers(conformance: Conformance) -> None:
     name = conformance.file.removeprefix("peers/")
     for peer, family in EVERY:
-        if family.name not in SAME_CASES and recorded_name(peer, family) == name:
+        if not family.same_cases_as and recorded_name(peer, family) == name:
             conformance.check_each(family.problem)
 
 

@@ -15,6 +15,11 @@ from tests.kubernetes.control_plane.programs import kubernetes_version
 from tests.kubernetes.control_plane.raw_api import Json
 
 GROUP = "scheduling.k8s.io"
+JOB_GATES = ("WorkloadWithJob",)
+
+
+def _switched_on(gates: tuple[str, ...]) -> str:
+    return f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class SchedulingApi:
     gates: tuple[str, ...]
     further_versions: tuple[str, ...] = ()
     has_composites: bool = False
+    jobs_say_how: bool = False
+    """Whether a Job has `spec.scheduling`, and is a gang only if that says so; before, each Indexed Job is one."""
 
     @property
     def api_version(self) -> str:
@@ -35,9 +42,22 @@ class SchedulingApi:
     @property
     def arguments(self) -> tuple[str, ...]:
         """Arguments of the API server that switch it on."""
-        gates = ",".join(f"{gate}=true" for gate in self.gates)
+        return (_switched_on(self.gates), self._served)
+
+    @property
+    def arguments_with_jobs(self) -> tuple[str, ...]:
+        """The same, with a Job controller that makes gangs of Jobs."""
+        return (_switched_on((*self.gates, *JOB_GATES)), self._served)
+
+    @property
+    def manager_arguments(self) -> tuple[str, ...]:
+        """Arguments of the controller manager whose Job controller does."""
+        return (_switched_on(("GenericWorkload", *JOB_GATES)),)
+
+    @property
+    def _served(self) -> str:
         served = ",".join(f"{GROUP}/{version}=true" for version in (self.version, *self.further_versions))
-        return (f"--feature-gates={gates}", f"--runtime-config={served}")
+        return f"--runtime-config={served}"
 
     def reference(self, workload: str, template: str) -> Json:
         """How a PodGroup names its template."""
@@ -68,6 +88,7 @@ BY_MINOR = {
         ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup"),
         further_versions=("v1alpha3",),
         has_composites=True,
+        jobs_say_how=True,
     ),
 }
 

@@ -40,7 +40,9 @@ class Scene:
     def __init__(self, plane: ControlPlane, namespace: str, api: RawApi) -> None:
         self.plane, self.namespace, self.api = plane, namespace, api
         self.pods, self.groups, self.events = (each.format(namespace) for each in (PODS, GROUPS, EVENTS))
-        plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+        # The API server copies these labels onto a bind, before the policies see it.
+        zone = {"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"}
+        plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": zone}})
         container = {"name": "main", "image": "pause"}
         self.uids: dict[str, str] = {}
         for name, node, labels in (
@@ -74,8 +76,9 @@ class Scene:
         regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace, "name": "waits"}
         return {
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": name, "namespace": self.namespace},
-            "eventTime": "2026-01-02T03:04:05.000000Z", "type": "Warning", "reason": "FailedScheduling", "action": "Scheduling",
-            "note": "no room", "reportingController": controller, "reportingInstance": "x", "regarding": regarding,
+            "eventTime": "2026-01-02T03:04:05.000000Z", "type": "Warning", "reason": "FailedScheduling",
+            "action": "Scheduling", "note": "no room", "reportingController": controller, "reportingInstance": "x",
+            "regarding": regarding,
         }  # fmt: skip
 
     def bind(self, pod: str, **metadata: Any) -> Json:
@@ -135,14 +138,20 @@ BY_CONTROLLER = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
 
 SCHEDULER_NEEDS: dict[str, Write] = {
     "select a node for a claim": lambda it: it.claim({"metadata": {"annotations": {SELECTED: "n1"}}}),
-    "take the selected node back": lambda it: [it.claim({"metadata": {"annotations": {SELECTED: each}}}) for each in ("n1", None)],
+    "take the selected node back": lambda it: [
+        it.claim({"metadata": {"annotations": {SELECTED: each}}}) for each in ("n1", None)
+    ],
     "bind a free volume": lambda it: it.volume("free", {"metadata": BY_CONTROLLER, "spec": TAKEN}),
     "bind a pod with the decision's annotations": lambda it: it.bind(
-        "waits", annotations={"bayplan.io/numa-zones": "{}", "bayplan.io/rank": "0", "volcano.sh/topology-decision": "{}"}
+        "waits", annotations={"bayplan.io/numa-zones": "{}", "bayplan.io/rank": "0",
+                              "volcano.sh/topology-decision": "{}"}
     ),
     "say why a pod waits": lambda it: it.status("waits", {"conditions": [WAITS]}),
-    "say so again in other words": lambda it: [it.status("waits", {"conditions": [{**WAITS, "message": each}]}) for each in ("a", "b")],
-    "mark a bound member of a gang before it is deleted": lambda it: it.status("gang-runs", {"conditions": [DISRUPTED]}),
+    "say so again in other words": lambda it: [it.status("waits",
+                                                         {"conditions": [{**WAITS, "message": each}]}) for each in ("a",
+                                                                                                                    "b")],
+    "mark a bound member of a gang before it is deleted": lambda it: it.status("gang-runs",
+                                                                               {"conditions": [DISRUPTED]}),
     "delete a bound member of a gang by its uid": lambda it: it.delete("gang-runs", uid=it.uids["gang-runs"]),
     "write an event": lambda it: it.api.post(it.events, it.event("new", "bayplan")),
     "count an event": lambda it: it.api.patch(
@@ -173,7 +182,8 @@ SCHEDULER_MUST_NOT: dict[str, Write] = {
     "make a pod ready": lambda it: it.status("waits", {"conditions": [{"type": "Ready", "status": "True"}]}),
     "claim that a pod is scheduled": lambda it: it.status("waits", {"conditions": [{**WAITS, "status": "True"}]}),
     "write a container's status": lambda it: it.status(
-        "waits", {"containerStatuses": [{"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0}]}
+        "waits", {"containerStatuses": [{"name": "main", "image": "i", "imageID": "", "ready": True,
+                                         "restartCount": 0}]}
     ),
     "write the status of a pod that has a node": lambda it: it.status("runs", {"conditions": [WAITS]}),
     "mark a pod that stands alone as disrupted": lambda it: it.status("runs", {"conditions": [DISRUPTED]}),
@@ -189,23 +199,28 @@ SCHEDULER_MUST_NOT: dict[str, Write] = {
     ),
     "create another lease": lambda it: it.lease("kube-scheduler"),
     "write a PodGroup": lambda it: it.api.patch(f"{it.groups}/users", {"spec": {"size": 9}}),
-    "create a pod": lambda it: it.api.post(it.pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": []}}),
+    "create a pod": lambda it: it.api.post(it.pods,
+                                           {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"},
+                                            "spec": {"containers": []}}),
     "patch a node": lambda it: it.api.patch("/api/v1/nodes/n1", {"spec": {"unschedulable": True}}),
     "read secrets": lambda it: it.api.get(f"/api/v1/namespaces/{it.namespace}/secrets"),
 }  # fmt: skip
 GROUPER_NEEDS: dict[str, Write] = {
     "label a pod with its place in a gang": lambda it: it.patch(
         "waits",
-        {"metadata": {"labels": {"bayplan.io/pod-group": "g", "bayplan.io/group": "a", "bayplan.io/rank": "0"}, "annotations": {"bayplan.io/grouped": "alone"}}},
+        {"metadata": {"labels": {"bayplan.io/pod-group": "g", "bayplan.io/group": "a", "bayplan.io/rank": "0"},
+                      "annotations": {"bayplan.io/grouped": "alone"}}},
     ),
-    "take a label of a gang away": lambda it: it.patch("gang-waits", {"metadata": {"labels": {"bayplan.io/pod-group": None}}}),
+    "take a label of a gang away": lambda it: it.patch("gang-waits",
+                                                       {"metadata": {"labels": {"bayplan.io/pod-group": None}}}),
     "label as KAI does": lambda it: it.patch(
         "waits", {"metadata": {"labels": {"kai.scheduler/subgroup-name": "a"}, "annotations": {"pod-group-name": "g"}}}
     ),
     "create a PodGroup": lambda it: it.group("new", MANAGED),
     "change its PodGroup": lambda it: it.api.patch(f"{it.groups}/made", {"spec": {"size": 3}}),
     "delete its PodGroup": lambda it: it.api.delete(f"{it.groups}/made"),
-    "write the condition Grouped": lambda it: it.api.patch(f"{it.groups}/made/status", {"status": {"phase": "Waiting"}}),
+    "write the condition Grouped": lambda it: it.api.patch(f"{it.groups}/made/status",
+                                                           {"status": {"phase": "Waiting"}}),
     "write an event": lambda it: it.api.post(it.events, it.event("new", "bayplan-pod-grouper")),
     "create its lease": lambda it: it.lease("bayplan-pod-grouper"),
     "follow pods": lambda it: it.api.get("/api/v1/pods"),
@@ -213,13 +228,16 @@ GROUPER_NEEDS: dict[str, Write] = {
 GROUPER_MUST_NOT: dict[str, Write] = {
     "change the image of a pod": lambda it: it.patch("runs", IMAGE),
     "let a pod tolerate more": lambda it: it.api.patch(
-        f"{it.pods}/waits", [{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "x", "operator": "Exists"}}], kind="json-patch"
+        f"{it.pods}/waits", [{"op": "add", "path": "/spec/tolerations/-",
+                              "value": {"key": "x", "operator": "Exists"}}], kind="json-patch"
     ),
     "set a deadline": lambda it: it.patch("runs", {"spec": {"activeDeadlineSeconds": 1}}),
     "label a pod as another app": lambda it: it.patch("runs", {"metadata": {"labels": {"app": "db"}}}),
     "take a label of others away": lambda it: it.patch("runs", {"metadata": {"labels": {"app": None}}}),
-    "change an annotation of others": lambda it: it.patch("runs", {"metadata": {"annotations": {"example.com/team": "red"}}}),
-    "take an annotation of others away": lambda it: it.patch("runs", {"metadata": {"annotations": {"example.com/team": None}}}),
+    "change an annotation of others": lambda it: it.patch("runs",
+                                                          {"metadata": {"annotations": {"example.com/team": "red"}}}),
+    "take an annotation of others away": lambda it: it.patch("runs",
+                                                             {"metadata": {"annotations": {"example.com/team": None}}}),
     "add a finalizer": lambda it: it.patch("runs", {"metadata": {"finalizers": ["example.com/stay"]}}),
     "give a pod an owner": lambda it: it.patch(
         "runs", {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"}]}}

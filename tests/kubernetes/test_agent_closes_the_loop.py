@@ -1,6 +1,7 @@
 """The loop closed on a real API server: after every step, the scheduler's columns are what the kubelet has free.
 
-    virtual kubelet -> socket, state files, sysfs -> agent -> API server -> watch -> the scheduler's columns  =  what the kubelet has free
+    virtual kubelet -> socket, state files, sysfs -> agent -> API server -> watch -> the scheduler's columns  =  what
+    the kubelet has free
 
 Several nodes live side by side, each at its own pace: pods come, are refused and go. Nothing waits for a clock: what
 was written is awaited on the watch.

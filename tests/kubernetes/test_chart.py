@@ -28,6 +28,12 @@ from tests.kubernetes.workloads import ROOT, create_all, wait_until_told
 
 CHART = ROOT / "deploy" / "chart" / "bayplan"
 NAMESPACE, AGENTS = "placement", "placement-agents"
+CLUSTER_WIDE = {
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "ClusterRole": "clusterroles",
+}
 Key = tuple[str, str, str]
 
 
@@ -186,6 +192,14 @@ def test_values_switch_parts_on_and_off() -> None:
     assert [profile["schedulerName"] for profile in written["profiles"]] == ["default-scheduler"]
 
 
+def test_the_pod_grouper_serves_the_pods_of_every_profile() -> None:
+    # Pods of workloads wait until it has looked at them.
+    found = rendered('profiles=[{"schedulerName":"bayplan"},{"schedulerName":"default-scheduler"}]')
+    arguments = container_of(found["Deployment", "bayplan-system", "bayplan-pod-grouper"])["args"]
+    names = [each.partition("=")[2] for each in arguments if each.startswith("--scheduler-name=")]
+    assert names == ["bayplan", "default-scheduler"]
+
+
 @pytest.mark.parametrize(
     "value,word",
     [
@@ -226,9 +240,9 @@ def release(control_plane: ControlPlane) -> Iterator[dict[Key, Json]]:
     yield objects
     for namespace in (NAMESPACE, AGENTS):
         remove_namespace(control_plane.api, namespace)
-    for kind, plural in (("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"), ("ValidatingAdmissionPolicy", "validatingadmissionpolicies")):  # fmt: skip
-        for name in (name for each, _, name in objects if each == kind):
-            control_plane.delete(f"/apis/admissionregistration.k8s.io/v1/{plural}/{name}")
+    for (kind, _, name), written in objects.items():
+        if kind in CLUSTER_WIDE:
+            control_plane.delete(f"/apis/{written['apiVersion']}/{CLUSTER_WIDE[kind]}/{name}")
 
 
 def test_the_pods_of_the_chart_pass_the_strictest_pod_security(

@@ -16,6 +16,7 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until
 from tests.kubernetes.deployed import DEPLOY, NAMESPACE
 from tests.kubernetes.running_extender import running_extender
+from tests.kubernetes.service_address import service_address
 from tests.kubernetes.test_end_to_end import SINGLE, SMALL, phases
 from tests.kubernetes.virtual_nodes import virtual_nodes
 from tests.kubernetes.workloads import create_all, pods_in
@@ -69,6 +70,29 @@ def test_the_stock_scheduler_loses_no_pod_with_the_extender(
         assert nodes.told("refused") == []
         assert phases(plane, namespace) == {("Running", ""): len(pods)}
         assert 'code="500"' not in extender.get("/metrics")
+
+
+def test_another_replica_takes_over_in_the_middle_of_a_workload(plane: ControlPlane, namespace: str) -> None:
+    with (
+        virtual_nodes(plane, *NODES) as nodes,
+        running_extender(plane) as first,
+        running_extender(plane) as second,
+        service_address([first.address, second.address]) as address,
+        plane.start_stock_scheduler(extenders=[first.stanza(url_prefix=f"http://{address}")], percentage=ALL_NODES),
+    ):
+        pods = workload(namespace)[:40]
+        create_all(plane.kubeconfig, pods[:20])
+        wait_until(lambda: phases(plane, namespace)["Running", ""] >= 8, "some pods run", timeout=MOST_WAITING)
+        assert first.stop() == 0
+        create_all(plane.kubeconfig, pods[20:])
+        wait_until(
+            lambda: phases(plane, namespace)["Running", ""] == len(pods) or bool(nodes.told("refused")),
+            "all pods run",
+            timeout=MOST_WAITING,
+        )
+        assert nodes.told("refused") == []
+        assert phases(plane, namespace) == {("Running", ""): len(pods)}
+        assert second.metric('bayplan_extender_requests_total{code="200",verb="bind"}') > 0
 
 
 def test_scheduling_goes_on_without_an_ignorable_extender(plane: ControlPlane, namespace: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kubernetes.control_plane.objects import remove_kinds
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.workloads import ROOT
 
@@ -24,12 +25,8 @@ def test_the_virtual_path_leads_to_a_placed_pod(control_plane: ControlPlane, nam
         pytest.skip("needs kubectl")
     found = re.search(r"<!-- run: begin -->\n```sh\n(.*?)```\n<!-- run: end -->", PAGE.read_text(), re.DOTALL)
     assert found
-    for crd in (ROOT / "deploy" / "crds").glob(
-        "*.yaml"
-    ):  # other tests may have left them: `create` is for an empty cluster
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.stem}"
-        if control_plane.api.exists(path):
-            control_plane.delete(path)
+    # Other tests may have left them, and `create` is for an empty cluster.
+    remove_kinds(control_plane.api, [crd.stem for crd in (ROOT / "deploy" / "crds").glob("*.yaml")])
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", BEGIN + found[1]],

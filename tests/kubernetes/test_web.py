@@ -113,7 +113,10 @@ def test_viewers_see_names_only_of_namespaces_that_they_may_read(
     assert web.ask("/").status == 200, "the page itself is no secret"
 
     # A manifest of a hidden namespace would tell by its errors what exists there.
-    manifest = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: {hidden}}}\nspec: {{containers: [{{name: a, image: a}}]}}"
+    manifest = (
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: {hidden}}}\n"
+        "spec: {containers: [{name: a, image: a}]}"
+    )
     yaml = {"Content-Type": "application/yaml"}
     status = {
         account: web.ask("/api/v1/what-if", manifest.encode(), {**headers[account], **yaml}).status

@@ -1,9 +1,10 @@
 """A rolling upgrade in the middle of a workload: `python -m tests.kubernetes.upgrade REVISION [--waves N]`.
 
-The scheduler of another revision of this repository leads on a real API server with virtual kubelets, whose reports come
-late. While aligned pods and gangs arrive and end, this one starts as a standby, the other is stopped, and later the other
-way round, as a rollout and a roll back do. Promises must survive both: no kubelet refuses a pod, every gang has all its pods
-or none, and nothing is left waiting that has room.
+The wheels of this revision and of another one are built and installed, each into a folder of its own. The other one's
+scheduler leads on a real API server with virtual kubelets, whose reports come late. While aligned pods and gangs arrive
+and end, this one starts as a standby, the other is stopped, and later the other way round, as a rollout and a roll back
+do. Promises must survive both: no kubelet refuses a pod, every gang has all its pods or none, and nothing is left
+waiting that has room.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def main() -> int:
     parser.add_argument("--waves", type=int, default=24, help="waves of pods and gangs [default: 24]")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        other = _source_of(chosen.revision, Path(folder))
+        other, this = (
+            _installed(each, Path(folder) / name) for each, name in ((chosen.revision, "other"), ("HEAD", "this"))
+        )
         with ControlPlane() as plane:
             for crd in CRDS:
                 plane.apply(crd)
@@ -47,18 +50,22 @@ def main() -> int:
             with virtual_nodes(
                 plane, "--nodes", str(NODES), "--machine", MACHINE, "--tree", "block:2 rack:2", "--report-delay", "2s"
             ):
-                return _upgrade(plane, other, chosen.waves)
+                return _upgrade(plane, other, this, chosen.waves)
 
 
-def _source_of(revision: str, folder: Path) -> Path:
-    """The source of another revision, unpacked."""
-    archive = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-    return folder / "src"
+def _installed(revision: str, folder: Path) -> Path:
+    """The wheel of a revision, built from its files alone and installed as pip does."""
+    source, site = folder / "source", folder / "site"
+    source.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(source)], input=archive, check=True)
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(site))
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
+    return site
 
 
-def _upgrade(plane: ControlPlane, other: Path, waves: int) -> int:
-    turns = _turns(plane, other)
+def _upgrade(plane: ControlPlane, other: Path, this: Path, waves: int) -> int:
+    turns = _turns(plane, other, this)
     next(turns)
     for wave in range(waves):
         if wave in (waves // 3, 2 * waves // 3):
@@ -82,13 +89,12 @@ def _upgrade(plane: ControlPlane, other: Path, waves: int) -> int:
     return 1 if refused or partial else 0
 
 
-def _turns(plane: ControlPlane, other: Path) -> Iterator[None]:
+def _turns(plane: ControlPlane, other: Path, this: Path) -> Iterator[None]:
     """The other version leads, then this one, then the other one again; each starts before its predecessor ends."""
-    environments = [{"PYTHONPATH": str(other)}, {"PYTHONPATH": str(ROOT / "src")}, {"PYTHONPATH": str(other)}]
     leader: RunningScheduler | None = None
     try:
-        for environment in environments:
-            started = RunningScheduler(plane.kubeconfig, (), environment)
+        for version in (other, this, other):
+            started = RunningScheduler(plane.kubeconfig, (), {"PYTHONPATH": str(version)})
             started.wait_until_ready()
             if leader is not None:
                 leader.stop()

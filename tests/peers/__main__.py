@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from random import SystemRandom
 
@@ -25,7 +25,7 @@ from tests.peers.asking import Asked, Json
 from tests.peers.build import build_missing
 from tests.peers.catalogue import NoPeer, Peer, all_peers, find_peer
 from tests.peers.families import families_of
-from tests.peers.family import Family, Tally, cases_of, crash_of, difference, judge, problem_of
+from tests.peers.family import Family, Tally, cases_of, crash_of, difference, finding_of, judge_answer
 from tests.peers.recording import record_all
 from tests.peers.shrinking import shrink
 
@@ -74,32 +74,39 @@ def compare(peer: Peer, seed: int, first: int, cases: int, only: list[str] | Non
         raise NoPeer(f"{peer} has no family {only}; there are {', '.join(each.name for each in families_of(peer))}")
     status = 0
     with Asked(peer) as asked:
-        for family in families:
-            tally = run(family, asked, seed, first, cases)
-            say(line_of(peer, family, tally))
-            for what, times in (tally.documented + tally.crashed).most_common():
-                say(f"  {times} x {what}")
-            if tally.differing:
-                status = 1
-                numbers = ", ".join(str(case["id"]) for case, _ in tally.differing[:10])
-                say(f"  differing: {numbers}")
-                for kind, times in Counter(kind_of(problem) for _, problem in tally.differing).most_common(8):
-                    say(f"  {times} x {kind}")
-                show(family, asked, *tally.differing[0])
+        for _, together in groupby(families, key=lambda family: family.cases):
+            for family, tally in run(list(together), asked, seed, first, cases):
+                say(line_of(peer, family, tally))
+                for what, times in (tally.documented + tally.crashed).most_common():
+                    say(f"  {times} x {what}")
+                if tally.differing:
+                    status = 1
+                    _tell(family, asked, tally)
     return status
 
 
-def run(family: Family, asked: Asked, seed: int, first: int, cases: int) -> Tally:
-    """Judge so many cases."""
-    tally = Tally()
+def _tell(family: Family, asked: Asked, tally: Tally) -> None:
+    numbers = ", ".join(str(case["id"]) for case, _ in tally.differing[:10])
+    say(f"  differing: {numbers}")
+    for kind, times in Counter(kind_of(problem) for _, problem in tally.differing).most_common(8):
+        say(f"  {times} x {kind}")
+    show(family, asked, *tally.differing[0])
+
+
+def run(families: list[Family], asked: Asked, seed: int, first: int, cases: int) -> list[tuple[Family, Tally]]:
+    """Judge so many cases, each in the way of every family: they have the same cases."""
+    tallies = [(family, Tally(), _fixed(family, asked.peer)) for family in families]
     told = time.monotonic()
-    fixed = _fixed(family, asked.peer)
-    for _, case in islice(cases_of(family, asked.peer.version, seed, first), cases):
-        judge(family, asked, case, tally, fixed)
-        if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
-            told = time.monotonic()
-            sys.stderr.write(f"{line_of(asked.peer, family, tally)} so far\n")
-    return tally
+    drawn = (case for _, case in islice(cases_of(families[0], asked.peer.version, seed, first), cases))
+    with Asked(asked.peer) as again:  # the first one has further questions under way
+        for case, answer in asked.ask_all(families[0].op, drawn):
+            for family, tally, fixed in tallies:
+                judge_answer(family, again, case, answer, tally, fixed)
+            if time.monotonic() - told > SECONDS_BETWEEN_NEWS:
+                told = time.monotonic()
+                for family, tally, _ in tallies:
+                    sys.stderr.write(f"{line_of(asked.peer, family, tally)} so far\n")
+    return [(family, tally) for family, tally, _ in tallies]
 
 
 def _fixed(family: Family, peer: Peer) -> Asked | None:
@@ -117,6 +124,8 @@ def line_of(peer: Peer, family: Family, tally: Tally) -> str:
         line += f", {tally.crashed.total()} crash the peer"
     if tally.decisions != tally.cases - tally.crashed.total():
         line += f" ({tally.decisions} {family.unit})"
+    if family.finding is not None:
+        line += f", {tally.refused} refused by bayplan alone"
     return line
 
 
@@ -132,18 +141,17 @@ def show(family: Family, asked: Asked, case: Json, problem: str) -> None:
             return False  # it is no case any more
         if crash_of(answer) is not None:
             return False
-        found = problem_of(family, {**smaller, **answer})
+        found = finding_of(family, {**smaller, **answer}).problem
         if found is None or kind_of(found) != kind:
             return False
-        return (
-            difference(family, asked, smaller, answer) is not None and family.documented({**smaller, **answer}) is None
-        )
+        lasting = difference(family, asked, smaller, answer).problem is not None
+        return lasting and family.documented({**smaller, **answer}) is None
 
     small = shrink(case, still)
     answer = asked.ask(family.op, small)
     say(f"  smallest case: {json.dumps(small)}")
     say(f"  {asked.peer}: {json.dumps(answer)}")
-    say(f"  bayplan: {problem_of(family, {**small, **answer})}")
+    say(f"  bayplan: {finding_of(family, {**small, **answer}).problem}")
 
 
 def kind_of(problem: str) -> str:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from tests.peers.asking import HANG, Asked, Json
 
@@ -29,6 +30,15 @@ def _no_note(case: Json) -> str | None:
 
 def _as_it_is(case: Json) -> Json:
     return case
+
+
+class Finding(NamedTuple):
+    """What came of one case."""
+
+    problem: str | None
+    """How bayplan's answer differs from the peer's; None if it does not."""
+    refused: int = 0
+    """Decisions in which bayplan says no and the peer yes, where this is no defect: room is wasted, and no pod lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,15 @@ class Family:
     unit: str = "decisions"
     since: tuple[int, ...] = ()
     """The first version that has what the family is about."""
+    same_cases_as: str = ""
+    """The family whose cases these are: they are drawn and asked once, and judged in both ways."""
+    finding: Callable[[Json], Finding] | None = None
+    """Instead of `problem`, where false refusals are counted and false accepts are the problem."""
+
+    @property
+    def cases(self) -> str:
+        """What its cases are called, and drawn by."""
+        return self.same_cases_as or self.name
 
 
 @dataclass(slots=True)
@@ -61,6 +80,8 @@ class Tally:
 
     cases: int = 0
     decisions: int = 0
+    refused: int = 0
+    """Decisions that bayplan refuses and the peer does not, in families where this is no difference."""
     differing: list[tuple[Json, str]] = field(default_factory=list)
     documented: Counter[str] = field(default_factory=Counter)
     crashed: Counter[str] = field(default_factory=Counter)
@@ -75,21 +96,28 @@ def cases_of(family: Family, version: str, seed: int, first: int = 0) -> Iterato
     """Cases without end; the same seed and number are the same case."""
     number = first
     while True:
-        case = family.draw(Random(f"{seed}/{family.name}/{number}"), version)
-        yield number, {"id": f"{family.name}-{seed}-{number}", **case}
+        case = family.draw(Random(f"{seed}/{family.cases}/{number}"), version)
+        yield number, {"id": f"{family.cases}-{seed}-{number}", **case}
         number += 1
 
 
 def judge(family: Family, peer: Asked, case: Json, tally: Tally, fixed: Asked | None = None) -> None:
     """Ask the peer about one case, and bayplan; where they differ, the version that has fixed it."""
+    judge_answer(family, peer, case, peer.ask(family.op, case), tally, fixed)
+
+
+def judge_answer(
+    family: Family, peer: Asked, case: Json, answer: Json, tally: Tally, fixed: Asked | None = None
+) -> None:
+    """The same, for what the peer has answered."""
     tally.cases += 1
-    answer = peer.ask(family.op, case)
     crash = crash_of(answer)
     if crash is not None:
         tally.crashed[crash] += 1
         return
     tally.decisions += family.size({**case, **answer})
-    problem = difference(family, peer, case, answer)
+    problem, refused = difference(family, peer, case, answer)
+    tally.refused += refused
     if problem is None:
         return
     note = family.documented({**case, **answer}) or _fixed(family, case, fixed)
@@ -100,31 +128,32 @@ def judge(family: Family, peer: Asked, case: Json, tally: Tally, fixed: Asked | 
 
 
 def _fixed(family: Family, case: Json, fixed: Asked | None) -> str | None:
-    if fixed is None or difference(family, fixed, case, fixed.ask(family.op, case)) is not None:
+    if fixed is None or difference(family, fixed, case, fixed.ask(family.op, case)).problem is not None:
         return None
     return f"fixed in {fixed.peer.version}, which answers as bayplan does"
 
 
-def difference(family: Family, peer: Asked, case: Json, answer: Json) -> str | None:
-    """How bayplan's answer differs from each that the peer gives; None if it is one of them."""
-    problem = problem_of(family, {**case, **answer})
+def difference(family: Family, peer: Asked, case: Json, answer: Json) -> Finding:
+    """How bayplan's answer differs from each that the peer gives; no problem if it is one of them."""
+    first = finding_of(family, {**case, **answer})
     seen = {json.dumps(answer, sort_keys=True)}
-    for _ in range(TIMES if problem is not None else 0):
+    for _ in range(TIMES if first.problem is not None else 0):
         another = peer.ask(family.op, case)
         written = json.dumps(another, sort_keys=True)
         if crash_of(another) is None and written not in seen:
             seen.add(written)
-            if problem_of(family, {**case, **another}) is None:
-                return None
-    return problem
+            found = finding_of(family, {**case, **another})
+            if found.problem is None:
+                return found
+    return first
 
 
-def problem_of(family: Family, case: Json) -> str | None:
+def finding_of(family: Family, case: Json) -> Finding:
     """What the check of the family says; whatever it raises is a finding, too."""
     try:
-        return family.problem(case)
+        return family.finding(case) if family.finding is not None else Finding(family.problem(case))
     except Exception as error:  # noqa: BLE001 - a crash of bayplan's is a difference
-        return f"raised {type(error).__name__}: {error}"
+        return Finding(f"raised {type(error).__name__}: {error}")
 
 
 def crash_of(answer: Json) -> str | None:

@@ -2,11 +2,14 @@
 
 A node is judged three times: by the exact replay (`engine/kubelet`), which is told the node's true state before each
 pod; by the virtual kubelet (`simulate/kubelet`), which is told nothing but the steps; and through a report as bayplan's
-agent writes it, which is what its scheduler sees.
+agent writes it, which is what its scheduler sees. A virtual kubelet is never started again, so nodes whose kubelet is
+are judged in the two other ways.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from tests.conformance import test_kubelet, test_virtual_kubelet
@@ -14,7 +17,7 @@ from tests.conformance.conftest import Conformance
 from tests.conformance.test_kubelet_as_seen import WITH_INVENTORY, verdicts
 from tests.peers import kubelet_machines
 from tests.peers.asking import Json
-from tests.peers.family import Family
+from tests.peers.family import Family, Finding
 from tests.peers.kubelet_pods import steps
 
 PODS = 9
@@ -30,12 +33,17 @@ def draw_pod_level(random: Random, version: str) -> Json:
     return _node(random, version, pod_level=0.6, gates={"PodLevelResourceManagers": True})
 
 
-def _node(random: Random, version: str, *, pod_level: float, gates: dict[str, bool]) -> Json:
+def draw_restarts(random: Random, version: str) -> Json:
+    """A node whose kubelet is started again now and then: it restores its checkpoints and admits its pods anew."""
+    return _node(random, version, pod_level=0.03, gates={}, restarts=True)
+
+
+def _node(random: Random, version: str, *, pod_level: float, gates: dict[str, bool], restarts: bool = False) -> Json:
     machine = kubelet_machines.machine(random)
     kubelet = kubelet_machines.configuration(random, machine)
     if gates:
         kubelet["feature_gates"] = gates
-    found = steps(random, machine, kubelet, PODS, pod_level=pod_level, restarts=False)
+    found = steps(random, machine, kubelet, PODS, pod_level=pod_level, restarts=restarts)
     return {"version": version, "machine": machine, "kubelet": kubelet, "steps": found}
 
 
@@ -88,13 +96,16 @@ def virtual_problem(case: Json) -> str | None:
 
 
 def seen_problem(case: Json) -> str | None:
-    """No pod is sent to a kubelet that refuses it; refusals of what it would admit are no problem here."""
-    wrong = [
-        index
-        for index, (ours, theirs) in enumerate(verdicts(_admitted_only(case), WITH_INVENTORY))
-        if ours and not theirs
-    ]
-    return f"accepted, and refused by the kubelet: admissions {wrong}" if wrong else None
+    """No pod is sent to a kubelet that refuses it."""
+    return seen_finding(case).problem
+
+
+def seen_finding(case: Json) -> Finding:
+    """Pods that are sent to a kubelet that refuses them are a problem; refusals of what it would admit are counted."""
+    pairs = verdicts(_admitted_only(case), WITH_INVENTORY)
+    wrong = [index for index, (ours, theirs) in enumerate(pairs) if ours and not theirs]
+    problem = f"accepted, and refused by the kubelet: admissions {wrong}" if wrong else None
+    return Finding(problem, sum(theirs and not ours for ours, theirs in pairs))
 
 
 def _admitted_only(case: Json) -> Json:
@@ -110,6 +121,8 @@ def _admitted_only(case: Json) -> Json:
                 continue
             if step["op"] == "remove":
                 on_node.discard(step["name"])
+        elif step["op"] == "restart":
+            on_node -= set(step["out"]["refused"])
         kept.append(step)
     return {**case, "steps": kept}
 
@@ -127,25 +140,22 @@ def _all_problems(case: Json) -> str | None:
     replayed = replay_problem(case)
     if replayed is not None:
         return f"replay: {replayed}"
+    if any(step["op"] == "restart" for step in case["steps"]):
+        return None  # what managers make of their checkpoints only a report tells
     virtual = virtual_problem(case)
     return None if virtual is None else f"virtual kubelet: {virtual}"
 
 
+def _of_nodes(name: str, draw: Callable[[Random, str], Json], since: tuple[int, ...] = ()) -> tuple[Family, Family]:
+    """Nodes judged with full knowledge, and the same nodes as a scheduler sees them."""
+    exact = Family("kubelet", name, "node", draw, _all_problems, size=admissions, unit="admissions", since=since)
+    seen = replace(exact, name=f"{name}-as-seen", problem=seen_problem, finding=seen_finding, same_cases_as=name)
+    return exact, seen
+
+
 FAMILIES = (
     Family("kubelet", "merge", "merge", draw_merge, _merge_problem),
-    Family("kubelet", "node", "node", draw_node, _all_problems, size=admissions, unit="admissions"),
-    Family("kubelet", "node-as-seen", "node", draw_node, seen_problem, size=admissions, unit="admissions"),
-    Family(
-        "kubelet", "pod-level", "node", draw_pod_level, _all_problems, size=admissions, unit="admissions", since=(1, 36)
-    ),
-    Family(
-        "kubelet",
-        "pod-level-as-seen",
-        "node",
-        draw_pod_level,
-        seen_problem,
-        size=admissions,
-        unit="admissions",
-        since=(1, 36),
-    ),
+    *_of_nodes("node", draw_node),
+    *_of_nodes("restart", draw_restarts),
+    *_of_nodes("pod-level", draw_pod_level, since=(1, 36)),
 )

@@ -15,14 +15,12 @@ from pathlib import Path
 from tests.peers.asking import Asked, Json
 from tests.peers.catalogue import Peer, all_peers
 from tests.peers.families import families_of
-from tests.peers.family import Family, cases_of, crash_of, problem_of
+from tests.peers.family import Family, cases_of, crash_of, finding_of
 
 RECORDINGS = Path(__file__).parents[1] / "conformance" / "recordings" / "peers"
 SEED = 1
 NUMBERS = {"node": 300, "pod-level": 100, "merge": 500, "cache": 150}
 USUAL_NUMBER = 200
-# Families that judge the cases of another one in another way, and are not recorded again.
-SAME_CASES = {"node-as-seen": "node", "pod-level-as-seen": "pod-level"}
 
 
 def record_all() -> list[Path]:
@@ -33,13 +31,13 @@ def record_all() -> list[Path]:
         for peer in all_peers()
         if peer.is_built
         for family in families_of(peer)
-        if family.name not in SAME_CASES
+        if not family.same_cases_as
     ]
 
 
 def recorded_name(peer: Peer, family: Family) -> str:
     """The file of a family's recordings, without its ending."""
-    return f"{peer}-{SAME_CASES.get(family.name, family.name)}"
+    return f"{peer}-{family.cases}"
 
 
 def _record(peer: Peer, family: Family) -> Path:
@@ -62,7 +60,7 @@ def _recorded(family: Family, asked: Asked, case: Json) -> Json | None:
     if crash_of(answer) is not None:
         return None
     complete = {**case, **answer}
-    problem = problem_of(family, complete)
+    problem = finding_of(family, complete).problem
     if problem is None:
         return complete
     note = family.documented(complete)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.reference.commands import command_pages
 from tests.reference.events import events_page
+from tests.reference.formats import formats_page
 from tests.reference.labels import labels_page
 from tests.reference.metrics import metrics_page
 
@@ -18,5 +19,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "labels.md": labels_page,
     "events.md": events_page,
     "cli.md": command_pages,
+    "formats.md": formats_page,
 }
 """Each page and the function that writes it."""

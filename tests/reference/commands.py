@@ -13,7 +13,8 @@ HEAD = """# Command reference
 
 Written from the code by `make reference`; do not edit. [commands.md](commands.md) has examples with output.
 
-Exit codes of commands that answer a question: 0 yes, 1 no, 2 the question could not be answered. Services end with 0 after SIGTERM.
+Exit codes of commands that answer a question: 0 yes, 1 no, 2 the question could not be answered.
+Services end with 0 after SIGTERM.
 """
 
 

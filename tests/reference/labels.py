@@ -17,7 +17,8 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
     "Pods": {
         "bayplan.io/pod-group": ("label", f"{USER} or {GROUPER}", "the PodGroup that the pod belongs to"),
         "bayplan.io/group": ("label", f"{USER} or {GROUPER}", "the group inside the PodGroup"),
-        "bayplan.io/rank": ("label; annotation", f"{USER} or {GROUPER}; {SCHEDULER}", "its number in the gang, as asked for and as decided"),
+        "bayplan.io/rank": ("label; annotation", f"{USER} or {GROUPER}; {SCHEDULER}",
+                            "its number in the gang, as asked for and as decided"),
         "bayplan.io/max-numa-zones": ("annotation", USER, "the most NUMA zones over which the pod may spread"),
         "bayplan.io/runs-for": ("annotation", USER, "how long the pod runs on virtual nodes of `bayplan kubelets`"),
         "bayplan.io/grouped": ("annotation", GROUPER, "`alone`: the pod is in no gang"),
@@ -29,12 +30,14 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
     "Workloads and PodGroups": {
         "bayplan.io/topology": ("annotation", USER, "the Topology by which the gang is placed"),
         "bayplan.io/gang": ("annotation", USER, '`"true"`: a gang; `"false"`: none, whatever the kind'),
-        "bayplan.io/parallelism": ("annotation", USER, "parallel groups by rank, innermost first: `tensor=8,pipeline=4`"),
+        "bayplan.io/parallelism": ("annotation", USER,
+                                   "parallel groups by rank, innermost first: `tensor=8,pipeline=4`"),
         "bayplan.io/objective": ("annotation", USER, "goals of the gang search that come first"),
         "bayplan.io/patience": ("annotation", USER, "how long to wait for few domains: `domains=2,seconds=300`"),
         "bayplan.io/placement": ("annotation", USER, "`spread` or `binpack` over nodes"),
         "bayplan.io/domain-placement": ("annotation", USER, "`spread` or `binpack` over domains"),
-        "bayplan.io/exclusive-topology": ("annotation", GROUPER, "no two replicas of the workload share a domain of this level"),
+        "bayplan.io/exclusive-topology": ("annotation", GROUPER,
+                                          "no two replicas of the workload share a domain of this level"),
         "bayplan.io/workload": ("annotation", GROUPER, "the Workload of Kubernetes that a PodGroup was made from"),
     },
     "Node reports": {
@@ -47,7 +50,8 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "bayplan.io/made-at": ("attribute", AGENT, "when the report was true, in seconds since 1970"),
         "bayplan.io/agent-version": ("attribute", AGENT, "the version of the agent"),
         "bayplan.io/threads-per-core": ("attribute", AGENT, "hardware threads of a core, where cores are alike"),
-        "bayplan.io/memory-group": ("attribute of a zone", AGENT, "zones whose memory is used together with this one's"),
+        "bayplan.io/memory-group": ("attribute of a zone", AGENT,
+                                    "zones whose memory is used together with this one's"),
         "bayplan.io/stale-since": ("annotation", "agent-gc", "its agent has not renewed the report since"),
     },
     "Other objects": {
@@ -59,7 +63,8 @@ HEAD = """# Labels and annotations
 
 Written from the code by `make reference`; do not edit.
 
-Keys of other systems that bayplan reads (Kueue, KAI, Volcano, coscheduling, JobSet, LeaderWorkerSet) are in [gangs.md](gangs.md) and [pod-grouper.md](pod-grouper.md).
+Keys of other systems that bayplan reads (Kueue, KAI, Volcano, coscheduling, JobSet, LeaderWorkerSet) are
+in [gangs.md](gangs.md) and [pod-grouper.md](pod-grouper.md).
 The fields of node reports are in [kubelet.md](kubelet.md).
 """
 

@@ -22,11 +22,13 @@ HEAD = """# Metrics
 
 Written from the code by `make reference`; do not edit.
 
-Each program serves `/metrics` on its `--health-address`. Metrics with kube-scheduler's meaning have its names, labels and buckets (`scheduler_*`), so its dashboards work. Labels are bounded: none has
-one value per pod or per node. [runbook.md](runbook.md) has the alerts.
+Each program serves `/metrics` on its `--health-address`. Metrics with kube-scheduler's meaning have its names,
+labels and buckets (`scheduler_*`), so its dashboards work. Labels are bounded: none has one value per pod or per node.
+[runbook.md](runbook.md) has the alerts.
 
-Every program also has the process metrics of the Prometheus client (`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the like), the scheduler
-also those of Python's garbage collector (`python_gc_*`).
+Every program also has the process metrics of the Prometheus client (`process_cpu_seconds_total`,
+`process_resident_memory_bytes`, `process_open_fds` and the like), the scheduler also those of Python's garbage
+collector (`python_gc_*`).
 """
 PROGRAMS = {
     "bayplan scheduler": "With the built-in pod grouper, the metrics of `bayplan pod-grouper` are here, too.",
@@ -43,6 +45,7 @@ def registries() -> dict[str, CollectorRegistry]:
     scheduler.expose_requests({})
     scheduler.expose_costs({})
     scheduler.expose_in_vain(lambda: 0)
+    scheduler.expose_ends_of_room(dict)
     outbox: Any = SimpleNamespace(sent=0, dropped=0, failed=0)
     for name in OUTBOXES:
         scheduler.expose_outbox(name, outbox)

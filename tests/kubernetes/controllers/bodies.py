@@ -91,3 +91,37 @@ def job(
     made = template(cpu, runs_for=runs_for, init_cpu=init_cpu, **(pod or {}))
     metadata = {"name": name, "annotations": notes, "labels": dict(labels or {})}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job_spec(pods, made, **spec)}
+
+
+def replicated_job(name: str, replicas: int, pods: int, cpu: int | str = 2, *, init_cpu: str = "", **job: Any) -> Json:
+    """One kind of Job of a JobSet: so many Jobs, each of so many pods."""
+    spec = job_spec(pods, template(cpu, init_cpu=init_cpu), backoffLimit=0)
+    return {"name": name, "replicas": replicas, "template": {"spec": spec}, **job}
+
+
+def job_set(name: str, *jobs: Mapping[str, Any], annotations: Mapping[str, str] | None = None, **spec: Any) -> Json:
+    """A JobSet."""
+    metadata = {"name": name, "annotations": dict(annotations or {})}
+    body = {"replicatedJobs": [dict(each) for each in jobs], **spec}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": body}
+
+
+def leader_worker_set(
+    name: str,
+    replicas: int,
+    size: int,
+    cpu: int | str = 2,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """A LeaderWorkerSet whose leaders and workers are alike."""
+    pods = {"leaderTemplate": template(cpu), "workerTemplate": template(cpu), "size": size}
+    body = {"replicas": replicas, "leaderWorkerTemplate": pods, **spec}
+    metadata = {"name": name, "annotations": dict(annotations or {})}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": body,
+    }

@@ -38,6 +38,8 @@ from tests.kubernetes.controllers.webhooks import register_webhooks, with_conver
 
 MPI_HEALTH_PORT = 8080
 """mpi-operator serves its health there and knows no flag for it."""
+KUEUE_METRICS_CERTIFICATES = Path("/etc/kueue/metrics/certs")
+"""Without certificates of its own making, Kueue reads one for its metrics there, even if it serves none."""
 TRAINING_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
 """The training operator waits until a certificate lies there; the one that it serves with lies below TMPDIR."""
 
@@ -66,7 +68,11 @@ def running_leader_worker_set(plane: ControlPlane) -> Iterator[Process]:
 
 @contextmanager
 def running_kueue(plane: ControlPlane) -> Iterator[Process]:
-    """Kueue, which admits Jobs with a queue name."""
+    """Kueue, which admits Jobs with a queue name. Raises NoController where it cannot have its certificate."""
+    try:
+        _write_certificates(plane, KUEUE_METRICS_CERTIFICATES)
+    except PermissionError:
+        raise NoController(f"{KUEUE} reads a certificate in {KUEUE_METRICS_CERTIFICATES}: must be writable") from None
     further = {
         "namespace": "kueue-system",
         "integrations": {"frameworks": ["batch/job"]},

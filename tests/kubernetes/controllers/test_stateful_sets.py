@@ -40,7 +40,9 @@ def _delete_volumes(cluster: Cluster) -> list[Json]:
 
 
 def add_volumes(space: Space, *nodes: str) -> None:
-    """One local volume for each mention of a node, seen by its controller; a pod that waits for it may have it already."""
+    """One local volume for each mention of a node, seen by its controller;
+    a pod that waits for it may have it already.
+    """
     mentions: Counter[str] = Counter()
     names = []
     for node in nodes:

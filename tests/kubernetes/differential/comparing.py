@@ -152,7 +152,7 @@ class Comparison:
             {self._state.names[row] for row in np.flatnonzero(answer.rank != NOT_USABLE)} if not held_back else set()
         )
         decision = schedule_one(self._state, asked, self._profile, self._answers)
-        pinned = decision.node if decision.node is not None and number % 2 else None
+        pinned = decision.node if decision.node is not None and number % 2 and not _counts_domains(body) else None
         node, told = await self._stock(_pinned_to(body, pinned) if pinned else body)
         self._note(number, body, usable, decision.node, pinned, node, told, held_back)
 
@@ -282,6 +282,12 @@ class Comparison:
                 if resource in (CLAIMS, VOLUMES):
                     await self._patch(resource, name, namespace or "", {"metadata": {"finalizers": None}})
                 await self._client.delete(resource, name, namespace)
+
+
+def _counts_domains(body: Json) -> bool:
+    """Whether a pod needs a number of domains: pinned to a node it would see only the domain of that one."""
+    constraints = body["spec"].get("topologySpreadConstraints", ())
+    return any("minDomains" in each and each.get("nodeAffinityPolicy") != "Ignore" for each in constraints)
 
 
 def _pinned_to(body: Json, node: str) -> Json:

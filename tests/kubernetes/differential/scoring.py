@@ -69,7 +69,10 @@ class ScoreComparison(Comparison):
                 differ = {name: (ours.get(name), theirs.get(name)) for name in {**ours, **theirs}}
                 differ = {name: pair for name, pair in differ.items() if pair[0] != pair[1]}
                 among = "among" if decision.node in best else "NOT among"
-                wrong = f"(bayplan's, stock) scores {differ}; bayplan's {decision.node} is {among} the stock scheduler's best {best}"
+                wrong = (
+                    f"(bayplan's, stock) scores {differ}; "
+                    f"bayplan's {decision.node} is {among} the stock scheduler's best {best}"
+                )
         if wrong:
             self._tally.differences.append(f"pod {number}: {wrong}\n{msgspec.json.encode(body).decode()}")
 

@@ -1,5 +1,5 @@
-"""What a release holds beside wheel and sdist: the packaged chart, a bill of materials, its section of the changelog,
-and checksums.
+"""What a release holds beside wheel and sdist and plugin: the packaged chart, a bill of materials, its section of the
+changelog, and checksums.
 
 Everything is made from the checkout alone and is the same for the same commit: no clock, sorted entries.
 """
@@ -12,15 +12,27 @@ import io
 import json
 import re
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart" / "bayplan"
 LOCKED = ROOT / "requirements" / "image.txt"
 CHECKSUMS = "SHA256SUMS"
-_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+?)(?: ;.*)? \\?$")
+_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+?)(?: ; (.*?))? \\?$")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """An entry of a lock file; the marker says which interpreters it is for."""
+
+    name: str
+    version: str
+    marker: str
+    hashes: list[str] = field(default_factory=list)
 
 
 def write_release_files(dist: Path, version: str) -> list[Path]:
@@ -29,9 +41,9 @@ def write_release_files(dist: Path, version: str) -> list[Path]:
         _write(dist / f"bayplan-chart-{version}.tgz", chart_package()),
         _write(dist / f"bayplan-{version}.cdx.json", json.dumps(bill_of_materials(version), indent=2).encode() + b"\n"),
     ]
-    notes = changelog_section((ROOT / "CHANGELOG.md").read_text(), version)
-    if notes:
-        written.append(_write(dist / f"bayplan-{version}-notes.md", notes.encode()))
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    notes = changelog_section(changes, version) or changelog_section(changes, "Unreleased")
+    written.append(_write(dist / f"bayplan-{version}-notes.md", notes.encode()))
     lines = [
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
         for file in sorted(dist.iterdir())
@@ -42,13 +54,22 @@ def write_release_files(dist: Path, version: str) -> list[Path]:
 
 def chart_package() -> bytes:
     """The chart as `helm package` writes it: a gzipped tar of its folder, links replaced by what they lead to."""
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as archive:
-        for name, content in sorted(_files(CHART, "bayplan").items()):
+    return packed(_files(CHART, "bayplan"))
+
+
+def packed(content: Mapping[str, bytes], *, program: str = "") -> bytes:
+    """A gzipped tar of files by their names; `program` may be executed."""
+    written = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=written, mode="wb", mtime=0, compresslevel=6) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as archive,
+    ):
+        for name, data in sorted(content.items()):
             entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
+            entry.size = len(data)
+            entry.mode = 0o755 if name == program else 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return written.getvalue()
 
 
 def bill_of_materials(version: str) -> dict[str, Any]:
@@ -59,21 +80,24 @@ def bill_of_materials(version: str) -> dict[str, Any]:
         "version": 1,
         "metadata": {"component": _component("application", "bayplan", version)},
         "components": [
-            {**_component("library", name, pinned), "hashes": [{"alg": "SHA-256", "content": each} for each in hashes]}
-            for name, pinned, hashes in locked_packages(LOCKED.read_text())
+            {
+                **_component("library", package.name, package.version),
+                "hashes": [{"alg": "SHA-256", "content": each} for each in package.hashes],
+            }
+            for package in locked_packages(LOCKED.read_text())
         ],
     }
 
 
-def locked_packages(text: str) -> list[tuple[str, str, list[str]]]:
-    """Name, version and hashes of each entry of a lock file."""
-    found: list[tuple[str, str, list[str]]] = []
+def locked_packages(text: str) -> list[Locked]:
+    """The entries of a lock file."""
+    found: list[Locked] = []
     for line in text.splitlines():
         pin = _PIN.match(line)
         if pin is not None:
-            found.append((pin[1], pin[2], []))
+            found.append(Locked(pin[1], pin[2], pin[3] or ""))
         elif found:
-            found[-1][2].extend(_HASH.findall(line))
+            found[-1].hashes.extend(_HASH.findall(line))
     return found
 
 

@@ -1,0 +1,1 @@
+"""What `make release` writes and checks: `python -m tests.release dist`."""

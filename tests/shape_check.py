@@ -1,0 +1,93 @@
+"""`make lint`: files and classes that fit in a head, one meaning for each class name, and a map that is true.
+
+A class with more than 15 attributes or 20 methods says in its docstring why ("because ..."). A public name of a class
+is given once; `kube/wire` and `compat` are exempt, where classes have the names that other systems gave them. Files
+and functions that ARCHITECTURE.md names exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "bayplan"
+MOST_LINES = 500
+MOST_ATTRIBUTES = 15
+MOST_METHODS = 20
+REASON = "because"
+FOREIGN_NAMES = ("kube/wire", "compat")
+# The engine's kubelet and the virtual one share no code, and the agent loads neither.
+TWINS = {"engine/kubelet", "simulate/kubelet", "cluster/reports", "services/agent/sources"}
+TWIN_NAMES = {"Admission", "CpuLayout", "Hint", "MemoryBlock"}
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    """Every class with its file."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                yield path.relative_to(SOURCE).as_posix(), node
+
+
+def attributes_of(cls: ast.ClassDef) -> set[str]:
+    """The declared fields, and what methods assign to `self`."""
+    targets = [each.target for each in cls.body if isinstance(each, ast.AnnAssign)]
+    declared = {target.id for target in targets if isinstance(target, ast.Name)}
+    assigned = {
+        node.attr
+        for node in ast.walk(cls)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    return declared | assigned
+
+
+def untrue_places() -> Iterator[str]:
+    """What ARCHITECTURE.md names, as `room/file.py` or `room/file.py: function`, and nothing has."""
+    files = {path.relative_to(SOURCE).as_posix(): path.read_text() for path in SOURCE.rglob("*.py")}
+    for named, function in re.findall(r"`([\w/]+\.py)(?:: (\w+))?`", (ROOT / "ARCHITECTURE.md").read_text()):
+        texts = [text for file, text in files.items() if f"/bayplan/{file}".endswith(f"/{named}")]
+        if not any(not function or re.search(rf"(def|class) {function}\b", text) for text in texts):
+            yield f"ARCHITECTURE.md: {named}{function and f': {function}'} does not exist"
+
+
+def findings() -> list[str]:
+    """One line for each file or class that is too large, name of several classes, and place that does not exist."""
+    found = [*untrue_places()]
+    for path in SOURCE.rglob("*.py"):
+        lines = len(path.read_text().splitlines())
+        if lines > MOST_LINES:
+            found.append(f"{path.relative_to(SOURCE)}: {lines} lines, at most {MOST_LINES}")
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for file, cls in classes():
+        methods = sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in cls.body)
+        attributes = len(attributes_of(cls))
+        too_large = attributes > MOST_ATTRIBUTES or methods > MOST_METHODS
+        if too_large and REASON not in (ast.get_docstring(cls) or ""):
+            size = f"{attributes} attributes (at most {MOST_ATTRIBUTES}), {methods} methods (at most {MOST_METHODS})"
+            found.append(f"{file}:{cls.lineno}: class {cls.name}: {size}; its docstring must say why")
+        if not cls.name.startswith("_") and not file.startswith(FOREIGN_NAMES):
+            places[cls.name].append(file)
+    for name, files in places.items():
+        others = [file for file in files if name not in TWIN_NAMES or file.rpartition("/")[0] not in TWINS]
+        if len(files) > 1 and others:
+            found.append(f"class {name} has several meanings: {', '.join(files)}")
+    return sorted(found)
+
+
+def main() -> int:
+    """Print what was found; 1 if there is anything."""
+    found = findings()
+    print("\n".join(found) if found else "shape: sizes, names of classes and ARCHITECTURE.md are right")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
