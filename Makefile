@@ -15,15 +15,17 @@ LOCK := $(LOCK_VENV)/bin/uv pip compile --quiet --universal --python-version 3.1
 
 # The engine's matrices are small: BLAS threads only get in each other's way.
 export OPENBLAS_NUM_THREADS := 1
+# Tests start hundreds of programs: where byte code is not kept, each compiles all modules again, for a second of CPU.
+export PYTHONDONTWRITEBYTECODE :=
 
 banner = @printf '\n== %s\n' "$(1)"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint contracts types unit web-tests web-pictures axe conformance properties kubernetes \
-	controller-tests controllers peers record control-plane object-fields reference docs figures proof coverage release image bench format lock clean
+	controller-tests controllers e2e peers record control-plane object-fields reference docs figures proof coverage release image bench fuzz format lock clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything in it; does nothing when it is current
 
@@ -42,13 +44,14 @@ demo: setup ## see bayplan at work, without a cluster
 	@mkdir -p build
 	@$(BIN)/bayplan demo --report build/simulation.html --picture build/numa-telco-1.svg
 
-test: setup lint types unit web-tests conformance properties kubernetes controller-tests ## check everything: lint, types, contracts, all tests
+test: setup lint types docs unit web-tests conformance properties kubernetes controller-tests ## check everything: lint, types, contracts, all tests
 
-lint: setup ## style, format, prose and import contracts
+lint: setup ## style, format, prose, sizes and names of classes, import contracts
 	$(call banner,lint)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python tests/prose_check.py
+	@$(BIN)/python tests/shape_check.py
 	@$(MAKE) --no-print-directory contracts
 
 contracts: setup ## which room may import which
@@ -98,6 +101,9 @@ controller-tests: setup ## tests with the real controllers that `make controller
 controllers: control-plane ## kube-controller-manager, kubectl and operators for those tests, built once into the user's cache
 	@$(BIN)/python -m tests.kubernetes.controllers $(CONTROLLERS)
 
+e2e: setup ## Kubernetes' own scheduling specs with bayplan as default-scheduler; builds them once into the user's cache
+	@$(BIN)/python -m tests.kubernetes.e2e
+
 control-plane: setup ## etcd, kube-apiserver and kube-scheduler for those tests, built once into the user's cache
 	@$(BIN)/python -m tests.kubernetes.control_plane
 
@@ -129,12 +135,14 @@ proof: setup ## the long form of the laws: 200,000 placements, 20,000 gangs agai
 coverage: setup ## how much of src/ the unit tests run
 	@$(PYTEST) $(PARALLEL) tests/unit --cov=bayplan --cov-report=term:skip-covered | grep -v "100%"
 
-release: setup ## build wheel and sdist, check them, and run the demo from the wheel in an empty environment
+# RELEASE=0.2.0 writes this version and its section of the changelog first. RELEASE_URL is where the archives of the kubectl plugin will be.
+release: setup ## everything that is published: wheel, sdist, chart, kubectl plugin, bill of materials, notes, checksums
+	@$(if $(RELEASE),$(BIN)/python -m tests.release.version $(RELEASE) $$(date -u +%Y-%m-%d))
 	@$(PYTHON) -m venv --clear $(RELEASE_VENV)
 	@$(RELEASE_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes --requirement requirements/release.txt
 	@rm -rf dist && $(BIN)/python -m hatchling build
 	@$(RELEASE_VENV)/bin/twine check --strict dist/*
-	@$(BIN)/python -m tests.release dist
+	@$(BIN)/python -m tests.release dist $(RELEASE_URL)
 
 # ENGINE, IMAGE and PLATFORM may be given: make image IMAGE=registry.example.com/bayplan:0.1.0 PLATFORM=linux/arm64
 ENGINE ?= $(firstword $(foreach engine,podman buildah docker,$(if $(shell command -v $(engine)),$(engine))))

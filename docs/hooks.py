@@ -1,6 +1,7 @@
 """mkdocs: documents of the checkout that lie outside docs/ become pages of the site, and links to them stay links.
 
-A link to another file of the checkout (a manifest, an example) leads to a copy of it. A link to a folder, or to source code, becomes plain text: the site has no page for it.
+A link to another file of the checkout (a manifest, an example) leads to a copy of it. A link to a folder, or to source
+code, becomes plain text: the site has no page for it.
 """
 
 from __future__ import annotations

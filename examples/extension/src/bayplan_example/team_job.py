@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from bayplan.api import (
     Dialect,
     Gang,
+    GroupObject,
     Incomplete,
     InvalidObject,
     Metadata,
@@ -35,13 +36,11 @@ class TeamJobSpec(WireStruct, frozen=True):
     together_in: str = ""
 
 
-class TeamJob(WireStruct, frozen=True):
+class TeamJob(GroupObject, frozen=True):
     """The object as the API server has it; fields are camel case there."""
 
     metadata: Metadata = Metadata()
     spec: TeamJobSpec = TeamJobSpec()
-    status: None = None
-    unread: tuple[str, ...] | None = None
 
 
 def group_named(pod: Pod) -> str:
