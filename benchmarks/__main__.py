@@ -21,15 +21,18 @@ from benchmarks import (
     placement,
     planted_gangs,
     preemption,
+    preemption_throughput,
     queue,
     relations,
     replay,
     scheduler,
     simulation,
+    sizing,
     slots,
     soak,
     virtual_kubelet,
     web,
+    web_load,
 )
 
 GROUPS = {
@@ -41,6 +44,7 @@ GROUPS = {
     "gangs": gangs.run,
     "planted-gangs": planted_gangs.run,
     "preemption": preemption.run,
+    "preemption-throughput": preemption_throughput.run,
     "queue": queue.run,
     "virtual-kubelet": virtual_kubelet.run,
     "simulation": simulation.run,
@@ -50,10 +54,12 @@ GROUPS = {
     "extender": extender.run,
     "commands": commands.run,
     "web": web.run,
+    "web-load": web_load.run,
+    "web-scheduler": web_load.run_scheduler,
 }
 
 # These take long and run only when they are named.
-BY_NAME = {"attacks": attacks.run, "peers": peers.run, "soak": soak.run}
+BY_NAME = {"attacks": attacks.run, "peers": peers.run, "sizing": sizing.run, "soak": soak.run}
 
 
 def main(chosen: list[str]) -> int:

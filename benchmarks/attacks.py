@@ -13,7 +13,8 @@ Large and many objects also load the API server. For attacks of many objects, an
 scheduler's.
 
     BENCH_QUICK=1 python -m benchmarks attacks              # 100 nodes
-    BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name matches a regular expression, here all of nodes
+    BENCH_ATTACKS=node/ python -m benchmarks attacks        # those whose name matches a regular expression, here all of
+    nodes
 """
 
 from __future__ import annotations

@@ -42,9 +42,8 @@ EVERYWHERE = slice(None)
 
 def cluster(nodes: int, policies: Sequence[Policy] = (Policy.SINGLE_NUMA_NODE,), *, seed: int = 1) -> ClusterState:
     """A half-full cluster whose nodes take the given policies in turn."""
-    state = ClusterState()
-    state.columns = Columns(rows=nodes, zones=ZONES, resources=len(ZONE_TOTALS) + 2)
-    columns = state.columns
+    columns = Columns(rows=nodes, zones=ZONES, resources=len(ZONE_TOTALS) + 2)
+    state = ClusterState(columns=columns)
     state.set_node(msgspec.convert(node("node-0"), Node))
     state.set_topology(msgspec.convert(topology("node-0"), NodeResourceTopology))
     columns.size = nodes

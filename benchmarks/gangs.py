@@ -24,7 +24,7 @@ import numpy as np
 
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.model import Gang, Group, Slices
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
@@ -76,6 +76,9 @@ def gangs_for(size: int) -> dict[str, Gang]:
         "required-rack-32": Gang("bench/a", Group(pods=tuple(equal[:32]), required=RACK), "network"),
         "preferred-rack-512": Gang("bench/b", Group(pods=tuple(equal[:512]), preferred=RACK), "network"),
         "64-groups": Gang("bench/c", Group(groups=groups, required=BLOCK), "network"),
+        "64-segments": Gang(
+            "bench/s", Group(pods=tuple(equal[:512]), required=BLOCK, slices=(Slices(8, RACK),)), "network"
+        ),
         "8-unequal-groups": Gang("bench/f", Group(groups=_unequal_groups(equal, 8)), "network"),
         "4-leaders-and-workers": Gang("bench/g", Group(groups=_leaders_and_workers(4)), "network"),
         "16-leaders-and-workers": Gang("bench/e", Group(groups=_leaders_and_workers(16)), "network"),

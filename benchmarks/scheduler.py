@@ -10,7 +10,8 @@ For each size and each scheduler (`scheduler_contestants.py`), on the same contr
   here.
 
 *bare binds* is the ceiling: a client that decides nothing and only binds. At last, *start*: with 50,000 pods on the
-nodes, how long until the scheduler is ready, and until it has bound a pod that waits.
+nodes, how long until the scheduler is ready, and until it has bound a pod that waits. `scheduler_perf.py` follows:
+kube-scheduler's own performance cases.
 
     BENCH_QUICK=1 python -m benchmarks scheduler     # small sizes, once: does it run?
 """
@@ -49,6 +50,7 @@ from benchmarks.scheduler_load import (
     several_at_once,
     start_creating,
 )
+from benchmarks.scheduler_perf import UNPROTECTED, PerfArena
 from benchmarks.scheduler_watch import BindWatch
 from tests.kubernetes.control_plane.objects import remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
@@ -96,14 +98,23 @@ def run() -> None:
     sizes = QUICK if os.environ.get("BENCH_QUICK") else Sizes()
     report("scheduler load of this machine before", os.getloadavg()[0], f"on {os.cpu_count()} cores")
     for nodes in sizes.nodes:
-        with ControlPlane() as plane, deployed(plane) as account:
-            _Arena(plane, account.kubeconfig, nodes, sizes).measure(start=nodes == sizes.nodes[-1])
+        with ControlPlane() as plane, deployed(plane, "preemption") as account:
+            Arena(plane, account.kubeconfig, nodes, sizes).measure(start=nodes == sizes.nodes[-1])
+    run_cases(sizes.nodes)
 
 
-class _Arena:
+def run_cases(sizes: Sequence[int] = Sizes().nodes) -> None:
+    """Print the figures of kube-scheduler's own performance cases."""
+    for nodes in sizes:
+        with ControlPlane(apiserver_arguments=UNPROTECTED) as plane, deployed(plane, "preemption") as account:
+            PerfArena(plane, account.kubeconfig, nodes).measure()
+
+
+class Arena:
     """A control plane with nodes, on which schedulers are measured one after another."""
 
-    def __init__(self, plane: ControlPlane, account: Path, nodes: int, sizes: Sizes) -> None:
+    def __init__(self, plane: ControlPlane, account: Path, nodes: int, sizes: Sizes, group: str = "scheduler") -> None:
+        self._group = group
         self._plane = plane
         self._account = account
         self._nodes = nodes
@@ -111,6 +122,7 @@ class _Arena:
         self._namespaces = 0
 
     def measure(self, *, start: bool) -> None:
+        """Print all figures of this size."""
         create_nodes(self._plane.kubeconfig, self._nodes)
         bare = self._bare_binds()
         self._report("bare-binds", bare, "binds/s")
@@ -120,7 +132,7 @@ class _Arena:
             contestants = [each for each in CONTESTANTS if each.reads_reports == reads_reports]
             if reads_reports:
                 create_reports(self._plane.kubeconfig, self._nodes)
-            rates |= self._backlogs(contestants)
+            rates |= self.backlogs(contestants)
             for contestant in contestants:
                 if contestant is not BAYPLAN_ALL_EVENTS:
                     self._arrivals(contestant)
@@ -130,7 +142,7 @@ class _Arena:
 
     # -- backlog --------------------------------------------------------------------------------------------------
 
-    def _backlogs(self, contestants: Sequence[Contestant]) -> dict[str, float]:
+    def backlogs(self, contestants: Sequence[Contestant]) -> dict[str, float]:
         """Pods per second by contestant."""
         rates: dict[str, float] = {}
         came: dict[str, list[Backlog]] = {each.name: [] for each in contestants}
@@ -138,7 +150,7 @@ class _Arena:
             for contestant in contestants:
                 # The one that takes a minute for a round is so far behind that one round tells.
                 if contestant is not STOCK_ALL or turn == 0:
-                    came[contestant.name].append(self._backlog(contestant))
+                    came[contestant.name].append(self.backlog(contestant))
         for name, backlogs in came.items():
             middle = Backlog(*(statistics.median(figures) for figures in zip(*map(astuple, backlogs), strict=True)))
             self._report(f"{name}/backlog", middle.pods_per_second, "pods/s")
@@ -149,7 +161,8 @@ class _Arena:
             rates[name] = middle.pods_per_second
         return rates
 
-    def _backlog(self, contestant: Contestant) -> Backlog:
+    def backlog(self, contestant: Contestant) -> Backlog:
+        """Let one scheduler bind everything that waits."""
         pods = self._sizes.backlog
         servers = [Program(self._plane.apiserver.pid), Program(self._plane.etcd.pid)]
         with self._namespace() as namespace:
@@ -256,7 +269,7 @@ class _Arena:
         remove_namespace(self._plane.api, name)
 
     def _report(self, name: str, value: float, unit: str) -> None:
-        report(f"scheduler {self._nodes}/{name}", value, unit)
+        report(f"{self._group} {self._nodes}/{name}", value, unit)
 
 
 def _cpu(programs: list[Program]) -> float:

@@ -54,19 +54,21 @@ class Contestant:
 
 
 @contextmanager
-def _stock(percentage: int | None, plane: ControlPlane) -> Iterator[Program]:
-    with plane.start_stock_scheduler(scheduler_name=SCHEDULER, percentage=percentage, qps=QPS) as scheduler:
+def _stock(percentage: int | None, plane: ControlPlane, name: str = SCHEDULER) -> Iterator[Program]:
+    with plane.start_stock_scheduler(scheduler_name=name, percentage=percentage, qps=QPS) as scheduler:
         yield Program(scheduler.pid)
 
 
 @contextmanager
-def _bayplan(plane: ControlPlane, kubeconfig: Path, plugins: dict[str, Any], *options: str) -> Iterator[Program]:
+def _bayplan(
+    plane: ControlPlane, kubeconfig: Path, plugins: dict[str, Any], *options: str, name: str = SCHEDULER
+) -> Iterator[Program]:
     configuration = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"qps": QPS, "burst": 2 * QPS},
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": SCHEDULER, "plugins": plugins}],
+        "profiles": [{"schedulerName": name, "plugins": plugins}],
     }
     file = plane.folder / "bayplan.configuration.json"
     file.write_text(json.dumps(configuration), encoding="utf-8")
@@ -86,3 +88,18 @@ BAYPLAN_ALL_EVENTS = Contestant(
     lambda plane, account: _bayplan(plane, account, {}, "--events-per-second", str(QPS)),
     reads_reports=True,
 )
+
+# Both with every default plugin of kube-scheduler, preemption included.
+DEFAULT = "default-scheduler"
+PREEMPTING = {"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}
+DEFAULT_STOCK = Contestant("stock", lambda plane, _: _stock(None, plane, DEFAULT))
+DEFAULT_BAYPLAN = Contestant("bayplan", lambda plane, account: _bayplan(plane, account, PREEMPTING, name=DEFAULT))
+
+
+def with_page(address: str) -> Contestant:
+    """bayplan with NUMA that also serves its page."""
+    return Contestant(
+        "bayplan-numa-with-page",
+        lambda plane, account: _bayplan(plane, account, {}, "--web-address", address),
+        reads_reports=True,
+    )

@@ -25,12 +25,13 @@ import msgspec
 
 from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+from bayplan.kube.resources import CLAIMS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, VOLUMES, Resource
 from benchmarks.clusters import node, topology
 from tests.builders.bodies import pod_body
 
 Json = dict[str, Any]
 
+CSI_DRIVER = "ebs.csi.aws.com"
 SCHEDULER = "measured"
 """The name by which pods ask for the measured scheduler."""
 AT_ONCE = 16
@@ -45,12 +46,17 @@ SIZES: tuple[dict[str, str | int], ...] = (
 class Load(msgspec.Struct, frozen=True):
     """Pods to create: how many, where, and how many a second (0: as fast as it goes); on nodes already if `on_nodes`
     says of how many.
+
+    `template` is a pod without a name, for other pods than those of `SIZES`; `volumes` gives each pod a claim that is
+    bound to a volume of its own.
     """
 
     namespace: str
     pods: int
     rate: float = 0.0
     on_nodes: int = 0
+    template: Json | None = None
+    volumes: bool = False
 
 
 def node_name(index: int) -> str:
@@ -62,6 +68,11 @@ def create_nodes(kubeconfig: Path, count: int) -> None:
     """Nodes that are there and never change."""
     bodies = ({"apiVersion": "v1", "kind": "Node", **node(node_name(index))} for index in range(count))
     asyncio.run(_create_all(kubeconfig, NODES, bodies))
+
+
+def create_bodies(kubeconfig: Path, resource: Resource[Any], bodies: Iterable[Json]) -> None:
+    """Objects of one kind."""
+    asyncio.run(_create_all(kubeconfig, resource, bodies))
 
 
 def create_reports(kubeconfig: Path, count: int) -> None:
@@ -93,13 +104,53 @@ async def _create_pods(kubeconfig: Path, load: Load) -> dict[str, float]:
             await asyncio.sleep(began + index / load.rate - time.monotonic())
         name = f"pod-{index}"
         on = node_name(index % load.on_nodes) if load.on_nodes else None
-        body = pod_body(name, load.namespace, SIZES[index % len(SIZES)], scheduler=SCHEDULER, nodeName=on)
+        body = _pod(load, name, index, on)
+        if load.volumes:
+            volume, claim = _bound_volume(name, load.namespace)
+            await client.create(VOLUMES, volume)
+            await client.create(CLAIMS, claim, load.namespace)
         await client.create(PODS, body, load.namespace)
         answered[name] = time.monotonic()
 
     async with KubeClient(find_access(str(kubeconfig)), connections=AT_ONCE) as client:
         await several_at_once(lambda index: create(client, index), range(load.pods))
     return answered
+
+
+def _pod(load: Load, name: str, index: int, on: str | None) -> Json:
+    if load.template is None:
+        return pod_body(name, load.namespace, SIZES[index % len(SIZES)], scheduler=SCHEDULER, nodeName=on)
+    spec = {**load.template["spec"], "nodeName": on}
+    if load.volumes:
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+    metadata = {**load.template.get("metadata", {}), "name": name, "namespace": load.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _bound_volume(name: str, namespace: str) -> tuple[Json, Json]:
+    """A volume that every node can attach, and the claim that has it."""
+    volume = f"{namespace}-{name}"
+    common = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "csi": {"driver": CSI_DRIVER, "volumeHandle": volume},
+                "claimRef": {"kind": "PersistentVolumeClaim", "namespace": namespace, "name": name},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": namespace, "annotations": bound},
+            "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume},
+        },
+    )
 
 
 async def _create_all(kubeconfig: Path, resource: Resource[Any], bodies: Iterable[Json]) -> None:

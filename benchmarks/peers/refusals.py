@@ -1,6 +1,7 @@
 """How many pods the real kubelet refuses, by who has chosen their nodes.
 
-Odd machines, random pods, the kubelet's own managers as judge.
+Odd machines, random pods, the kubelet's own managers as judge, in every version that is known: clusters are mixed, as
+in the middle of an upgrade.
 
 Pods come one after another and leave in the order of their arrival. Every report is current when a pod is decided, so
 that only the rules differ: *stock* is node fit and least allocated, *scheduler-plugins* NodeResourceTopologyMatch
@@ -11,6 +12,8 @@ default. A refused pod is gone, as in a cluster without a controller; a pod with
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
 
@@ -26,10 +29,11 @@ from tests.conformance.test_kubelet import quantities, wire_pod
 from tests.conformance.test_kubelet_as_seen import WITH_INVENTORY, topology
 from tests.peers import kubelet_machines, kubelet_pods
 from tests.peers.asking import Asked, Json
-from tests.peers.catalogue import find_peer
+from tests.peers.catalogue import all_peers
 from tests.peers.family import crash_of
 
 SCHEDULERS = {"stock": BLIND, "scheduler-plugins": UNCACHED, "bayplan": BAYPLAN}
+KUBELET = "kubelet"
 CLUSTERS = 40
 NODES = 6
 PODS = 60
@@ -37,6 +41,9 @@ STAYING = 15
 """How many pods come while one runs."""
 MOST_ZONES = 4
 """Sets of zones double with each zone, and every admission of a node is asked again with its next pod."""
+
+Kubelets = Mapping[str, Asked]
+"""By version."""
 
 
 @dataclass
@@ -51,34 +58,37 @@ class RealNode:
 
 def run(clusters: int = CLUSTERS) -> None:
     """Print all figures of this group."""
-    peer = find_peer("kubelet")
+    peers = [peer for peer in all_peers() if peer.name == KUBELET]
     totals = {name: Counter[str]() for name in SCHEDULERS}
-    with Asked(peer) as kubelet:
+    with ExitStack() as stack:
+        kubelets = {peer.version: stack.enter_context(Asked(peer)) for peer in peers}
         for seed in range(clusters):
-            nodes, pods = draw(kubelet, seed)
+            nodes, pods = draw(kubelets, seed)
             for name, scheduler in SCHEDULERS.items():
-                totals[name] += outcomes(kubelet, scheduler_named(scheduler), nodes, pods)
+                totals[name] += outcomes(kubelets, scheduler_named(scheduler), nodes, pods)
     for name, total in totals.items():
         chosen = total["admitted"] + total["refused"]
-        where = f"peers/refusals/kubelet-{peer.version}/{name}"
+        where = f"peers/refusals/kubelets-{peers[0].version}-to-{peers[-1].version}/{name}"
         report(f"{where}/refused", total["refused"], f"of {chosen} pods with a node")
         report(f"{where}/refused-share", 100 * total["refused"] / chosen, "%")
         report(f"{where}/admitted", total["admitted"], f"of {total.total()} pods")
 
 
-def draw(kubelet: Asked, seed: int) -> tuple[dict[str, Json], list[Json]]:
+def draw(kubelets: Kubelets, seed: int) -> tuple[dict[str, Json], list[Json]]:
     """Machines with their kubelets, and pods made for them; the same for every scheduler."""
     random = Random(f"refusals/{seed}")
     nodes: dict[str, Json] = {}
+    versions = list(kubelets)
     while len(nodes) < NODES:
         machine = kubelet_machines.machine(random)
         if len(machine["numa"]) > MOST_ZONES:
             continue
-        case = {"machine": machine, "kubelet": kubelet_machines.configuration(random, machine)}
-        answer = kubelet.ask("node", {**case, "steps": []})
+        version = versions[(seed + len(nodes)) % len(versions)]
+        configuration = kubelet_machines.configuration(random, machine)
+        case: Json = {"version": version, "machine": machine, "kubelet": configuration}
+        answer = kubelets[version].ask("node", {**case, "steps": []})
         if crash_of(answer) is None:
-            version = f"v{kubelet.peer.version}"
-            nodes[f"n{len(nodes)}"] = {**case, "version": version, **answer}
+            nodes[f"n{len(nodes)}"] = {**case, **answer}
     pods = []
     for number in range(PODS):
         case = random.choice(list(nodes.values()))
@@ -86,7 +96,7 @@ def draw(kubelet: Asked, seed: int) -> tuple[dict[str, Json], list[Json]]:
     return nodes, pods
 
 
-def outcomes(kubelet: Asked, scheduler: Scheduler, cases: dict[str, Json], pods: list[Json]) -> Counter[str]:
+def outcomes(kubelets: Kubelets, scheduler: Scheduler, cases: dict[str, Json], pods: list[Json]) -> Counter[str]:
     """How many pods were admitted, refused, or got no node."""
     state = ClusterState()
     state.promises.keeps_ledger = scheduler.keeps_ledger
@@ -99,14 +109,14 @@ def outcomes(kubelet: Asked, scheduler: Scheduler, cases: dict[str, Json], pods:
     answers, counted = ClassAnswers(state), Counter[str]()
     for number, written in enumerate(pods):
         if number >= STAYING:
-            _end(kubelet, state, scheduler, nodes, pods[number - STAYING]["name"])
+            _end(kubelets, state, scheduler, nodes, pods[number - STAYING]["name"])
         pod = wire_pod(written)
         decision = schedule_one(state, pod, scheduler.profile, answers)
         if decision.node is None:
             counted["without a node"] += 1
             continue
         node = nodes[decision.node]
-        answer = _ask(kubelet, node, {"op": "admit", "pod": written})
+        answer = _ask(kubelets, node, {"op": "admit", "pod": written})
         if answer is None:
             counted["crashed the kubelet"] += 1
             continue
@@ -120,22 +130,22 @@ def outcomes(kubelet: Asked, scheduler: Scheduler, cases: dict[str, Json], pods:
     return counted
 
 
-def _end(kubelet: Asked, state: ClusterState, scheduler: Scheduler, nodes: dict[str, RealNode], name: str) -> None:
+def _end(kubelets: Kubelets, state: ClusterState, scheduler: Scheduler, nodes: dict[str, RealNode], name: str) -> None:
     """The pod ends, if it runs."""
     for node_name, node in nodes.items():
         if name in node.held:
             leaving = {"op": "remove", "name": name}
-            answer = _ask(kubelet, node, leaving)
-            assert answer is not None, f"{kubelet.peer} crashes while {name} leaves"
+            answer = _ask(kubelets, node, leaving)
+            assert answer is not None, f"kubelet {node.case['version']} crashes while {name} leaves"
             node.steps.append(leaving)
             del node.held[name]
             state.remove_pod(f"default/{name}")
             _publish(state, scheduler, node_name, node, answer)
 
 
-def _ask(kubelet: Asked, node: RealNode, step: Json) -> Json | None:
+def _ask(kubelets: Kubelets, node: RealNode, step: Json) -> Json | None:
     """What the kubelet answers after all its steps and a new one; None if its code crashes."""
-    answer = kubelet.ask("node", {**node.case, "steps": [*node.steps, step]})
+    answer = kubelets[node.case["version"]].ask("node", {**node.case, "steps": [*node.steps, step]})
     return None if crash_of(answer) else answer
 
 

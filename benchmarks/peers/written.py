@@ -1,7 +1,8 @@
 """A cluster and a gang in the words of Kueue and KAI: what their programs are asked (`tests/peers/README.md`).
 
 All pods of a group are equal. Equal groups that each need a domain, inside a domain that all of them need, are slices
-of one pod set in Kueue; other groups are pod sets of their own. KAI knows GPUs by one name only.
+of one pod set in Kueue, and so are segments; a leader and its workers are a group of two pod sets, other groups pod
+sets of their own. KAI knows GPUs by one name only, and neither segments nor groups inside groups.
 """
 
 from __future__ import annotations
@@ -42,8 +43,22 @@ def kueue_question(state: ClusterState, gang: Gang, levels: Sequence[str]) -> Js
 
 def _pod_sets(whole: Group) -> list[Json]:
     if not whole.groups:
-        return [_pod_set(whole, WHOLE, len(whole.pods), _asked(whole))]
+        slices: Json = {
+            name: value
+            for each in whole.slices
+            for name, value in (("podSetSliceRequiredTopology", each.level), ("podSetSliceSize", each.size))
+        }
+        return [_pod_set(whole, WHOLE, len(whole.pods), {**_asked(whole), **slices})]
     first = whole.groups[0]
+    if first.groups:
+        return [
+            {
+                **_pod_set(inner, inner.name, len(inner.pods), {**_asked(each), "podSetGroupName": each.name}),
+                "podSetGroupName": each.name,
+            }
+            for each in whole.groups
+            for inner in each.groups
+        ]
     if whole.required and len({(len(each.pods), each.required) for each in whole.groups}) == 1:
         slices = {"podSetSliceRequiredTopology": first.required, "podSetSliceSize": len(first.pods)}
         count = len(first.pods) * len(whole.groups)
