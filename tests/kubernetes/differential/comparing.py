@@ -120,7 +120,7 @@ class Comparison:
         for body in random_pods.nodes(self._random):
             self._state.set_node(await self._create(body))
         await self._create(random_pods.RUNTIME)
-        for body in random_pods.storage(self._random):
+        for body in random_pods.storage(self._random, self._namespaces[0]):
             self._state.volumes.set(await self._create(body))
         for namespace in self._namespaces:
             for body in random_pods.owners(namespace):
