@@ -307,4 +307,5 @@ def _pinned_to(body: Json, node: str) -> Json:
 def _cause(told: str) -> str:
     """The first cause that a message names, without counts."""
     text = told.partition("available: ")[2] or told
-    return re.sub('"[^"]*"', '"..."', text.partition(",")[0].partition(". ")[0].lstrip("0123456789 "))
+    first = text.partition(",")[0].partition(". ")[0].lstrip("0123456789 ")
+    return re.sub(r'"[^"]*"|diff-\S+', '"..."', first)
