@@ -88,9 +88,10 @@ def owners(namespace: str) -> list[Json]:
 
 
 def scored_pod(random: Random, name: str, namespace: str, owned_by: list[Json]) -> Json:
-    """A pod without volumes, with preferences, and often one of a Service or controller."""
+    """A pod without volumes or gates, with preferences, and often one of a Service or controller."""
     body, _ = pod(random, name, namespace, None)
     spec = body["spec"]
+    spec.pop("schedulingGates", None)
     for chance, draw in ((0.4, _preferred_nodes), (0.4, _preferred_pods), (0.3, _images), (0.2, _no_requests)):
         if random.random() < chance:
             draw(random, spec)
