@@ -198,7 +198,7 @@ class TestAPodThatEnded:
         node.state.promises.settle_in_time(1001.0)
         assert node.state.usage_log.end == before
         node.state.promises.settle_in_time(1000.0 + REPORTS_WITHIN)
-        assert node.state.usage_log.since(before).tolist() == [0]
+        assert node.state.usage_log.end > before
 
     def test_and_came_again_under_its_name_is_waited_for(self) -> None:
         node = OneNode()
