@@ -239,13 +239,17 @@ class Promises:
 
     def settle_in_time(self, now: float) -> None:
         """What time settles: reports put aside for long are believed, and promises of which no report has shown
-        anything else.
+        anything else; pods that came and went between two reports are waited for no longer.
         """
         for row, (report, at) in list(self._put_aside.items()):
             if now >= at + BELIEVED_AFTER:
                 self._shown.clear(row)
                 self._shown_now.pop(row, None)
                 self._state.take_over(row, report, now)
+        for row in self._state.freshness.rows_with_dark_ends():
+            self._ended.give_up(row, now)
+            self._state.freshness.forget_dark_ends(row, self._ended.expected(row), self._state.keys_on(row))
+            self._state.judge(row)
         for row in sorted(self._unsettled):
             self._settle_again(row, now)
         self._worth_another_look.clear()
