@@ -233,7 +233,9 @@ class Promises:
         if self.keeps_ledger:
             pods = self._settled(row, pods, before, report, at, reading)
         for key, placed in pods:
-            state.pods[key] = replace(placed, charges=take(state.columns, row, placed.promised))
+            if placed.promised or placed.charges:
+                placed = replace(placed, charges=take(state.columns, row, placed.promised))  # noqa: PLW2901
+            state.pods[key] = placed
         self._note_unsettled(row)
         state.freshness.reported(row, report, pods, self._ended.expected(row))
 
@@ -366,7 +368,7 @@ class Promises:
         state.usage_log.append(row)
 
     def _note_unsettled(self, row: int) -> None:
-        promised = any(placed.promised for _, placed in self._pods_on(row))
+        promised = any(self._state.pods[key].promised for key in self._state.keys_on(row))
         (self._unsettled.add if promised else self._unsettled.discard)(row)
 
     # -- single pods ----------------------------------------------------------------------------------------------
