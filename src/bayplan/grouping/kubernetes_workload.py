@@ -144,6 +144,9 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
             allowed = f'is missing; {owner} is of the group "{owner.group}"'
             raise InvalidGrouping(InvalidValue(_reference(each), "spec.controllerRef.apiGroup", None, allowed))
     if len(found) > 1:
+        # From 1.37 on, the Job controller makes one of its own, whatever Workloads users write.
+        found = [each for each in found if not _is_made_by_job(each)] or found
+    if len(found) > 1:
         first, second = (_reference(each) for each in found[:2])
         allowed = f"has a Workload already, {first.name}; there can be only one"
         raise InvalidGrouping(InvalidValue(second, "spec.controllerRef.name", owner.name, allowed))
@@ -153,12 +156,15 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
 def _of_workload(written: KubernetesWorkload, thing: RawObject) -> _Written:
     templates = {f"{TEMPLATES}[{number}]": each for number, each in enumerate(written.spec.pod_group_templates or ())}
     topology = (written.metadata.annotations or {}).get(TOPOLOGY, "")
-    made_by_job = any(each.controller and each.kind == "Job" for each in written.metadata.owner_references or ())
-    by_default = made_by_job and not look_up(thing, ("spec", "scheduling", "schedulingPolicy"))
+    by_default = _is_made_by_job(written) and not look_up(thing, ("spec", "scheduling", "schedulingPolicy"))
     is_basic = all(each.scheduling_policy.gang is None for each in templates.values())
     return _Written(
         _reference(written), templates, topology, tuple(written.unread or ()), by_default=by_default and is_basic
     )
+
+
+def _is_made_by_job(written: KubernetesWorkload) -> bool:
+    return any(each.controller and each.kind == "Job" for each in written.metadata.owner_references or ())
 
 
 def _reference(written: KubernetesWorkload) -> Reference:

@@ -52,8 +52,10 @@ def space(gangs: Cluster) -> Iterator[Space]:
 
 def gang_job(served: SchedulingApi, name: str, pods: int, **asked: Json) -> Json:
     """A Job without annotations that is a gang in this version of Kubernetes."""
-    how = {"scheduling": {"schedulingPolicy": {"gang": {}}, **asked}} if served.jobs_say_how else {}
-    return job(name, pods, annotations={}, **how)
+    made = job(name, pods, annotations={})
+    if served.jobs_say_how:
+        made["spec"]["scheduling"] = {"schedulingPolicy": {"gang": {}}, **asked}
+    return made
 
 
 def listed(space: Space, served: SchedulingApi, plural: str) -> list[Json]:

@@ -385,3 +385,5 @@ class TestJobsThatSayHow:
             "topology": "network",
         }
         assert alone(grouped(pod(), [job()], written))
+        own = workload(template(gang_of(4), RACK), name="own")
+        assert spec_of(grouped(pod(), [job()], written, own)) == {"size": 4, "required": RACK}
