@@ -31,7 +31,8 @@ from bayplan.grouping.group import GROUPED, GroupingSettings
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
 from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, Resource
-from bayplan.kube.wire.podgroup_v1alpha1 import (
+from bayplan.kube.volcano_annotations import DECISION
+from bayplan.kube.wire.bayplan_v1alpha1 import (
     PLACEMENTS,
     GroupSpec,
     PodGroup,
@@ -40,8 +41,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
     PodShape,
     Segment,
 )
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
-from bayplan.kube.wire.volcano_annotations import DECISION
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.profile import PreemptionMode
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER

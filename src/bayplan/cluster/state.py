@@ -43,8 +43,8 @@ from bayplan.cluster.volumes.catalogue import Volumes
 from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 

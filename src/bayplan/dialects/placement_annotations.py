@@ -20,7 +20,7 @@ from bayplan.engine.gangs.objective import objective_of
 from bayplan.gangs.model import Gang, Patience
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec
+from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec
 
 OBJECTIVE = "bayplan.io/objective"
 PATIENCE = "bayplan.io/patience"

@@ -29,8 +29,8 @@ from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForItself, Waker
 from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 from bayplan.scheduling.profile import Profile
 
 

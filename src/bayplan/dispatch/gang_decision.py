@@ -32,8 +32,8 @@ from bayplan.gangs.relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
 

@@ -19,8 +19,8 @@ from bayplan.dispatch.gang_decision import GangDecider, split_of
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 # Larger gangs are not queued after every event, but after a pause that grows with their size.
 LARGE_GANG = 256

@@ -18,8 +18,8 @@ from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.gangs.cycle import later_seats
 from bayplan.gangs.model import Gang, LaterSeat
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 
 class LateMembers:

@@ -17,7 +17,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.model import Gang, Group, LevelRoom
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 
 # The tree of a cluster without any Topology: all nodes side by side.
 NO_LEVELS = ""

@@ -28,8 +28,8 @@ from bayplan.grouping.raw import RawObject, Reference
 from bayplan.grouping.workload import UNKNOWN, OwningWorkload, RoleSpec
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import same_level
-from bayplan.kube.wire.scheduling_v1beta1 import API_VERSION, WORKLOAD
-from bayplan.kube.wire.scheduling_v1beta1 import Workload as KubernetesWorkload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import API_VERSION, WORKLOAD
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload as KubernetesWorkload
 
 TEMPLATES = "spec.podGroupTemplates"
 

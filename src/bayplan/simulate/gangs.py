@@ -20,8 +20,8 @@ from bayplan.dialects.own.members import Incomplete, gang_of_members
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodStatus
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.simulate.run import GangRun
 from bayplan.simulate.scenario.model import GangPattern, Seconds, SimulatedNode, Workload
 

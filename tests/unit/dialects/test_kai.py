@@ -13,7 +13,7 @@ from bayplan.dialects.kai.pod_group import DIALECT
 from bayplan.dialects.registry import gang_of_members, key_of
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.wire import podgroup_v2alpha2 as kai
+from bayplan.kube.wire import kai_scheduling_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.gangs import member
 from tests.unit.dialects.readings import gang, outline, waits, wrong

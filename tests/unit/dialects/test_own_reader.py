@@ -11,7 +11,7 @@ from bayplan.dialects.own.reader import gang_of
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import Gang, Patience, Slices
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from tests.builders.gangs import group_object
 
 SHAPE = {"resources": {"cpu": 1}}

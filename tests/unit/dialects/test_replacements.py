@@ -11,10 +11,10 @@ import pytest
 
 from bayplan.dialects.registry import AnyPodGroup, dialect_of
 from bayplan.kube.wire import (
+    bayplan_v1alpha1,
     coscheduling_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1beta1,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_scheduling_v1beta1,
 )
 from tests.builders.gangs import member
@@ -32,9 +32,9 @@ def written(struct: type[Any], spec: dict[str, Any], status: dict[str, Any] | No
 
 
 OF_FOUR = [
-    (podgroup_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
-    (scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
-    (podgroup_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
+    (bayplan_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
+    (k8s_scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
+    (kai_scheduling_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
     (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}, {"phase": "Running"}),
     (coscheduling_v1alpha1.PodGroup, {"minMember": 4}, {"phase": "Scheduled"}),
 ]
@@ -82,13 +82,13 @@ def test_a_gang_without_members_left_starts_anew_together(
     "struct, label, spec, complete",
     [
         (
-            podgroup_v1alpha1.PodGroup,
+            bayplan_v1alpha1.PodGroup,
             GROUP,
             {"groups": [{"name": "driver", "size": 1}, {"name": "workers", "size": 2}]},
             {"phase": "Scheduled"},
         ),
         (
-            podgroup_v2alpha2.PodGroup,
+            kai_scheduling_v2alpha2.PodGroup,
             SUB_GROUP,
             {"subGroups": [{"name": "driver", "minMember": 1}, {"name": "workers", "minMember": 2}]},
             SCHEDULED_IN_KAI,
@@ -115,13 +115,13 @@ def test_a_worker_is_replaced_after_the_driver_has_ended(
     "struct, label, spec, complete",
     [
         (
-            podgroup_v1alpha1.PodGroup,
+            bayplan_v1alpha1.PodGroup,
             GROUP,
             {"minimumGroups": 1, "groups": [{"name": "leader", "size": 1}, {"name": "workers", "size": 2}]},
             {"phase": "Scheduled"},
         ),
         (
-            podgroup_v2alpha2.PodGroup,
+            kai_scheduling_v2alpha2.PodGroup,
             SUB_GROUP,
             {
                 "minSubGroup": 1,

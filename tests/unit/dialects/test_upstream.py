@@ -11,7 +11,7 @@ from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import DIALECT
 from bayplan.dialects.progress import Phase, Progress
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 from tests.builders.gangs import group_object, member
 from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, outline, waits, wrong
 

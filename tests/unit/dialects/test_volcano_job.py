@@ -11,7 +11,7 @@ from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.dialects.volcano.job import job_problem, pod_group_of, pods_of
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.volcano_annotations import policy_in
+from bayplan.kube.volcano_annotations import policy_in
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 from tests.builders.gangs import group_object
 from tests.unit.dialects.readings import BLOCK, RACK, gang, outline

@@ -13,7 +13,8 @@ from bayplan.dialects.progress import MemberCounts
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.group import awaits_look
-from bayplan.kube.wire import scheduling_v1beta1 as kubernetes
+from bayplan.kube.wire import k8s_scheduling_v1beta1 as kubernetes
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
@@ -24,7 +25,6 @@ from bayplan.kube.wire.core_v1 import (
     SchedulingGate,
     SchedulingGroup,
 )
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
 from tests.builders.objects import simple_pod
 from tests.builders.units import (

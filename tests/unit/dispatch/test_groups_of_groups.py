@@ -15,8 +15,8 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod, SchedulingGroup
-from bayplan.kube.wire.scheduling_v1alpha3 import CompositePodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import CompositePodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 from tests.builders import units
 from tests.builders.gangs import member
 

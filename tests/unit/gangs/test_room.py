@@ -15,8 +15,8 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from tests.builders.objects import GPU, simple_pod, simple_pods
 from tests.unit.gangs.test_cycle import racks
 

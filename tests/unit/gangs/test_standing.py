@@ -10,7 +10,7 @@ import pytest
 from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire import volcano_scheduling_v1beta1
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup
 from tests.builders.units import RACK, dispatcher, on_node, pod, pod_group
 
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}

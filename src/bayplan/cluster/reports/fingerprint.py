@@ -21,7 +21,7 @@ from functools import lru_cache
 from struct import unpack_from
 from typing import NamedTuple
 
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 ATTRIBUTE = "nodeTopologyPodsFingerprint"
 METHOD_ATTRIBUTE = "nodeTopologyPodsFingerprintMethod"

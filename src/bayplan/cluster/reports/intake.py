@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from bayplan.cluster.state import ClusterState
 from bayplan.extensions import TOPOLOGY_CACHE, compat
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 LEDGER, OVER_RESERVE, DISCARD_RESERVED = "Ledger", "OverReserve", "DiscardReserved"
 NO_FOREIGN_PODS = "None"

@@ -23,7 +23,7 @@ from bayplan.cluster.topology.node_members import NodeMembers
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Node
-from bayplan.kube.wire.hypernode_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
+from bayplan.kube.wire.volcano_topology_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
 
 # The tree's name. No Topology can have it: names of objects are in lower case.
 HYPER_NODES = "HyperNodes"

@@ -20,7 +20,7 @@ from bayplan.compat.styles import Nodes, asked, placed
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import PASSES, Profile
 

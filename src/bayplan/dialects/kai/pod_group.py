@@ -1,7 +1,7 @@
 """KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): nested sub-groups, each with a minimum and levels.
 
 KAI's pod grouper writes a pod's PodGroup into an annotation and its sub-group into a label. The tree of sub-groups and
-its error messages are KAI's own (`kube/wire/podgroup_v2alpha2.py`).
+its error messages are KAI's own (`kube/wire/kai_scheduling_v2alpha2.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayplan.gangs.trees import Topologies, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KAI_POD_GROUPS
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
-from bayplan.kube.wire import podgroup_v2alpha2 as kai
+from bayplan.kube.wire import kai_scheduling_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
 
 POD_GROUP = "pod-group-name"

@@ -21,8 +21,8 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_COMPOSITE_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1alpha3 import INITIALLY_SCHEDULED, CompositePodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import INITIALLY_SCHEDULED, CompositePodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 
 NAME = pod_group.COMPOSITE
 ALONE = "is a group of groups, and is read with them"

@@ -21,7 +21,7 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.scheduling_v1beta1 import (
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import (
     INITIALLY_SCHEDULED,
     SCHEDULED,
     V1ALPHA2,

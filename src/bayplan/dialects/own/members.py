@@ -23,8 +23,8 @@ from bayplan.dialects.own.reader import MOST_PODS, gang_of
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.bayplan_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Affinity, Pod, Toleration
-from bayplan.kube.wire.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"

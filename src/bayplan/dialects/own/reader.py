@@ -13,8 +13,8 @@ from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Slices
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
-from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 
 MOST_PODS = 100_000
 # Part of pod names and label values.

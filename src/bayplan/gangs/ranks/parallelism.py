@@ -20,7 +20,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.model import Gang, Group, ParallelGroups, Slices
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import ParallelGroup
 
 
 def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath) -> tuple[ParallelGroups, ...]:

@@ -23,8 +23,8 @@ from bayplan.grouping.group import ALONE, GROUPED, group_for
 from bayplan.grouping.grouping import Grouping, Lookup
 from bayplan.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.process import SLICE
 from bayplan.services.pod_grouper.cache import GrouperCache, is_waiting, own_groups_of

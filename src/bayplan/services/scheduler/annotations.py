@@ -20,7 +20,7 @@ from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.amounts import canonical
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
-from bayplan.kube.wire.volcano_annotations import decision_annotations, policy_in
+from bayplan.kube.volcano_annotations import decision_annotations, policy_in
 
 NUMA_AMOUNTS = "bayplan.io/numa-amounts"
 PATH = "bayplan.io/path"

@@ -23,7 +23,7 @@ from bayplan.dispatch.actions import GANG, Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.late_room import EndedRoom
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup as KubernetesPodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder

@@ -12,9 +12,9 @@ from bayplan.dialects.registry import AnyPodGroup, remarks_on, resource_of
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.gangs.checks import Naming, naming_in
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import OwnerReference
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup as KubernetesPodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.events import EventRecorder, Subject
 

@@ -11,10 +11,10 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, POD_GROUPS, PODS
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.builders.gangs import group_object

@@ -11,9 +11,9 @@ from bayplan.dispatch.actions import Assignment
 from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.numa.labels import zone_phrase
 from bayplan.gangs.model import Seat
+from bayplan.kube.volcano_annotations import DECISION
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.wire.volcano_annotations import DECISION
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.decision import Decision
 from bayplan.services.scheduler.annotations import annotations_of
 from tests.builders.clusters import cluster, decide

@@ -21,9 +21,9 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.kube.wire import scheduling_v1beta1, volcano_scheduling_v1beta1
+from bayplan.kube.wire import k8s_scheduling_v1beta1, volcano_scheduling_v1beta1
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod, SchedulingGate
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
@@ -459,7 +459,7 @@ def test_differences_from_the_template_are_reported_once() -> None:
     differs = ("schedulingPolicy: is basic, but ...",)
     announces, heard, dispatcher = announcer(unlike_template=lambda _: differs)
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
-    dispatcher.set_group(msgspec.convert(group, scheduling_v1beta1.PodGroup), 0.0)
+    dispatcher.set_group(msgspec.convert(group, k8s_scheduling_v1beta1.PodGroup), 0.0)
     announces.placed("gang kubernetes ml/train", [])
     assert heard.lines == []
     for _ in range(2):

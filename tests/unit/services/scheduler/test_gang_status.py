@@ -16,10 +16,10 @@ from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire import (
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1alpha3,
-    scheduling_v1beta1,
+    bayplan_v1alpha1,
+    k8s_scheduling_v1alpha3,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Pod
@@ -36,7 +36,7 @@ ONE_RUNS = MemberCounts(1, 1, 1)
 ONE_OF_TWO_RUNS = MemberCounts(2, 1, 1)
 
 
-def group(struct: type[AnyPodGroup] = podgroup_v1alpha1.PodGroup, phase: str = "") -> Any:
+def group(struct: type[AnyPodGroup] = bayplan_v1alpha1.PodGroup, phase: str = "") -> Any:
     return group_object(struct, {}, "train", phase=phase, uid="g")
 
 
@@ -67,7 +67,7 @@ def test_the_whole_object_is_named_and_nothing_but_its_status_is_applied() -> No
 )
 def test_status_is_written_in_the_version_that_the_object_was_read_in(version: str, condition: str) -> None:
     api_version = f"scheduling.k8s.io/{version}"
-    read = msgspec.structs.replace(group(scheduling_v1beta1.PodGroup), api_version=api_version)
+    read = msgspec.structs.replace(group(k8s_scheduling_v1beta1.PodGroup), api_version=api_version)
 
     async def story(gangs: GangStatusWriter) -> None:
         gangs.complete(read, TWO_RUN)
@@ -80,10 +80,12 @@ def test_status_is_written_in_the_version_that_the_object_was_read_in(version: s
 def test_groups_inside_a_gang_have_a_status_of_their_own(scheduled: str, holds: str) -> None:
     """The pods of one have nodes; the other still waits."""
     dispatcher = Dispatcher({"bayplan": default_profile()})
-    dispatcher.set_group(in_words(scheduling_v1alpha3.CompositePodGroup, "train", {"gang": {"minGroupCount": 2}}), 0)
+    dispatcher.set_group(
+        in_words(k8s_scheduling_v1alpha3.CompositePodGroup, "train", {"gang": {"minGroupCount": 2}}), 0
+    )
     for name in ("a", "b"):
         policy = {"gang": {"minCount": 1}}
-        dispatcher.set_group(in_words(scheduling_v1beta1.PodGroup, name, policy, parent="train"), 0)
+        dispatcher.set_group(in_words(k8s_scheduling_v1beta1.PodGroup, name, policy, parent="train"), 0)
         spec = {"schedulerName": "bayplan", "schedulingGroup": {"podGroupName": name}, "containers": []}
         placed = {"nodeName": "n1"} if name == scheduled else {}
         dispatcher.set_pod(
@@ -203,12 +205,14 @@ def test_after_a_restart_nothing_is_written_that_stands_there_already() -> None:
     (body,) = written(first)
 
     async def second(gangs: GangStatusWriter) -> None:
-        gangs.still_complete(msgspec.convert(body, podgroup_v1alpha1.PodGroup), TWO_RUN)
+        gangs.still_complete(msgspec.convert(body, bayplan_v1alpha1.PodGroup), TWO_RUN)
 
     assert written(second) == []
 
 
-@pytest.mark.parametrize("struct", [podgroup_v1alpha1.PodGroup, podgroup_v2alpha2.PodGroup], ids=["bayplan", "KAI"])
+@pytest.mark.parametrize(
+    "struct", [bayplan_v1alpha1.PodGroup, kai_scheduling_v2alpha2.PodGroup], ids=["bayplan", "KAI"]
+)
 def test_after_a_restart_a_gang_that_has_ended_does_not_wait(struct: type[Any]) -> None:
     ended = dialect_written_as(struct).status_of(Progress(Phase.ENDED, "no pods are left"))
     metadata = {"name": "train", "namespace": "ml", "uid": "g"}

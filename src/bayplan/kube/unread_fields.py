@@ -22,15 +22,15 @@ from msgspec import Raw, Struct
 
 from bayplan.kube.errors import did_you_mean, struct_fields
 from bayplan.kube.wire import (
+    bayplan_v1alpha1,
     coscheduling_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1beta1,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import GroupObject, Metadata, OwnerReference, PodSpec
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 UNKNOWN = "unknown field"
 SILENT = ""
@@ -55,13 +55,15 @@ _BEYOND: dict[type[Struct], Known] = {
     ),
     OwnerReference: {"blockOwnerDeletion": SILENT},
     NodeResourceTopology: _OF_ANY,
-    podgroup_v2alpha2.PodGroupSpec: dict.fromkeys(
+    kai_scheduling_v2alpha2.PodGroupSpec: dict.fromkeys(
         ("parallelism", "completions", "backoffLimit", "markUnschedulable", "schedulingBackoff"), SILENT
     ),
     volcano_scheduling_v1beta1.PodGroupSpec: dict.fromkeys(("priorityClassName", "minResources"), SILENT),
     coscheduling_v1alpha1.PodGroupSpec: dict.fromkeys(("minResources", "scheduleTimeoutSeconds"), SILENT),
-    scheduling_v1beta1.WorkloadSpec: {"compositePodGroupTemplates": "has no effect: only PodGroups made of them count"},
-    scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
+    k8s_scheduling_v1beta1.WorkloadSpec: {
+        "compositePodGroupTemplates": "has no effect: only PodGroups made of them count"
+    },
+    k8s_scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (
             "volumes",
@@ -133,7 +135,7 @@ def _refusing(struct: type[Struct]) -> type[Struct]:
 
 def unknown_field(document: bytes | Raw, struct: type) -> str:
     """What to say about the first unknown field of an object whose struct forbids them; empty if there is none."""
-    if not issubclass(struct, podgroup_v1alpha1.PodGroup):
+    if not issubclass(struct, bayplan_v1alpha1.PodGroup):
         return ""
     return next((each for each in unread(msgspec.json.decode(document), struct) if UNKNOWN in each), "")
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.wire.topology_v1alpha2 import (
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
     NodeResourceTopology,
     Zone,
     attributes_of,

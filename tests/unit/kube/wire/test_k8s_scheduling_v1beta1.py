@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.kube.client.decoding import decoder_of
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
-from bayplan.kube.wire.scheduling_v1beta1 import API_VERSIONS, AskedOfAnyGroup, DisruptionMode, Mode
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import API_VERSIONS, AskedOfAnyGroup, DisruptionMode, Mode
 
 
 def pod_group(**more: Any) -> dict[str, Any]:

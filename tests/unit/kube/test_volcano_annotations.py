@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.kube.wire.volcano_annotations import (
+from bayplan.kube.volcano_annotations import (
     DECISION,
     POLICY,
     decision_annotations,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 
 EVERYTHING = """
 metadata: {name: pretrain, namespace: ml, labels: {team: llm}}

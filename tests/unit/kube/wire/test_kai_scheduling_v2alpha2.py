@@ -5,7 +5,7 @@ import time
 import msgspec
 import pytest
 
-from bayplan.kube.wire.podgroup_v2alpha2 import (
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import (
     DEEPEST,
     PodGroup,
     PodGroupSpec,

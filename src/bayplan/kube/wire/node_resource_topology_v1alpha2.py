@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
 GROUP = "topology.node.k8s.io"
-VERSIONS = ("v1alpha2", "v1alpha1")
+API_VERSIONS = (f"{GROUP}/v1alpha2", f"{GROUP}/v1alpha1")
 
 QuantityText = str | int | float
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from bayplan.kube.wire.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
 
-GROUP = "scheduling.run.ai"
-VERSIONS = ("v2alpha2",)
+API_VERSION = "scheduling.run.ai/v2alpha2"
 
 ROOT = ""
 # Topologies have at most 16 levels; deeper nesting than this is a mistake.

@@ -7,7 +7,7 @@ four levels are allowed, PodGroups included.
 from __future__ import annotations
 
 from bayplan.kube.wire.core_v1 import Metadata, VersionedGroupObject, WireStruct
-from bayplan.kube.wire.scheduling_v1beta1 import AskedOfAnyGroup, GroupStatus, WorkloadReference
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import AskedOfAnyGroup, GroupStatus, WorkloadReference
 
 API_VERSION = "scheduling.k8s.io/v1alpha3"
 KIND = "CompositePodGroup"
