@@ -191,7 +191,7 @@ class TestKaiGrouping:
         assert ("scheduling.k8s.io", "priorityclasses", "get") in of_kai
 
     def test_the_argument_is_one_that_bayplan_takes(self) -> None:
-        from bayplan.cli.pod_grouper import pod_grouper
+        from bayplan.cli.services.pod_grouper import pod_grouper
 
         (added,) = self.patches()["bayplan-pod-grouper-deployment"]
         assert added["value"].partition("=")[0] in {name for parameter in pod_grouper.params for name in parameter.opts}
@@ -274,8 +274,8 @@ def test_the_pod_is_restricted(deployment: str) -> None:
 
 
 def test_the_command_line_is_one_that_bayplan_takes() -> None:
-    from bayplan.cli.pod_grouper import pod_grouper
-    from bayplan.cli.scheduler import scheduler
+    from bayplan.cli.services.pod_grouper import pod_grouper
+    from bayplan.cli.services.scheduler import scheduler
 
     for command in (scheduler, pod_grouper):
         deployment = the("Deployment", f"bayplan-{command.name}")

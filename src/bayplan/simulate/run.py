@@ -1,7 +1,7 @@
 """What one simulated run came to, as data: counts, the time line, refusals, and the cluster at the end.
 
-`simulate/simulation.py` fills it; `simulate/comparison.py` writes tables and documents from several runs, and
-`simulate/page.py` the HTML page. Nothing here computes a placement.
+`simulate/simulation.py` fills it; `simulate/results/comparison.py` writes tables and documents from several runs, and
+`simulate/results/page.py` the HTML page. Nothing here computes a placement.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.simulate.comparison import figures
+from bayplan.simulate.results.comparison import figures
 from bayplan.simulate.run import GangRun, Run
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, NUMA_AWARE, UPSTREAM

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bayplan.gangs.model import Gang
-from bayplan.simulate.comparison import Comparison, comparison_document
 from bayplan.simulate.gangs import Gangs
+from bayplan.simulate.results.comparison import Comparison, comparison_document
 from bayplan.simulate.run import GangRun, Run
 from bayplan.simulate.scenario.lines import ScenarioError
 from bayplan.simulate.scenario.reader import read_scenario

@@ -15,9 +15,9 @@ from bayplan.explain.numa.map import numa_map
 from bayplan.explain.numa.svg import numa_svg
 from bayplan.explain.theme import PAGE
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.simulate.comparison import Comparison
-from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import counted, number, percent
+from bayplan.simulate.results.comparison import Comparison
+from bayplan.simulate.results.markup import Markup, element, joined
+from bayplan.simulate.results.numbers import counted, number, percent
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode
 

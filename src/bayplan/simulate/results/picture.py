@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from bayplan.explain.svg import FONT_SIZE, FONTS
 from bayplan.explain.theme import LIGHT, Theme
-from bayplan.simulate.charts import Scales, timeline
-from bayplan.simulate.comparison import ran
-from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import counted, number
+from bayplan.simulate.results.charts import Scales, timeline
+from bayplan.simulate.results.comparison import ran
+from bayplan.simulate.results.markup import Markup, element, joined
+from bayplan.simulate.results.numbers import counted, number
 from bayplan.simulate.run import Run
 
 WIDTH, HEIGHT = 900, 360

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from bayplan.simulate.comparison import Comparison, answer, comparison_document, figures
-from bayplan.simulate.comparison_text import comparison_text
-from bayplan.simulate.numbers import clock, percent
+from bayplan.simulate.results.comparison import Comparison, answer, comparison_document, figures
+from bayplan.simulate.results.comparison_text import comparison_text
+from bayplan.simulate.results.numbers import clock, percent
 from bayplan.simulate.run import GangRun, Waiting, WorkloadResult
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run
 

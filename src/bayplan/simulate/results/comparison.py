@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bayplan.explain.documents import API_VERSION, Document
-from bayplan.simulate.numbers import clock, counted, number, percent
+from bayplan.simulate.results.numbers import clock, counted, number, percent
 from bayplan.simulate.run import GangRun, Moment, Run, WorkloadResult
 from bayplan.simulate.scenario.model import Scenario
 

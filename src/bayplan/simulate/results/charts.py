@@ -13,8 +13,8 @@ from operator import attrgetter
 
 from bayplan.explain.svg import SMALL, width_of
 from bayplan.explain.theme import Theme
-from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import clock, number
+from bayplan.simulate.results.markup import Markup, element, joined
+from bayplan.simulate.results.numbers import clock, number
 from bayplan.simulate.run import Moment, Run
 from bayplan.simulate.scenario.model import Seconds
 

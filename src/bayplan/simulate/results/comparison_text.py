@@ -21,8 +21,8 @@ from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist, shortened
 from bayplan.explain.why import WIDTH
 from bayplan.kube.visible import visible_lines
-from bayplan.simulate.comparison import Comparison, answer, figures, troubled
-from bayplan.simulate.numbers import clock, counted, number
+from bayplan.simulate.results.comparison import Comparison, answer, figures, troubled
+from bayplan.simulate.results.numbers import clock, counted, number
 from bayplan.simulate.run import GangRun, Run, Waiting, WorkloadResult
 
 INDENT = "  "

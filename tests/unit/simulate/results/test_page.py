@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bayplan.explain.theme import LIGHT
-from bayplan.simulate.charts import Scales, count_ticks, curves, time_ticks, timeline
-from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.page import Origin, page
-from bayplan.simulate.page_nodes import grouped, nodes_that_differ
-from bayplan.simulate.picture import simulation_svg
+from bayplan.simulate.results.charts import Scales, count_ticks, curves, time_ticks, timeline
+from bayplan.simulate.results.markup import Markup, element, joined
+from bayplan.simulate.results.page import Origin, page
+from bayplan.simulate.results.page_nodes import grouped, nodes_that_differ
+from bayplan.simulate.results.picture import simulation_svg
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadResult
 from tests.unit.simulate.small_runs import a_comparison, a_run, a_scenario, blind_run, line, state_of
 

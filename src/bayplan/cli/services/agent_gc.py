@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan import __version__
-from bayplan.cli.agent import duration_of
 from bayplan.cli.options.flags import AGENT_GC_PORT, health_option, log_options
 from bayplan.cli.options.go_flags import GoFlagsCommand
+from bayplan.cli.services.agent import duration_of
 from bayplan.cli.shared.reading import access_by
 from bayplan.kube.visible import visible
 

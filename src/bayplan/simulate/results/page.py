@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bayplan.explain.theme import PAGE
-from bayplan.simulate.charts import Scales, timeline
-from bayplan.simulate.comparison import (
+from bayplan.simulate.results.charts import Scales, timeline
+from bayplan.simulate.results.comparison import (
     Comparison,
     answer_about_judged,
     answers_about_others,
@@ -22,11 +22,11 @@ from bayplan.simulate.comparison import (
     reasons,
     troubled,
 )
-from bayplan.simulate.comparison_text import facts
-from bayplan.simulate.markup import Markup, element, joined
-from bayplan.simulate.numbers import clock, number
-from bayplan.simulate.page_nodes import numa_maps, overview
-from bayplan.simulate.page_style import PAGE_STYLE
+from bayplan.simulate.results.comparison_text import facts
+from bayplan.simulate.results.markup import Markup, element, joined
+from bayplan.simulate.results.numbers import clock, number
+from bayplan.simulate.results.page_nodes import numa_maps, overview
+from bayplan.simulate.results.page_style import PAGE_STYLE
 from bayplan.simulate.run import Run, WorkloadResult
 
 # Charts are drawn for the room they have beside each other, so that their words are as large as those around them.

@@ -10,7 +10,7 @@ import pytest
 from bayplan.cli.options.grouping import grouping_settings
 from bayplan.cli.program import run
 
-EXAMPLES = Path(__file__).parents[3] / "examples" / "workloads"
+EXAMPLES = Path(__file__).parents[4] / "examples" / "workloads"
 
 
 @pytest.mark.parametrize("command", ["scheduler", "pod-grouper"])

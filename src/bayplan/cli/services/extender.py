@@ -17,7 +17,7 @@ from bayplan.cli.options.flags import (
     log_options,
     size_in_bytes,
 )
-from bayplan.cli.scheduler import finite
+from bayplan.cli.services.scheduler import finite
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import access_by
 
