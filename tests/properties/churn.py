@@ -35,7 +35,7 @@ from bayplan.services.kubelets.model import (
     Write,
 )
 from bayplan.services.kubelets.objects import node_body, time_text
-from bayplan.services.scheduler.annotations import annotations_of
+from bayplan.services.scheduler.binding.annotations import annotations_of
 
 START = 1_700_000_000.0
 TAINT = {"key": "example.com/maintenance", "effect": "NoSchedule"}

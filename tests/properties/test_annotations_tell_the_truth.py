@@ -27,7 +27,7 @@ from bayplan.kube.quantity import parse
 from bayplan.kube.volcano_annotations import DECISION, POLICY
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
-from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, annotations_of
+from bayplan.services.scheduler.binding.annotations import NUMA_AMOUNTS, annotations_of
 from bayplan.simulate.kubelet import Admission, ContainerAllocation, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.builders.clusters import decide

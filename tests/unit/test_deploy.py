@@ -45,7 +45,7 @@ from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopolo
 from bayplan.scheduling.profile import PreemptionMode
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
-from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
+from bayplan.services.scheduler.binding.annotations import NUMA_AMOUNTS, PATH
 from bayplan.services.scheduler.intake import Intake
 from tests.builders.bodies import Json
 

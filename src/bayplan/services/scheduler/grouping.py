@@ -16,7 +16,7 @@ from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.announcing.announcer import Announcer
 from bayplan.services.scheduler.intake import News
 from bayplan.services.scheduler.service import SchedulerService
 

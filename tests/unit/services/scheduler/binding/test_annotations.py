@@ -15,7 +15,7 @@ from bayplan.kube.volcano_annotations import DECISION
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.decision import Decision
-from bayplan.services.scheduler.annotations import annotations_of
+from bayplan.services.scheduler.binding.annotations import annotations_of
 from tests.builders.clusters import cluster, decide
 from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 from tests.builders.objects import GPU, container, node, simple_pod, topology, zone

@@ -24,7 +24,7 @@ from bayplan.kube.wire import (
 )
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import default_profile
-from bayplan.services.scheduler.gang_status import GangProgress, GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import GangProgress, GangStatusWriter
 from tests.builders.gangs import group_object
 from tests.builders.services import RecordingClient, api_error, in_virtual_time, now
 

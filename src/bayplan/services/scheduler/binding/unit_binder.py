@@ -17,10 +17,10 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.metrics import SchedulerMetrics
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.annotations import annotations_of
-from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
-from bayplan.services.scheduler.volume_binder import VolumeBinder
+from bayplan.services.scheduler.announcing.announcer import Announcer
+from bayplan.services.scheduler.binding.annotations import annotations_of
+from bayplan.services.scheduler.binding.binder import Binder, BindResult, Ending, NodeTurn, UnitBinds
+from bayplan.services.scheduler.binding.volume_binder import VolumeBinder
 
 logger = logging.getLogger(__name__)
 

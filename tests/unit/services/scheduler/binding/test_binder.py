@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.kube.client.client import KubeClient, Unreachable
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.services.scheduler.binder import (
+from bayplan.services.scheduler.binding.binder import (
     GIVEN_UP,
     MAX_WAIT,
     NOT_WANTED,

@@ -18,7 +18,7 @@ from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import default_profile
-from bayplan.services.scheduler.words import (
+from bayplan.services.scheduler.announcing.sentences import (
     MAX_BYTES,
     Sentences,
     gang_sentence,
@@ -112,7 +112,7 @@ class TestSentences:
         sentences = Sentences(dispatcher)
         first = sentences.of(Unschedulable("ml/a", (numa_pod(name="a"),)))
         with monkeypatch.context() as patched:
-            patched.setattr("bayplan.services.scheduler.words.schedule_one", _must_not_be_asked)
+            patched.setattr("bayplan.services.scheduler.announcing.sentences.schedule_one", _must_not_be_asked)
             assert sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),))) == first
         dispatcher.state.set_node(node_named("late", "2"))
         assert "0/2 nodes" in sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),)))

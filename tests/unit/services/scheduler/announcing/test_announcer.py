@@ -28,8 +28,8 @@ from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler import remarks as module
-from bayplan.services.scheduler.announcer import (
+from bayplan.services.scheduler.announcing import remarks as module
+from bayplan.services.scheduler.announcing.announcer import (
     ARRIVING_FOR,
     CONDITIONS_PER_BATCH,
     MEMBERS_WITH_EVENTS,
@@ -38,8 +38,8 @@ from bayplan.services.scheduler.announcer import (
     UNGROUPED_FOR,
     Announcer,
 )
-from bayplan.services.scheduler.gang_status import GangStatusWriter
-from bayplan.services.scheduler.remarks import PROBLEMS_PER_ITERATION, ObjectProblems
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.remarks import PROBLEMS_PER_ITERATION, ObjectProblems
 from tests.builders.numatopologies import policy_pod
 from tests.builders.objects import simple_pod
 from tests.builders.services import pod_named

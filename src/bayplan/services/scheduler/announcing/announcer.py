@@ -28,9 +28,9 @@ from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import ConditionWriter, Reason
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.gang_status import GangProgress, GangStatusWriter, group_of
-from bayplan.services.scheduler.remarks import ObjectRemarks, subject_of
-from bayplan.services.scheduler.words import Sentences
+from bayplan.services.scheduler.announcing.gang_status import GangProgress, GangStatusWriter, group_of
+from bayplan.services.scheduler.announcing.remarks import ObjectRemarks, subject_of
+from bayplan.services.scheduler.announcing.sentences import Sentences
 
 logger = logging.getLogger(__name__)
 
