@@ -1,6 +1,6 @@
 """Write the table of fields that strict reading checks files against, from what an API server serves under /openapi/v3.
 
-    make object-fields        # after raising the default version of Kubernetes in control_plane/versions
+    make object-fields        # after adding a newer version of Kubernetes to control_plane/versions
 
 In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a node, a pod,
 a pod template or a built-in workload is made of, as `field: type`. `test_strict_pods.py` holds the table in the

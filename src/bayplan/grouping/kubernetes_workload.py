@@ -9,8 +9,10 @@
         schedulingConstraints: {topology: [{key: example.com/rack}]}    the required level
 
 A single template describes the whole gang. Templates named like groups of the gang describe those groups, which then
-start independently. The workload (`workload.py`) and the requests of its annotations (`podgroup.py`) come in; both go
-out with what the templates add. A *Workload* is Kubernetes' object; a *workload* is what a rule makes of an owner.
+start independently. From 1.37 on, a Job says the same in `spec.scheduling`, and its controller writes the Workload.
+
+The workload (`workload.py`) and the requests of its annotations (`podgroup.py`) come in; both go out with what the
+templates add. A *Workload* is Kubernetes' object; a *workload* is what a rule makes of an owner.
 """
 
 from __future__ import annotations
@@ -18,20 +20,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of, without_effect
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.annotations import AnnotatedRequest
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidGrouping, InvalidValue
 from bayplan.grouping.podgroup import WorkloadRequest
-from bayplan.grouping.raw import RawObject, Reference
+from bayplan.grouping.raw import RawObject, Reference, annotations_of, look_up, managing, metadata_of
 from bayplan.grouping.workload import UNKNOWN, OwningWorkload, RoleSpec
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.topology_levels import same_level
-from bayplan.kube.wire.k8s_scheduling_v1beta1 import API_VERSION, WORKLOAD
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import (
+    API_VERSION,
+    WORKLOAD,
+    BasicPolicy,
+    GangPolicy,
+    PodGroupTemplate,
+    SchedulingPolicy,
+)
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload as KubernetesWorkload
 
 TEMPLATES = "spec.podGroupTemplates"
+SCHEDULING = "spec.scheduling"
+BASIC = SchedulingPolicy(basic=BasicPolicy())
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Templates by field, and the object that has them: a Workload, or a Job without one.
+
+    `by_default` means that no user wrote the policy: a Job that says nothing gets `basic`.
+    """
+
+    about: Reference
+    templates: Mapping[str, PodGroupTemplate]
+    topology: str
+    unread: tuple[str, ...] = ()
+    by_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +70,13 @@ class _Template:
     is_gang: bool
     least: int
     level: str | None
+    by_default: bool
 
 
 def is_asked_for(owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads) -> bool:
-    """True if a Workload refers to one of these owners, valid or not."""
+    """True if a Workload refers to one of these owners, or a Job asks by itself, valid or not."""
     found = (Reference.of(owner) for owner in owners)
-    return any(workloads.about(namespace, each.kind, each.name) for each in found)
+    return any(workloads.about(namespace, each.kind, each.name) for each in found) or any(map(_says_how, owners))
 
 
 def with_templates(
@@ -63,20 +91,23 @@ def with_templates(
     Raises `InvalidGrouping` if it is ambiguous which Workload applies, or to which group a template does.
     """
     written = None if asked.gang is False else _written_for(workload, owners, namespace, workloads)
-    if written is None or not written.spec.pod_group_templates:
+    if written is None or not written.templates:
         return workload, asked
-    about = _reference(written)
-    templates = _read(written, about)
+    about = written.about
+    templates = _read(written)
     by_group = _by_group(workload, templates, about)
-    problems = [*asked.problems, *_vain(written, about)]
+    problems = [*asked.problems, *_vain(written)]
     if by_group is None:
         workload, asked = _about_whole(workload, asked, templates[0], about, problems)
     else:
         workload, asked = _about_groups(workload, asked, by_group, about, problems)
-    whole = _in_tree(asked.whole, written, about, problems)
+    whole = _in_tree(asked.whole, written, problems)
     gang = True if any(each.is_gang or each.level for each in templates) else asked.gang or False
     return workload, replace(
-        asked, whole=replace(whole, gang=gang), problems=tuple(problems), kubernetes_workload=about.name
+        asked,
+        whole=replace(whole, gang=gang),
+        problems=tuple(problems),
+        kubernetes_workload=about.name if about.kind == WORKLOAD else "",
     )
 
 
@@ -85,13 +116,13 @@ def with_templates(
 
 def _written_for(
     workload: OwningWorkload, owners: Sequence[RawObject], namespace: str, workloads: KubernetesWorkloads
-) -> KubernetesWorkload | None:
-    """The Workload for the object that describes the gang, else for the nearest owner above it."""
+) -> _Written | None:
+    """What is written for the object that describes the gang, else for the nearest owner above it."""
     counting = (workload.thing, *workload.above)
     for thing in counting:
         found = _about(thing, namespace, workloads)
         if found is not None:
-            return found
+            return _of_workload(found, thing)
     for owner in owners:
         below = None if any(owner is each for each in counting) else _about(owner, namespace, workloads)
         if below is not None:
@@ -99,7 +130,7 @@ def _written_for(
             raise InvalidGrouping(
                 InvalidValue(_reference(below), "spec.controllerRef.name", Reference.of(owner).name, allowed)
             )
-    return None
+    return _of_job(workload) if _says_how(workload.thing) else None
 
 
 def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> KubernetesWorkload | None:
@@ -119,22 +150,60 @@ def _about(thing: RawObject, namespace: str, workloads: KubernetesWorkloads) -> 
     return found[0] if found else None
 
 
+def _of_workload(written: KubernetesWorkload, thing: RawObject) -> _Written:
+    templates = {f"{TEMPLATES}[{number}]": each for number, each in enumerate(written.spec.pod_group_templates or ())}
+    topology = (written.metadata.annotations or {}).get(TOPOLOGY, "")
+    made_by_job = any(each.controller and each.kind == "Job" for each in written.metadata.owner_references or ())
+    by_default = made_by_job and not look_up(thing, ("spec", "scheduling", "schedulingPolicy"))
+    is_basic = all(each.scheduling_policy.gang is None for each in templates.values())
+    return _Written(
+        _reference(written), templates, topology, tuple(written.unread or ()), by_default=by_default and is_basic
+    )
+
+
 def _reference(written: KubernetesWorkload) -> Reference:
     metadata = written.metadata
     api_version = written.api_version or API_VERSION
     return Reference(api_version, WORKLOAD, metadata.namespace or "default", metadata.name, metadata.uid)
 
 
-def _read(written: KubernetesWorkload, about: Reference) -> list[_Template]:
+def _says_how(thing: RawObject) -> bool:
+    """True for a Job with `spec.scheduling`. Its controller heeds that only in Jobs that no other controller owns."""
+    about = Reference.of(thing)
+    if (about.group, about.kind) != ("batch", "Job") or not look_up(thing, ("spec", "scheduling")):
+        return False
+    return managing(metadata_of(thing).get("ownerReferences") or []) is None
+
+
+def _of_job(workload: OwningWorkload) -> _Written:
+    """What the Job controller would write into the Workload: `basic` by default, and a gang is all pods."""
+    about, thing = workload.about, workload.thing
+    try:
+        asked = msgspec.convert(look_up(thing, ("spec", "scheduling")), PodGroupTemplate)
+    except msgspec.ValidationError as error:
+        field, problem = field_and_problem(error)
+        raise InvalidGrouping(InvalidValue(about, f"{SCHEDULING}.{field}", None, problem)) from None
+    policy = asked.scheduling_policy
+    is_given = policy != SchedulingPolicy()
+    if not is_given:
+        policy = BASIC
+    elif policy.gang is not None and not look_up(thing, ("spec", "scheduling", "schedulingPolicy", "gang", "minCount")):
+        policy = msgspec.structs.replace(policy, gang=GangPolicy(sum(part.size for part in workload.parts)))
+    template = msgspec.structs.replace(asked, name="", scheduling_policy=policy)
+    topology = annotations_of(thing).get(TOPOLOGY, "")
+    return _Written(about, {SCHEDULING: template}, topology, by_default=not is_given)
+
+
+def _read(written: _Written) -> list[_Template]:
     found = []
-    for number, each in enumerate(written.spec.pod_group_templates or ()):
-        where = f"{TEMPLATES}[{number}]"
-        at = ObjectPath(str(about), where)
+    for where, each in written.templates.items():
+        at = ObjectPath(str(written.about), where)
         try:
             least, level = least_of(each, at), label_of(each, at)
         except InvalidObject as wrong:
-            raise InvalidGrouping(InvalidValue(about, wrong.at.field, None, wrong.problem)) from None
-        found.append(_Template(each.name, where, each.scheduling_policy.gang is not None, least, level))
+            raise InvalidGrouping(InvalidValue(written.about, wrong.at.field, None, wrong.problem)) from None
+        is_gang = each.scheduling_policy.gang is not None
+        found.append(_Template(each.name, where, is_gang, least, level, written.by_default))
     return found
 
 
@@ -166,8 +235,9 @@ def _about_whole(
     """The only template: minimum and level of the whole gang."""
     parts = workload.parts
     if not template.is_gang:
-        parts = tuple(_one_by_one(part) for part in parts)
-        workload = replace(workload, staged=workload.staged or not workload.is_flat)
+        if not (template.by_default and asked.gang):
+            parts = tuple(_one_by_one(part) for part in parts)
+            workload = replace(workload, staged=workload.staged or not workload.is_flat)
     else:
         if workload.rule is UNKNOWN:
             # The number of pods was unknown; the template provides a lower bound.
@@ -232,24 +302,22 @@ def _with_level(
     return replace(request, required=template.level or request.required)
 
 
-def _in_tree(
-    whole: AnnotatedRequest, written: KubernetesWorkload, about: Reference, problems: list[InvalidValue]
-) -> AnnotatedRequest:
+def _in_tree(whole: AnnotatedRequest, written: _Written, problems: list[InvalidValue]) -> AnnotatedRequest:
     """The Topology that the Workload's own annotation names."""
-    named = (written.metadata.annotations or {}).get(TOPOLOGY, "")
+    named = written.topology
     if named and whole.topology and named != whole.topology:
         allowed = f'is another tree than "{whole.topology}", which annotations name; a gang is placed in one'
-        problems.append(InvalidValue(about, f'metadata.annotations["{TOPOLOGY}"]', named, allowed))
+        problems.append(InvalidValue(written.about, f'metadata.annotations["{TOPOLOGY}"]', named, allowed))
     return replace(whole, topology=whole.topology or named)
 
 
-def _vain(written: KubernetesWorkload, about: Reference) -> Iterator[InvalidValue]:
+def _vain(written: _Written) -> Iterator[InvalidValue]:
     """What templates ask for and do not get."""
-    for number, each in enumerate(written.spec.pod_group_templates or ()):
+    for where, each in written.templates.items():
         mode = each.disruption_mode if isinstance(each.disruption_mode, str) else "all"
         of_mode = ("disruptionMode", mode, "has no effect: members beyond the minimum can be evicted alone")
         for field, value, why in (*without_effect(each), *((of_mode,) if each.evicts == "all" else ())):
-            yield InvalidValue(about, f"{TEMPLATES}[{number}].{field}", value, why, holds=False, reason=NOT_SUPPORTED)
-    for remark in written.unread or ():
+            yield InvalidValue(written.about, f"{where}.{field}", value, why, holds=False, reason=NOT_SUPPORTED)
+    for remark in written.unread:
         field, _, why = remark.partition(": ")
-        yield InvalidValue(about, field, None, why, holds=False, reason=NOT_SUPPORTED)
+        yield InvalidValue(written.about, field, None, why, holds=False, reason=NOT_SUPPORTED)

@@ -1,6 +1,6 @@
 """Kubernetes' own gangs as its Job controller makes them: with the gate `WorkloadWithJob` it writes a Workload and a
-PodGroup for an Indexed Job, and its pods name the PodGroup. No annotation says that these pods belong together. From
-1.37 on, a Job has to ask for it in `spec.scheduling`, which these Jobs do not.
+PodGroup for a Job, and its pods name the PodGroup. No annotation says that these pods belong together. In 1.36 each
+Indexed Job is a gang; from 1.37 on, a Job asks for it in `spec.scheduling`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.builders.bodies import RACK
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.controllers.bodies import job
 from tests.kubernetes.controllers.catalogue import MANAGER
@@ -23,10 +24,7 @@ ROOM = 36
 @pytest.fixture(scope="module")
 def served() -> SchedulingApi:
     """What the API server has of it; tests are skipped where it has nothing."""
-    found = needed_scheduling_api()
-    if found.jobs_say_how:
-        pytest.skip(f"with {found.api_version}, a Job is a gang only if it says so")
-    return found
+    return needed_scheduling_api()
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +50,12 @@ def space(gangs: Cluster) -> Iterator[Space]:
         assert gangs.refusals() == []
 
 
+def gang_job(served: SchedulingApi, name: str, pods: int, **asked: Json) -> Json:
+    """A Job without annotations that is a gang in this version of Kubernetes."""
+    how = {"scheduling": {"schedulingPolicy": {"gang": {}}, **asked}} if served.jobs_say_how else {}
+    return job(name, pods, annotations={}, **how)
+
+
 def listed(space: Space, served: SchedulingApi, plural: str) -> list[Json]:
     items: list[Json] = space.get(f"{served.api_version}/{plural}")["items"]
     return items
@@ -62,7 +66,7 @@ def verdict(group: Json) -> dict[str, str]:
 
 
 def test_a_job_becomes_a_gang_without_a_word_of_its_own(space: Space, served: SchedulingApi) -> None:
-    space.apply(job("train", 8, annotations={}))
+    space.apply(gang_job(served, "train", 8))
     pods = space.wait_for_pods(8)
     (group,) = listed(space, served, "podgroups")
     (workload,) = listed(space, served, "workloads")
@@ -82,7 +86,7 @@ def test_a_job_becomes_a_gang_without_a_word_of_its_own(space: Space, served: Sc
 
 
 def test_a_job_that_does_not_fit_binds_nothing(space: Space, served: SchedulingApi) -> None:
-    space.apply(job("large", ROOM + 1, annotations={}))
+    space.apply(gang_job(served, "large", ROOM + 1))
     space.wait(
         lambda: len(list(filter(None, space.why_waiting().values()))) == ROOM + 1, "all pods are told why they wait"
     )
@@ -90,7 +94,7 @@ def test_a_job_that_does_not_fit_binds_nothing(space: Space, served: SchedulingA
         lambda: verdict(listed(space, served, "podgroups")[0]).get(served.condition) == "False",
         "the PodGroup says that it is not scheduled",
     )
-    space.apply(job("small", ROOM, annotations={}))
+    space.apply(gang_job(served, "small", ROOM))
     space.wait_for_pods(ROOM, "job-name=small")
     assert not [pod for pod in space.alive("job-name=large") if pod["spec"].get("nodeName")]
 
@@ -102,3 +106,22 @@ def test_topology_annotations_of_the_job_count_as_well(space: Space, served: Sch
     assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods} == {
         each["metadata"]["name"] for each in listed(space, served, "podgroups")
     }
+
+
+def test_a_job_that_asks_for_a_rack_gets_one(space: Space, served: SchedulingApi) -> None:
+    if not served.jobs_say_how:
+        pytest.skip(f"with {served.api_version}, a Job cannot ask for a level")
+    space.apply(gang_job(served, "train", 8, schedulingConstraints={"topology": [{"key": RACK}]}))
+    assert len(space.racks_of(space.wait_for_pods(8))) == 1
+    (group,) = listed(space, served, "podgroups")
+    assert group["spec"]["schedulingConstraints"] == {"topology": [{"key": RACK}]}
+
+
+def test_a_job_that_asks_for_nothing_runs_pod_by_pod(space: Space, served: SchedulingApi) -> None:
+    if not served.jobs_say_how:
+        pytest.skip(f"with {served.api_version}, each Indexed Job is a gang")
+    space.apply(job("large", ROOM + 1, annotations={}))
+    space.wait(
+        lambda: sum(bool(pod["spec"].get("nodeName")) for pod in space.alive("job-name=large")) == ROOM,
+        "all pods run that find room",
+    )

@@ -4,7 +4,7 @@ what is wrong with them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -311,3 +311,76 @@ def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> N
     ]
     assert [problem.reason for problem in outcome.problems] == ["NotSupported"]
     assert spec_of(outcome) == {"size": 4}
+
+
+class TestJobsThatSayHow:
+    """From 1.37 on: `spec.scheduling` of a Job, from which its controller makes the Workload."""
+
+    IN_ONE_RACK: ClassVar[Raw] = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+
+    @pytest.mark.parametrize(
+        "scheduling, annotations, expected",
+        [
+            ({"schedulingPolicy": gang_of(3), **IN_ONE_RACK}, {}, {"size": 4, "minimum": 3, "required": RACK}),
+            ({"schedulingPolicy": {"gang": {}}}, {}, {"size": 4}),
+            (IN_ONE_RACK, {}, {"size": 4, "minimum": 1, "required": RACK}),
+            ({"schedulingPolicy": gang_of(4)}, IN_ONE_BLOCK, {"size": 4, "required": BLOCK, "topology": "network"}),
+            (
+                {"disruptionMode": {"single": {}}},
+                IN_ONE_BLOCK,
+                {"size": 4, "required": BLOCK, "topology": "network"},
+            ),
+            (
+                {"schedulingPolicy": BASIC},
+                IN_ONE_BLOCK,
+                {"size": 4, "minimum": 1, "required": BLOCK, "topology": "network"},
+            ),
+        ],
+        ids=["all said", "all pods by default", "level alone", "with annotations", "policy by annotations", "basic"],
+    )
+    def test_are_the_gangs_that_they_ask_for(self, scheduling: Raw, annotations: Raw, expected: Raw) -> None:
+        assert spec_of(grouped(pod(), [job(annotations, scheduling=scheduling)])) == expected
+
+    def test_have_a_level_beside_that_of_annotations(self) -> None:
+        spec = spec_of(grouped(pod(), [job(IN_ONE_BLOCK, scheduling=self.IN_ONE_RACK)]))
+        assert spec["required"] == BLOCK
+        assert RACK in str(spec)
+
+    @pytest.mark.parametrize(
+        "scheduling", [{}, {"schedulingPolicy": BASIC}, {"disruptionMode": {"single": {}}}], ids=str
+    )
+    def test_are_no_gang_if_they_ask_for_none(self, scheduling: Raw) -> None:
+        assert alone(grouped(pod(), [job(scheduling=scheduling)]))
+
+    def test_of_other_controllers_are_not_heeded(self) -> None:
+        owned = job(scheduling={"schedulingPolicy": gang_of(4)})
+        owned["metadata"]["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "1", "controller": True}
+        ]
+        nightly = thing("batch/v1", "CronJob", {"jobTemplate": {"spec": owned["spec"]}})
+        assert alone(grouped(pod(), [owned, nightly]))
+
+    @pytest.mark.parametrize(
+        "scheduling, expected",
+        [
+            ({"schedulingPolicy": gang_of(-1)}, "spec.scheduling.schedulingPolicy.gang.minCount: -1 must be 1 or more"),
+            ({"schedulingPolicy": gang_of(9)}, "spec.scheduling.schedulingPolicy.gang.minCount: 9 is more than"),
+            ({"schedulingPolicy": "gang"}, "spec.scheduling.schedulingPolicy: must be"),
+            ({"schedulingPolicy": BASIC | gang_of(4)}, "spec.scheduling.schedulingPolicy: needs one of basic and gang"),
+        ],
+        ids=["negative", "too many", "text", "both"],
+    )
+    def test_are_told_what_is_wrong(self, scheduling: Raw, expected: str) -> None:
+        outcome = grouped(pod(), [job(scheduling=scheduling)])
+        assert outcome.held
+        assert any(expected in each for each in problems(outcome)), problems(outcome)
+
+    def test_get_a_basic_workload_by_default_which_does_not_weaken_annotations(self) -> None:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1b4e28ba", "controller": True}
+        written = workload(template(BASIC), ownerReferences=[owner])
+        assert spec_of(grouped(pod(), [job(IN_ONE_BLOCK)], written)) == {
+            "size": 4,
+            "required": BLOCK,
+            "topology": "network",
+        }
+        assert alone(grouped(pod(), [job()], written))
