@@ -15,7 +15,7 @@ import yaml
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.compat.kai.grouping.table import GROUPERS
-from bayplan.config.configuration import API_VERSION, KIND, configuration_of, profiles_of
+from bayplan.config.configuration import API_VERSION, KIND, configuration_of
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kueue import pod_set as kueue
@@ -120,7 +120,7 @@ def test_no_role_has_a_wildcard_or_reads_secrets() -> None:
 
 def test_everything_that_is_followed_may_be_read_and_nothing_else() -> None:
     stock = {"kind": KIND, "apiVersion": API_VERSION, "profiles": [{"schedulerName": "default-scheduler"}]}
-    intake = Intake(Dispatcher(profiles_of(stock)))
+    intake = Intake(Dispatcher(configuration_of(stock).profiles))
     followed = {(group_of(entry.resource), entry.resource.plural) for entry in intake.entries}
     allowed = rights("bayplan-scheduler")
     for verb in ("get", "list", "watch"):

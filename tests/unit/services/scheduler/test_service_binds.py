@@ -12,7 +12,6 @@ from typing import cast
 
 import msgspec
 import pytest
-from tests.unit.services.scheduler.test_announcer import Heard
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.actions import Assignment
@@ -26,6 +25,7 @@ from bayplan.services.scheduler.binding import unit_binder as module
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 from tests.builders.services import api_error, in_virtual_time, now, scheduler_service
 from tests.builders.units import dispatcher, on_node, pod, pod_group
+from tests.unit.services.scheduler.announcing.test_announcer import Heard
 
 
 @dataclass
