@@ -18,7 +18,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree, distance
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import Layer
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of
 from bayplan.engine.gangs.problem import WHOLE_TREE
 from tests.builders.objects import node
@@ -52,8 +52,8 @@ class Case:
             pods = sum(self.holds(level + 1, inner) for inner in {self.domain(level + 1, at) for at in inside})
         for layer in self.wish.layers:
             if layer.level == level:
-                slices = pods // layer.size
-                pods = layer.size * (min(slices, 1) if layer.apart else slices)
+                segments = pods // layer.size
+                pods = layer.size * (min(segments, 1) if layer.apart else segments)
         return pods
 
     def placements(self) -> Iterator[Counts]:

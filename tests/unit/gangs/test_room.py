@@ -176,8 +176,8 @@ def test_a_gang_without_levels_has_no_domain_to_be_trapped_in() -> None:
 
 def test_a_member_missing_while_others_run_may_have_ended() -> None:
     here = [*members(1), *members(1, nodeName="n1")]
-    assert gang_of({"size": 4, "minimum": 1}, here).whole.coming == ()
+    assert gang_of({"size": 4, "minimum": 1}, here).root.coming == ()
 
 
 def test_an_impossible_size_is_not_made_of_pods() -> None:
-    assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).whole.coming) == 100_000
+    assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).root.coming) == 100_000

@@ -127,7 +127,7 @@ class TestPodsOfAJobSetThatHaveEnded:
         ]
         gang = gang_of_members(msgspec.convert(outcome.manifest, PodGroup), members)
         assert isinstance(gang, Gang)
-        assert [group.least for group in gang.whole.groups] == [0, 8]
+        assert [group.least for group in gang.root.groups] == [0, 8]
 
 
 @pytest.mark.parametrize(

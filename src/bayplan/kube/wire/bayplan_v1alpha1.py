@@ -48,7 +48,7 @@ class PodShape(_Own, frozen=True):
 
 
 class Segment(_Own, frozen=True):
-    """Slices of `size` pods, each inside one domain of `level`.
+    """Segments of `size` pods, each inside one domain of `level`.
 
     `apart`: no two in one domain; else only `preferred`.
     """

@@ -148,7 +148,7 @@ def _shapes(gang: Gang, template: Pod | None, metadata: Metadata) -> list[Pod]:
     Pods name the group that they are in.
     """
     found: list[Pod] = []
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         if not group.name and template is not None:
             found += [template] * len(group.pods)
         elif group.pods:
