@@ -180,7 +180,7 @@ class GangUnits:
             del self._to_count[name]
             yield name
 
-    def why_not_whole(self, name: str) -> str:
+    def why_incomplete(self, name: str) -> str:
         """Why a gang without waiting members is not complete: missing pods, or split over domains; empty if it is."""
         try:
             gang = self._core.roster.gang(name)

@@ -184,7 +184,7 @@ class Gangs:
         return round(sum(counts) / len(counts), 4) if counts else None
 
     @property
-    def outcomes(self) -> tuple[GangRun, ...]:
+    def runs(self) -> tuple[GangRun, ...]:
         """What became of each gang, in the order of the scenario."""
         return tuple(
             GangRun(

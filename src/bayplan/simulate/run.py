@@ -126,7 +126,7 @@ class Run:
     gangs_whole: int = 0
     gangs_in_part: int = 0
     domains_per_gang: float | None = None
-    gang_outcomes: tuple[GangRun, ...] = ()
+    gang_runs: tuple[GangRun, ...] = ()
     zones_decided: int = 0
     zones_not_as_decided: int = 0
     evicted: int | None = None

@@ -44,7 +44,7 @@ def told(scheduler: Dispatcher) -> str:
 def test_pods_that_had_nodes_before_their_gang(nodes: list[str], required: str | None, expected: str) -> None:
     scheduler = running(pod_group(2, required=required), *nodes)
     assert told(scheduler) == expected
-    assert scheduler.gangs.why_not_whole("ml/train") == ("" if expected == "complete" else expected)
+    assert scheduler.gangs.why_incomplete("ml/train") == ("" if expected == "complete" else expected)
 
 
 def test_a_group_inside_is_named() -> None:

@@ -79,10 +79,10 @@ class Hierarchy:
     def positions(self, nodes: Iterable[Node]) -> list[NodePosition]:
         """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
-        self._known = {key: self._known.get(key) or self._standing(node) for key, node in keyed}
+        self._known = {key: self._known.get(key) or self._position_of(node) for key, node in keyed}
         return [self._known[key] for key, _ in keyed]
 
-    def _standing(self, node: Node) -> NodePosition:
+    def _position_of(self, node: Node) -> NodePosition:
         name = node.metadata.name
         direct = self._members.containing(name, node.metadata.labels or {})
         outer = {each for inner in direct for each in self._around[inner][1:]}

@@ -92,7 +92,7 @@ def micro_time(moment: datetime) -> str:
 class LeaderElection:
     """One candidate for one lease.
 
-    `on_trouble` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease.
+    `on_error` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LeaderElection:
         client: KubeClient,
         settings: LeaseSettings,
         *,
-        on_trouble: Callable[[str], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
         on_holder: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -108,7 +108,7 @@ class LeaderElection:
     ) -> None:
         self.settings = settings
         self._client = client
-        self._on_trouble = on_trouble or (lambda _: None)
+        self._on_trouble = on_error or (lambda _: None)
         self._on_holder = on_holder or (lambda _: None)
         self._clock = clock
         self._wall_clock = wall_clock

@@ -78,14 +78,14 @@ class Heartbeats:
         reports: FleetReports,
         *,
         period: Seconds,
-        on_trouble: Callable[[str], None],
+        on_error: Callable[[str], None],
     ) -> None:
         self._client = client
         self._agents = agents
         self._uids = uids
         self._reports = reports
         self._period = period
-        self._on_trouble = on_trouble
+        self._on_trouble = on_error
         # Nodes whose status another component has changed.
         self._to_repair: set[str] = set()
         # Extended resources that others gave a node, as its allocatable is to show them; None takes one away.

@@ -46,13 +46,13 @@ class Registration:
         agents: Mapping[str, NodeAgent],
         *,
         heartbeat: Seconds,
-        on_trouble: Callable[[str], None],
+        on_error: Callable[[str], None],
     ) -> None:
         self._client = client
         self._nodes = nodes
         self._agents = agents
         self._heartbeat = heartbeat
-        self._on_trouble = on_trouble
+        self._on_trouble = on_error
         self.uids: dict[str, str] = {}
 
     async def register(self, progress: Progress) -> None:

@@ -28,11 +28,11 @@ class StatusWriter:
     """`put` writes at any time; `work` sends them until cancelled. `owners` are the nodes' uids."""
 
     def __init__(
-        self, client: KubeClient, owners: Mapping[str, str], on_trouble: Callable[[str], None], *, workers: int = 64
+        self, client: KubeClient, owners: Mapping[str, str], on_error: Callable[[str], None], *, workers: int = 64
     ) -> None:
         self._client = client
         self._owners = owners
-        self._on_trouble = on_trouble
+        self._on_trouble = on_error
         self._workers = workers
         self._newest: dict[tuple[str, str], Write] = {}
         self._busy: set[tuple[str, str]] = set()

@@ -206,7 +206,7 @@ class GrouperCache:
             del self._changed_groups[key]
             yield key
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """A pod is in no gang."""
         if pod_key(pod) in self.pods:
             self._alone.add(pod.metadata.uid)

@@ -40,10 +40,10 @@ class EmbeddedGrouperResults:
     def __init__(self, service: SchedulerService) -> None:
         self._service = service
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """Place a pod by itself: it is in no gang."""
         self._service.announcer.withdraw(pod_key(pod))
-        self._service.change(partial(self._service.dispatcher.stands_alone, pod_key(pod)))
+        self._service.change(partial(self._service.dispatcher.ungrouped, pod_key(pod)))
 
     def is_held(self, pod: Pod, why: str) -> None:
         """Report that a pod waits because its gang cannot be determined."""

@@ -213,7 +213,7 @@ def _run_document(run: Run) -> Document:
             "whole": run.gangs_whole,
             "inPart": run.gangs_in_part,
             "domainsPerGang": run.domains_per_gang,
-            "each": [_gang_document(gang) for gang in run.gang_outcomes],
+            "each": [_gang_document(gang) for gang in run.gang_runs],
         },
         "allRunningAtSeconds": None if run.all_running_at is None else _seconds(run.all_running_at),
         "endedAtSeconds": _seconds(run.ended_at),

@@ -66,13 +66,13 @@ def _figures(runs: Sequence[Run]) -> list[str]:
 
 def _gangs(run: Run) -> list[str]:
     """When each gang could have started, when it did, and in which domains."""
-    if not run.gang_outcomes:
+    if not run.gang_runs:
         return []
-    rows = [_gang_row(gang) for gang in run.gang_outcomes[:MOST_GANGS]]
-    lines = ["", f"{run.scheduler}: {counted(len(run.gang_outcomes), 'gang')}"]
+    rows = [_gang_row(gang) for gang in run.gang_runs[:MOST_GANGS]]
+    lines = ["", f"{run.scheduler}: {counted(len(run.gang_runs), 'gang')}"]
     lines += table(GANG_HEADER, rows, indent=INDENT, numbers=GANG_HEADER[1:4])
-    lines += _more(len(run.gang_outcomes) - MOST_GANGS, "gang")
-    relaxed = [gang for gang in run.gang_outcomes if gang.gave_up]
+    lines += _more(len(run.gang_runs) - MOST_GANGS, "gang")
+    relaxed = [gang for gang in run.gang_runs if gang.gave_up]
     for gang in relaxed[:MOST_REASONS]:
         lines += _wrapped(f"{shortened(gang.name, LONGEST_NAME)} gave up {', '.join(gang.gave_up)}")
     return lines + _more(len(relaxed) - MOST_REASONS, "gang that gave up wishes", "gangs that gave up wishes")

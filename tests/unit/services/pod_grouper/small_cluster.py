@@ -194,7 +194,7 @@ class Heard:
     def gang_is_free(self, gang: str) -> None:
         self.free.append(gang)
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         self.alone.append(pod.metadata.name)
 
     def is_held(self, pod: Pod, why: str) -> None:

@@ -100,7 +100,7 @@ def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expec
 def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     assert not cache.expects_group(pod)
     list(cache.take_in_steps(PODS, changed(pod, annotations={"bayplan.io/gang": "true"})))
     assert cache.expects_group(pod)
@@ -109,7 +109,7 @@ def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
 def test_a_successor_of_the_same_name_is_judged_anew() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     list(cache.to_examine())
     successor = pod_of(job(), 0, uid="another")
     list(cache.take_in_steps(PODS, Listed([successor], "2", [])))
@@ -166,7 +166,7 @@ def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload
     list(cache.take_in_steps(POD_GROUPS, Listed([], "1", [])))
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed([], "1", [])))
     list(cache.to_examine())
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], [])))
     assert (names(cache), cache.expects_group(pod)) == (looked_at, bool(looked_at))
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], [])))

@@ -91,7 +91,7 @@ def test_the_gangs_of_the_scheduler_that_is_judged_have_a_line_each() -> None:
         GangRun("ml/train-1", "train", 5.0, None, 0, "rack", ()),
         GangRun("ml/plain-0", "plain", None, None, 0, None, ()),
     )
-    lines = comparison_text(a_comparison(blind_run(), a_run(gang_outcomes=gangs))).splitlines()
+    lines = comparison_text(a_comparison(blind_run(), a_run(gang_runs=gangs))).splitlines()
     at = lines.index("bayplan: 3 gangs")
     assert lines[at + 1 : at + 6] == [
         "  gang        complete after  started after  pods  in",
@@ -100,7 +100,7 @@ def test_the_gangs_of_the_scheduler_that_is_judged_have_a_line_each() -> None:
         "  ml/plain-0               -              -     0  -",
         "  ml/train-0 gave up segments of 4 in one rack",
     ]
-    many = comparison_text(a_comparison(a_run(gang_outcomes=gangs * 10))).splitlines()
+    many = comparison_text(a_comparison(a_run(gang_runs=gangs * 10))).splitlines()
     assert "  and 10 more gangs" in many
     assert "  and 5 more gangs that gave up wishes" in many
 

@@ -43,7 +43,7 @@ def group_of(dispatcher: Dispatcher, unit: str) -> AnyPodGroup | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _GangState:
     """How far a gang has come: its pods, what it still misses, and how many members are left of those it needs."""
 
     counts: MemberCounts
@@ -86,7 +86,7 @@ class GangProgress:
             return True
         gang = next(iter(self._to_count))
         del self._to_count[gang]
-        read = partial(self._standing, gang)
+        read = partial(self._state_of, gang)
         is_large = self._dispatcher.roster.size(gang) > LARGE_GANG
         self._write_counts(gang, await side_thread.run(read) if is_large else read())
         return True
@@ -100,27 +100,27 @@ class GangProgress:
         self._to_count.clear()
         self._inner_due.clear()
 
-    def _standing(self, gang: str) -> _Standing:
+    def _state_of(self, gang: str) -> _GangState:
         counts = self._dispatcher.roster.counts(gang)
         if not counts.members or counts.members != counts.scheduled:
-            return _Standing(counts)
+            return _GangState(counts)
         gangs = self._dispatcher.gangs
-        missing = gangs.why_not_whole(gang)
-        return _Standing(counts, missing, "" if missing else gangs.members_left(gang))
+        missing = gangs.why_incomplete(gang)
+        return _GangState(counts, missing, "" if missing else gangs.members_left(gang))
 
-    def _write_counts(self, gang: str, standing: _Standing) -> None:
+    def _write_counts(self, gang: str, state: _GangState) -> None:
         """Write the counts, unless pods wait: their next refusal does that."""
-        group, counts = group_of(self._dispatcher, GANG + gang), standing.counts
+        group, counts = group_of(self._dispatcher, GANG + gang), state.counts
         if group is None:
             return
         self._write_inner(gang)
         if not counts.members:
             self._writer.no_pods(group)
-        elif standing.missing:
-            self._writer.waits(group, standing.missing, counts)
+        elif state.missing:
+            self._writer.waits(group, state.missing, counts)
         elif counts.members == counts.scheduled:
             # Ended and deleted pods look alike here. Their owner knows, and replaces those it needs.
-            text = f"{standing.left} are left, the others ended or were deleted" if standing.left else ""
+            text = f"{state.left} are left, the others ended or were deleted" if state.left else ""
             self._writer.still_complete(group, counts, text)
 
     def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
