@@ -3,7 +3,8 @@
 An end is *over* when no report will list the pod any more: either a report listed it and a later one does not
 (`cluster/reports/ledger.py`), or a report was made after the end and does not list it. If moments are unknown, only the
 first tells. A pod may come and go between two reports. So that its node does not wait endlessly for a report that lists
-it, the pod is no longer *expected* after a few reports without it. If a very late report lists it after all, what it held is still added back.
+it, the pod is no longer *expected* after a few reports without it. If a very late report lists it after all, what it
+held is still added back.
 """
 
 from __future__ import annotations

@@ -154,13 +154,13 @@ class MemoryManager:
 
         Preferred are the smallest an empty machine allows.
         """
-        zones = self._zones
-        fewest = zones.fewest_zones_for(request)
-        enough: Iterable[ZoneSet] = zones.sets.sets
+        memory = self._zones
+        fewest = memory.fewest_zones_for(request)
+        enough: Iterable[ZoneSet] = memory.sets.sets
         for type_, amount in request.items():
-            free = dict(zip(zones.sets.sets, zones.free_sums(type_), strict=True))
+            free = dict(zip(memory.sets.sets, memory.free_sums(type_), strict=True))
             enough = [zones for zones in enough if free[zones] + self._reusable.get((zones, type_), 0) >= amount]
-        usable = [zones for zones in enough if zones.may_be_used(zones)]
+        usable = [zones for zones in enough if memory.may_be_used(zones)]
         return Hints(
             [zones for zones in usable if zones.bit_count() == fewest],
             [zones for zones in usable if zones.bit_count() != fewest],
