@@ -52,7 +52,7 @@ def space(gangs: Cluster) -> Iterator[Space]:
 
 def gang_job(served: SchedulingApi, name: str, pods: int, **asked: Json) -> Json:
     """A Job without annotations that is a gang in this version of Kubernetes."""
-    how = {"scheduling": {"schedulingPolicy": {"gang": {}}, **asked}} if served.jobs_say_how else {}
+    how: Json = {"scheduling": {"schedulingPolicy": {"gang": {}}, **asked}} if served.jobs_say_how else {}
     return job(name, pods, annotations={}, **how)
 
 
