@@ -93,7 +93,7 @@ class Evictions:
         preempting = self._preempting
 
         def evict_for(made: GangDecision, closing: Closing) -> PreemptionResult | None:
-            needs_more = any(group.least for group in gang.whole.every_group())
+            needs_more = any(group.least for group in gang.root.every_group())
             infeasible = made.status is Status.INFEASIBLE and not made.problem and needs_more
             if not infeasible and not preempting.was_nominated(unit):
                 return None

@@ -33,7 +33,7 @@ def problem(root: Group, over: Tree | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    "whole",
+    "root",
     [
         Group(pods=pods(4), required="block", preferred="rack"),
         Group(pods=pods(4), required=HOSTNAME),
@@ -52,7 +52,7 @@ def test_nothing_is_wrong(root: Group) -> None:
 
 
 @pytest.mark.parametrize(
-    "whole, expected",
+    "root, expected",
     [
         (Group(), NO_PODS),
         (Group(groups=(Group("a"),)), NO_PODS),
@@ -101,7 +101,7 @@ def test_what_is_wrong(root: Group, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "slices, expected",
+    "segments, expected",
     [
         ([Segments(0, "rack")], "segments: size 0 must be 1 or more"),
         ([Segments(-1, "rack")], "segments: size -1 must be 1 or more"),

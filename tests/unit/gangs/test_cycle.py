@@ -110,7 +110,7 @@ def test_spread_uses_every_node_of_the_rack() -> None:
 
 
 @pytest.mark.parametrize(
-    "whole, used",
+    "root, used",
     [
         (Group(pods=gpu_pods(4), required="rack"), None),
         (Group(pods=gpu_pods(6), required="block", preferred="rack"), 2),

@@ -63,7 +63,7 @@ GANGS = {
 }
 
 
-@pytest.mark.parametrize("whole", GANGS.values(), ids=GANGS)
+@pytest.mark.parametrize("root", GANGS.values(), ids=GANGS)
 @pytest.mark.parametrize("seed", range(6))
 def test_as_if_asked_for_the_first_time(root: Group, seed: int) -> None:
     random = Random(seed)
