@@ -22,7 +22,7 @@ from bayplan.cli.options.flags import file_size_option, output_option, theme_for
 from bayplan.cli.options.reserved_file import ReservedFile
 from bayplan.cli.services.web import WEB_PORT
 from bayplan.cli.shared.output import print_answer, print_document, show_progress, warn, working
-from bayplan.cli.shared.packaged import scenario_file
+from bayplan.cli.shared.packaged import scenario_file, scenario_names
 
 if TYPE_CHECKING:
     from bayplan.simulate.results.comparison import Comparison
@@ -194,11 +194,18 @@ def _duration(option: str, text: str) -> Seconds:
 
 
 def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Scenario:
+    from bayplan.kube.errors import did_you_mean
     from bayplan.simulate.scenario.reader import LARGEST_SEED, read_scenario
 
     if seed is not None and seed > LARGEST_SEED:
         raise click.UsageError(f"--seed: {seed} is not allowed: must be 0 to {LARGEST_SEED}")
     packaged = None if path.exists() or path.suffix else scenario_file(path.name)
+    if packaged is None and not path.exists() and str(path) == path.stem:
+        known = scenario_names()
+        hint = did_you_mean(path.name, known)
+        raise click.UsageError(
+            f"'{path}' is neither a file nor a scenario that comes with bayplan{hint or ': ' + ', '.join(known)}"
+        )
     with working("reading the scenario"):
         scenario = read_scenario(STDIN if path == STANDARD_INPUT else packaged or path, seed)
     return scenario if report_delay is None else replace(scenario, report_delay=report_delay)

@@ -66,6 +66,7 @@ def snapshot(
     # A time that no decision depends on would make two snapshots of the same cluster differ.
     decided_at = moment.isoformat() if has_patience(session, work) else None
     warn_of_owners(session.grouped, waiting, session.source)
+    warn([f"{each.error}: the snapshot holds no decision about this pod" for each in work.invalid])
     decisions = decide_all(session, work, moment)
     rules = session.grouping.rules
     recorded = record(decisions, session.configuration, scheduler_name, decided_at, rules)

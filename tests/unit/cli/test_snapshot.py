@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bayplan import __version__
+from tests.builders.bodies import list_body, node_body, pod_body
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 from tests.unit.cli.gang_files import CLUSTER, GANGS, gang_file
 
@@ -132,6 +133,21 @@ def test_two_snapshots_of_a_cluster_are_equal_byte_for_byte(snapshot: Path) -> N
 
 def test_a_snapshot_is_a_cluster_for_every_command(bayplan: Bayplan, snapshot: Path) -> None:
     assert bayplan("why", "telco/upf-large", cluster=snapshot).answer == (bayplan("why", "telco/upf-large").answer)
+
+
+def test_a_pod_that_cannot_be_read_is_left_out_with_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+    objects = [
+        node_body("n1", {"cpu": 8, "memory": "64Gi"}),
+        pod_body("sound", "a", {"cpu": 1, "memory": "1Gi"}),
+        pod_body("amount", "b", {"cpu": "9e18"}),
+    ]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(list_body(objects)))
+    done = run("snapshot", "--cluster", cluster)
+    assert b"Pod b/amount: spec.containers[0].resources.limits.cpu" in done.stderr
+    written = tmp_path / "s.json.gz"
+    written.write_bytes(done.stdout)
+    assert bayplan("replay", written, cluster=None).answer.startswith("1 decision, all equal")
 
 
 def test_secrets_never_get_in(tmp_path: Path) -> None:

@@ -58,6 +58,23 @@ def test_each_pod_sees_what_the_earlier_ones_took(bayplan: Bayplan, cluster: Pat
     assert causes(bayplan, cluster, "-A")["FitsNow"] == ["a/small-0", "a/small-1"]
 
 
+def test_pods_that_cannot_be_read_are_causes_and_hide_no_other_pod(bayplan: Bayplan, tmp_path: Path) -> None:
+    broken = [
+        pod("zones", 1, "evil", annotations={"bayplan.io/max-numa-zones": "all\x1b"}),
+        pod_body("amount", "evil", {"cpu": "9e18"}),
+        pod("many", 1, "evil", containers=[{"name": f"c{number}", "image": "none"} for number in range(300)]),
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body([*OBJECTS, *broken])))
+    found = causes(bayplan, file, "-A")
+    assert found["Unschedulable"] == ["a/big-0", "a/big-1", "a/big-2", "a/small-2", "a/small-3"]
+    text = bayplan("why", "-A", cluster=file)
+    assert text.answer == "9 pods wait (5 causes), 1 was refused by kubelets; 2 more fit now"
+    assert 'bayplan.io/max-numa-zones"]: "all\\x1b" is not allowed' in text.out
+    assert "300 containers are too many" in text.out
+    assert "evil" not in bayplan("why", "-n", "a", cluster=file).out
+
+
 def test_one_namespace(bayplan: Bayplan, cluster: Path) -> None:
     result = bayplan("why", "-n", "b", cluster=cluster)
     assert (result.code, result.answer) == (1, "1 pod waits (1 cause), 1 was refused by kubelets in namespace b")

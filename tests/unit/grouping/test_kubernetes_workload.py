@@ -4,7 +4,7 @@ what is wrong with them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -313,17 +313,18 @@ def test_what_has_no_effect_is_a_remark_and_the_gang_is_placed_without_it() -> N
     assert spec_of(outcome) == {"size": 4}
 
 
+IN_A_RACK: Raw = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+
+
 class TestJobsThatSayHow:
     """From 1.37 on: `spec.scheduling` of a Job, from which its controller makes the Workload."""
-
-    IN_ONE_RACK: ClassVar[Raw] = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
 
     @pytest.mark.parametrize(
         "scheduling, annotations, expected",
         [
-            ({"schedulingPolicy": gang_of(3), **IN_ONE_RACK}, {}, {"size": 4, "minimum": 3, "required": RACK}),
+            ({"schedulingPolicy": gang_of(3), **IN_A_RACK}, {}, {"size": 4, "minimum": 3, "required": RACK}),
             ({"schedulingPolicy": {"gang": {}}}, {}, {"size": 4}),
-            (IN_ONE_RACK, {}, {"size": 4, "minimum": 1, "required": RACK}),
+            (IN_A_RACK, {}, {"size": 4, "minimum": 1, "required": RACK}),
             ({"schedulingPolicy": gang_of(4)}, IN_ONE_BLOCK, {"size": 4, "required": BLOCK, "topology": "network"}),
             (
                 {"disruptionMode": {"single": {}}},
@@ -342,7 +343,7 @@ class TestJobsThatSayHow:
         assert spec_of(grouped(pod(), [job(annotations, scheduling=scheduling)])) == expected
 
     def test_have_a_level_beside_that_of_annotations(self) -> None:
-        spec = spec_of(grouped(pod(), [job(IN_ONE_BLOCK, scheduling=self.IN_ONE_RACK)]))
+        spec = spec_of(grouped(pod(), [job(IN_ONE_BLOCK, scheduling=IN_A_RACK)]))
         assert spec["required"] == BLOCK
         assert RACK in str(spec)
 

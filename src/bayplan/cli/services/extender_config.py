@@ -89,7 +89,7 @@ def extender_config(
     import yaml
 
     from bayplan.cli.options.configuration_file import configuration_in
-    from bayplan.kube.duration import NoDuration, seconds_of
+    from bayplan.kube.duration import NUMBER, NoDuration, seconds_of
     from bayplan.services.extender.profiles import zone_profile
     from bayplan.services.extender.stanza import Stanza
 
@@ -102,9 +102,13 @@ def extender_config(
     if (ca_file or cert_file) and not url_prefix.startswith("https:"):
         raise click.UsageError("--ca-file and --cert-file need an https --url-prefix")
     try:
-        seconds_of(http_timeout)
+        timeout = seconds_of(http_timeout)
     except NoDuration as error:
         raise click.UsageError(f"--http-timeout: {error}") from None
+    if not timeout:
+        raise click.UsageError("--http-timeout: must be more than 0s")
+    if NUMBER.fullmatch(http_timeout):
+        http_timeout += "s"  # kube-scheduler knows no duration without a unit
     if weight is None:
         profile = zone_profile(next(iter(configuration_in(config).profiles.values())))
         weight = min(max(sum(each for _, each in profile.scores), 1), LARGEST_WEIGHT)

@@ -2,7 +2,8 @@
 
 What `snapshot` records and `replay` does again.
 
-A gang that is wrong in itself is a decision too, and no error: the next one must not suffer from it.
+A gang that is wrong in itself is a decision too, and no error, and a pod that is wrong in itself is left out: the next
+one must not suffer from it.
 """
 
 from __future__ import annotations
@@ -33,10 +34,22 @@ RANKED = 5
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What there is to decide: gangs by their keys, and pods that stand alone."""
+    """What there is to decide: gangs by their keys, and pods that stand alone.
+
+    `invalid` are pods that stand alone and that no node can be found for, because of an error in them.
+    """
 
     gangs: Sequence[str]
     pods: Sequence[Pod]
+    invalid: Sequence[InvalidPod] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidPod:
+    """A pod that an API server accepts and bayplan cannot read, and why."""
+
+    pod: Pod
+    error: InvalidObject
 
 
 def work_of(session: ClusterSession, pods: Sequence[Pod], planned: Sequence[str] = ()) -> Work:
@@ -44,7 +57,17 @@ def work_of(session: ClusterSession, pods: Sequence[Pod], planned: Sequence[str]
     groups = GroupTrees(pod_groups(session.objects))
     named = {key: None for pod in pods if (key := groups.gang_of(pod))}
     gangs = named | dict.fromkeys(groups.outermost(key) for key in planned)
-    return Work(list(gangs), [pod for pod in pods if not gang_named(pod)])
+    valid: list[Pod] = []
+    invalid: list[InvalidPod] = []
+    for pod in pods:
+        if not gang_named(pod):
+            try:
+                session.state.classes.of(pod)
+            except InvalidObject as error:
+                invalid.append(InvalidPod(pod, error))
+            else:
+                valid.append(pod)
+    return Work(list(gangs), valid, invalid)
 
 
 def decide_all(session: ClusterSession, work: Work, now: datetime) -> list[Document]:

@@ -15,5 +15,13 @@ def examples_folder() -> Path:
 
 def scenario_file(name: str) -> Path | None:
     """The scenario that comes with bayplan under a name such as `demo`; None if there is none."""
-    found = {file.stem: file for file in sorted((examples_folder() / "scenarios").glob("*.yaml"))}
-    return found.get(name)
+    return _scenarios().get(name)
+
+
+def scenario_names() -> list[str]:
+    """The scenarios that come with bayplan."""
+    return list(_scenarios())
+
+
+def _scenarios() -> dict[str, Path]:
+    return {file.stem: file for file in sorted((examples_folder() / "scenarios").glob("*.yaml"))}

@@ -53,6 +53,8 @@ def find_pod(session: ClusterSession, name: str, namespace: str | None) -> Pod:
     if rest and name not in pods and kind in ("pod", "pods", "po"):
         name = rest
     if "/" in name:
+        if namespace and name.partition("/")[0] != namespace and name in pods:
+            raise click.UsageError(f"'{name}' names another namespace than -n {namespace}: leave out one of them")
         wanted = [name]
     elif namespace:
         wanted = [f"{namespace}/{name}"]

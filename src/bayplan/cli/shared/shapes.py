@@ -46,6 +46,8 @@ from bayplan.scheduling.profile import Profile
 
 # The name of the tree that `--levels` makes.
 BY_LABELS = "node labels"
+# What labels of levels are called, in the last part of their name.
+LEVEL_WORDS = ("region", "datacenter", "zone", "hall", "row", "spine", "block", "leaf", "rack")
 EXPECTED = "expected such as cpu=8,memory=64Gi,nvidia.com/gpu=8"
 
 
@@ -62,8 +64,7 @@ def tree_named(session: ClusterSession, name: str | None, levels: str | None = N
     if not names:
         raise click.ClickException(
             f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) "
-            "and no HyperNode (topology.volcano.sh); "
-            "--levels makes a tree of node labels: --levels topology.kubernetes.io/zone"
+            f"and no HyperNode (topology.volcano.sh); {_levels_to_try(session)}"
         )
     if name is None and len(names) > 1:
         raise click.UsageError(f"the {session.source} holds several Topologies: {', '.join(names)}; name one")
@@ -74,6 +75,21 @@ def tree_named(session: ClusterSession, name: str | None, levels: str | None = N
     if tree is None:
         raise click.ClickException(f"the HyperNodes are not a tree: {topologies.hyper_nodes_problem}")
     return tree
+
+
+def _levels_to_try(session: ClusterSession) -> str:
+    """Labels that could be levels: some nodes share a value, and not all of them do; the widest first."""
+    nodes = [node for node in session.state.nodes if node is not None]
+    values: dict[str, set[str]] = {}
+    for node in nodes:
+        for label, value in (node.metadata.labels or {}).items():
+            values.setdefault(label, set()).add(value)
+    found = [label for label, each in values.items() if 1 < len(each) < len(nodes)]
+    if not found:
+        return "no node label could be a level either: kubectl label node NAME example.com/rack=VALUE"
+    found.sort(key=lambda label: (len(values[label]), label))
+    called = [label for label in found if label.rpartition("/")[2] in LEVEL_WORDS] or found[:1]
+    return f"--levels makes a tree of node labels: --levels {','.join(called)}"
 
 
 def _tree_of_labels(session: ClusterSession, levels: str) -> Tree:

@@ -66,6 +66,8 @@ def _decided(session: ClusterSession, work: Work, now: datetime) -> Iterator[Stu
                 show_progress(f"placing gangs: {number} of {len(work.gangs)}")
             outcome = decide_gang(session, placer, key, members[key], now)
             yield from _of_gang(outcome, [pod for pod in members[key] if pod_key(pod) in session.state.waiting])
+    for each in work.invalid:
+        yield StuckPod(pod_key(each.pod), CauseKind.INVALID, f"{each.error.at.field}: {each.error.problem}")
     alone = _Alone(session, answers)
     with working("placing pods"):
         for number, pod in enumerate(work.pods):

@@ -27,6 +27,7 @@ class CauseKind(Enum):
     UNSCHEDULABLE = "Unschedulable"
     GANG = "Gang"
     HELD_BACK = "HeldBack"
+    INVALID = "Invalid"
     REFUSED = "RefusedByKubelet"
     OTHER_SCHEDULER = "OtherScheduler"
     FITS = "FitsNow"

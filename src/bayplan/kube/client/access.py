@@ -66,7 +66,9 @@ def find_access(
         return _from_inside_the_cluster(environment, service_account)
     if listed := environment.get("KUBECONFIG"):
         raise AccessError(f"no cluster: $KUBECONFIG names {listed}, which does not exist")
-    raise AccessError("no cluster: there is no kubeconfig ($KUBECONFIG, ~/.kube/config), and this is not a pod")
+    raise AccessError(
+        "no cluster: there is no kubeconfig ($KUBECONFIG, ~/.kube/config), and bayplan does not run in a pod"
+    )
 
 
 def _from_inside_the_cluster(environment: Mapping[str, str], folder: Path) -> Access:

@@ -161,7 +161,7 @@ class _Reading(Generic[T]):
         self.told: Absent | None = None
         self._client = client
         self._resource = resource
-        self._on_trouble = on_error
+        self._on_error = on_error
         self._installed = True
 
     async def resumes_from(self, version: str) -> str | None:
@@ -194,7 +194,7 @@ class _Reading(Generic[T]):
         if absent.unreadable or (error.status == HTTPStatus.FORBIDDEN and self._installed):
             problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
             if absent != self.told:
-                self._on_trouble(problem)
+                self._on_error(problem)
         return absent
 
     def is_news(self, absent: Absent) -> bool:
@@ -213,7 +213,7 @@ class _Reading(Generic[T]):
         try:
             return await served(self._client, self._resource)
         except (ApiError, Unreachable, *NOT_JSON) as error:
-            self._on_trouble(f"discovery of {self._resource}: {error}")
+            self._on_error(f"discovery of {self._resource}: {error}")
             return Served()
 
 

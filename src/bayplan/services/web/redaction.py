@@ -16,6 +16,8 @@ HIDDEN = "hidden"
 _WORD = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*(?:/[A-Za-z0-9][-A-Za-z0-9_.]*)*")
 # Of an object in a hidden namespace these would tell more than its amounts.
 _DETAILS: Document = {"containers": [], "owner": None, "group": None, "priorityClassName": None}
+# Why pods wait can be in the words of their tenant: values of annotations, names of gates and claims.
+_CAUSE = "in a namespace that you must not read"
 
 
 def redacted(document: Document, names: Names, visible: frozenset[str] | None) -> Document:
@@ -46,8 +48,16 @@ class _Redaction:
             own = found.get("pod")
             if isinstance(own, str) and own != value["pod"]:
                 found |= {key: empty for key, empty in _DETAILS.items() if key in found}
+            if "cause" in found and self._are_hidden(value.get("pods")):
+                found["cause"] = _CAUSE
             return found
         return value
+
+    def _are_hidden(self, pods: object) -> bool:
+        """Whether no pod of a list is the viewer's to read."""
+        if not isinstance(pods, list) or not pods or not all(isinstance(each, str) for each in pods):
+            return False
+        return not any(each.partition("/")[0] in self._visible for each in pods)
 
     def _key(self, key: str) -> str:
         """A key that names a pod. All others are words of the document, whatever pods are called."""

@@ -64,6 +64,10 @@ def test_the_weight_follows_the_configuration(tmp_path: Path, capsys: pytest.Cap
     assert printed("--config", str(file), capsys=capsys)["weight"] == 7
 
 
+def test_a_timeout_without_a_unit_gets_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed("--http-timeout", "1", capsys=capsys)["httpTimeout"] == "1s"
+
+
 @pytest.mark.parametrize(
     "words, said",
     [
@@ -71,6 +75,7 @@ def test_the_weight_follows_the_configuration(tmp_path: Path, capsys: pytest.Cap
         (["extender-config", "--cert-file", "x"], "--cert-file and --key-file belong together"),
         (["extender-config", "--ca-file", "x"], "need an https --url-prefix"),
         (["extender-config", "--http-timeout", "soon"], '--http-timeout: "soon" is no duration'),
+        (["extender-config", "--http-timeout", "0"], "--http-timeout: must be more than 0s"),
         (["extender", "--address", "nowhere"], "--address: 'nowhere' is not an address"),
         (["extender", "--address", ":10365"], "--address: other machines need authentication"),
         (["extender", "--tls-cert-file", "x"], "belong together"),

@@ -97,7 +97,7 @@ def test_a_service_account_that_lacks_a_file(tmp_path: Path, missing: str, probl
 
 
 def test_nothing_to_be_found(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match=r"no cluster: there is no kubeconfig .* and this is not a pod"):
+    with pytest.raises(AccessError, match=r"no cluster: there is no kubeconfig .* and bayplan does not run in a pod"):
         find_access(environment={"HOME": str(tmp_path)})
     with pytest.raises(AccessError, match=r"no cluster: \$KUBECONFIG names /nowhere, which does not exist"):
         find_access(environment={"HOME": str(tmp_path), "KUBECONFIG": "/nowhere"})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bayplan.cluster.reports.fingerprint import fingerprint_of
+from bayplan.cluster.reports.two_reports import STALE_AFTER
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.model import PublishTopology
 from tests.unit.services.kubelets.small_fleets import bound, fleet
@@ -134,3 +137,17 @@ def test_a_second_list_repeats_nothing_and_keeps_pending_delays() -> None:
     kubelets.reports.listed(["virtual-0", "virtual-1"], now=22.0)
     assert published(kubelets, 22.0) == []
     assert [report.node for report in published(kubelets, 30.0)] == ["virtual-0"]
+
+
+def test_unchanged_reports_are_renewed_before_they_are_stale_and_not_all_at_once() -> None:
+    kubelets = reporting(nodes=20)
+    moments = []
+    while len(moments) < 40:
+        now = kubelets.next_moment
+        assert now is not None
+        renewed = published(kubelets, now)
+        assert all(float(attributes(report)["bayplan.io/made-at"]) == pytest.approx(now) for report in renewed)
+        moments += [now] * len(renewed)
+    assert moments[0] > STALE_AFTER / 4
+    assert moments[19] < STALE_AFTER * 0.7
+    assert len(set(moments)) > 20

@@ -49,6 +49,17 @@ def test_amounts_stay_and_details_of_hidden_pods_go() -> None:
     ]
 
 
+def test_causes_of_hidden_pods_are_not_told_in_their_words() -> None:
+    causes = [
+        {"cause": 'annotation "secret" is wrong', "count": 1, "pods": ["telco/upf-0"]},
+        {"cause": "no node has enough cpu", "count": 2, "pods": ["ml/train", "telco/amf"]},
+    ]
+    assert redacted({"causes": causes}, NAMES, ONLY_ML)["causes"] == [
+        {"cause": "in a namespace that you must not read", "count": 1, "pods": ["hidden/pod-1"]},
+        {"cause": "no node has enough cpu", "count": 2, "pods": ["ml/train", "hidden/pod-2"]},
+    ]
+
+
 def test_search_results_of_hidden_namespaces_are_dropped() -> None:
     items = [{"type": "pod", "namespace": "telco", "name": "upf-0"}, {"type": "node", "namespace": None, "name": "n1"}]
     assert redacted({"items": items}, NAMES, ONLY_ML)["items"] == items[1:]
