@@ -141,7 +141,7 @@ def test_a_second_list_repeats_nothing_and_keeps_pending_delays() -> None:
 
 def test_unchanged_reports_are_renewed_before_they_are_stale_and_not_all_at_once() -> None:
     kubelets = reporting(nodes=20)
-    moments = []
+    moments: list[float] = []
     while len(moments) < 40:
         now = kubelets.next_moment
         assert now is not None
