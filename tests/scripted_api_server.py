@@ -31,12 +31,12 @@ ENDED = web.AppKey("ended", asyncio.Event)
 
 
 def asynchronous(story: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Let pytest run a test that is a coroutine, for at most ten seconds."""
+    """Let pytest run a test that is a coroutine, for at most a minute: some restart an API server on a busy machine."""
 
     @functools.wraps(story)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         async def in_time() -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await story(*args, **kwargs)
 
         asyncio.run(in_time())

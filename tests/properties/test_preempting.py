@@ -14,8 +14,8 @@ from tests.properties.conftest import PREEMPTING, PREEMPTIONS
 
 # So many preemptions happen in one cluster at least, on average.
 PREEMPTIONS_AT_LEAST = 80
-# A gang beside kept room was decided without end there.
-ONCE_FAILED = (17,)
+# A gang beside kept room was decided without end; a promise took what a dry run had freed.
+ONCE_FAILED = (17, 735)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -25,7 +25,7 @@ def take(columns: Columns, row: int, charges: Sequence[ZoneCharge]) -> Charges:
     taken = []
     for charge in charges:
         left = columns.zone_available[charge.resource, charge.zone, row]
-        amount = min(float(left), charge.amount)
+        amount = max(min(float(left), charge.amount), 0.0)
         columns.zone_available[charge.resource, charge.zone, row] = left - amount
         columns.zone_available_sum[charge.resource, row] -= amount
         taken.append(charge if amount == charge.amount else replace(charge, amount=amount))

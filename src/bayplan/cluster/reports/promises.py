@@ -136,6 +136,7 @@ class Promises:
         held = held_of(state.columns, report, (report.pods or {}).get(key, {}))
         if report.pods is not None:
             self._remember_end(key, placed, held, report.pods, at)
+            self._take_what_was_short(row)
         self._doubt_zones_above(row, (*held, *placed.promised), report)
 
     def _remember_end(self, key: str, placed: PlacedPod, held: Charges, listed: PodHoldings, at: float | None) -> None:
@@ -394,8 +395,13 @@ class Promises:
         state.judge(placed.row)
 
     def _take_what_was_short(self, row: int) -> None:
-        """A pod gave amounts back: pods that could not take all they were promised take the rest."""
+        """A pod gave amounts back: pods that could not take all they were promised take the rest.
+
+        Not in a dry run, which has set their rest aside: what its victims leave is not there to take.
+        """
         state = self._state
+        if row in state.hypothetical:
+            return
         for key in state.keys_on(row):
             placed = state.pods[key]
             if placed.charges != placed.promised and placed.promised:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayplan.cluster.dry_run import without
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
@@ -71,6 +72,24 @@ def run(state: ClusterState, *waiting: Pod) -> None:
     for each in waiting:
         place(state, each)
         state.set_pod(bound(each))
+
+
+def test_a_promise_that_is_short_takes_nothing_that_a_dry_run_frees() -> None:
+    """Room is kept for `next` while `victim` leaves; meanwhile another plan tries out who else could go there."""
+    state = one_node({"victim": {0: 8}, "other": {1: 8}})
+    for name in ("victim", "other"):
+        state.set_pod(bound(cpu_pod(8, name)))
+    with without(state, ["default/victim"]):
+        decision = decide(state, cpu_pod(4, "next"))
+    assume(state, decision, cpu_pod(4, "next"))
+    with without(state, ["default/victim"]):
+        assert left(state) == [4, 0]
+        place(state, cpu_pod(4, "tried"))
+        state.forget("default/tried")
+        assert left(state) == [4, 0]
+    assert left(state) == [0, 0]
+    state.remove_pod("default/victim")
+    assert left(state) == [4, 0]
 
 
 class TestZonesInDoubt:
