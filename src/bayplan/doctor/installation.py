@@ -85,6 +85,8 @@ class Installation:
     election: Election = field(default_factory=Election)
     profiles: tuple[str, ...] = ("bayplan",)
     written: Mapping[str, float] = field(default_factory=dict)
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    """The Topology of each of Kueue's ResourceFlavors that has one."""
 
     @cached_property
     def reports(self) -> dict[str, TopologyReport]:

@@ -37,6 +37,7 @@ from bayplan.services.agent.publisher import FIELD_MANAGER as AGENT
 REVIEWS = "/apis/authorization.k8s.io/v1"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CONFIGURATION_KEY = "config.yaml"
+KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 
 
@@ -69,6 +70,7 @@ async def read_installation(
             election=election,
             profiles=profiles or tuple(configured) or Installation(0).profiles,
             written=await _write_times(client, kinds),
+            flavors=await _flavors(client),
         )
     return installation, problems
 
@@ -209,6 +211,16 @@ async def _election(client: KubeClient, names: InstalledNames) -> tuple[Election
             raise
         return election, profiles
     return replace(election, lease=lease.spec), profiles
+
+
+async def _flavors(client: KubeClient) -> dict[str, str]:
+    """The Topology of each of Kueue's ResourceFlavors that has one; none without Kueue."""
+    for version in KUEUE_VERSIONS:
+        items = (await _get(client, f"/apis/kueue.x-k8s.io/{version}/resourceflavors")).get("items")
+        if items is not None:
+            named = {each["metadata"]["name"]: each.get("spec", {}).get("topologyName", "") for each in items}
+            return {flavor: topology for flavor, topology in named.items() if topology}
+    return {}
 
 
 async def _write_times(client: KubeClient, kinds: Mapping[Resource[Any], Served]) -> dict[str, float]:

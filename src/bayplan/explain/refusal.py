@@ -20,6 +20,7 @@ from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
 from bayplan.explain.stages import CERTAIN, FilterStage, in_one_sentence, stages_of
 from bayplan.kube.errors import did_you_mean
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
 from bayplan.kube.wire.core_v1 import NodeSelectorTerm
 from bayplan.scheduling.decision import Decision, NearestNode, Shortfall
@@ -95,18 +96,31 @@ def refusal_of(
 
 
 def _only_node(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> str:
-    """Why the only node refuses a pod that can run on no other, as pods of a DaemonSet; empty for other pods."""
+    """Why the only node refuses a pod that can run on no other, as pods of a DaemonSet or those that Kueue pins to a
+    node; empty for other pods.
+    """
     required = pod.node_affinity.required_during_scheduling_ignored_during_execution
     terms = (required.node_selector_terms if required is not None else None) or ()
     named = {name for term in terms for name in _names_in(term)}
-    if len(named) != 1 or not all(map(_names_in, terms)):
+    hosts = _nodes_called(state, pod.node_selector[HOSTNAME]) if HOSTNAME in pod.node_selector else []
+    if len(hosts) == 1:
+        (node,), by = hosts, "selector"
+    elif len(named) == 1 and all(map(_names_in, terms)):
+        (node,), by = named, "affinity"
+    else:
         return ""
-    (node,) = named
-    lead = f"node {node}, the only one that its node affinity allows,"
+    lead = f"node {node}, the only one that its node {by} allows,"
     if node not in state.rows:
         return f"{lead} does not exist"
     causes = [cause.cause for cause in shortfall.causes if node in cause.nodes]
     return f"{lead} refuses it: {causes[0]}" if causes else ""
+
+
+def _nodes_called(state: ClusterState, hostname: str) -> list[str]:
+    """The nodes with a host name, which is a label and mostly their name."""
+    return [
+        node.metadata.name for node in state.nodes if node and (node.metadata.labels or {}).get(HOSTNAME) == hostname
+    ]
 
 
 def _names_in(term: NodeSelectorTerm) -> list[str]:

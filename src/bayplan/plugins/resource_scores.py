@@ -7,6 +7,7 @@ extended resource that the pod does not request.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -111,6 +112,23 @@ class NodeResourcesBalancedAllocation(ScorePlugin):
         score: Scores = (half + np.trunc((half + change) / 2)).astype(np.int32)
         return score
 
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """Score one node, in plain numbers: arrays of one element take ten times as long, a quarter of a decision."""
+        before, after = [], []
+        columns = state.columns
+        counted = Strategy(resources=self.resources).counts(pod)
+        for name, _ in counted:
+            index = columns.index_of(name)
+            allocatable = columns.allocatable.item(index, row)
+            if allocatable > 0:
+                requested = allocatable - columns.free.item(index, row)
+                capacity = max(allocatable, 1.0)
+                before.append(min(requested / capacity, 1.0))
+                after.append(min((requested + pod.request.total.get(name, 0)) / capacity, 1.0))
+        change = _balance_of_one(after, len(counted)) - _balance_of_one(before, len(counted))
+        half = MOST_SCORE // 2
+        return half + math.trunc((half + change) / 2)
+
 
 def _balance(shares: Amounts, counted: NDArray[np.bool_]) -> Amounts:
     """100 less the standard deviation of the shares in percent."""
@@ -121,6 +139,16 @@ def _balance(shares: Amounts, counted: NDArray[np.bool_]) -> Amounts:
         deviation = np.where(counted.all(axis=0), np.abs(shares[0] - shares[1]) / 2, 0.0)
     balance: Amounts = np.trunc((1 - deviation) * MOST_SCORE)
     return balance
+
+
+def _balance_of_one(shares: list[float], asked: int) -> int:
+    """The same for one node, with the shares of what the node has."""
+    number = max(len(shares), 1)
+    mean = sum(shares) / number
+    deviation = math.sqrt(sum([(share - mean) * (share - mean) for share in shares]) / number)
+    if asked == 2:
+        deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
+    return math.trunc((1 - deviation) * MOST_SCORE)
 
 
 def _amounts(state: ClusterState, name: str, rows: Rows) -> tuple[Amounts, Amounts]:

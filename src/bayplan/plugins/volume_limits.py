@@ -73,6 +73,16 @@ class NodeVolumeLimits(FilterPlugin):
             refused |= (asked > 0) & (asked > attached.room(driver, size))
         return refused[rows].astype(np.uint8)
 
+    def refusal(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        """Check one node."""
+        attached = state.volumes.attached
+        for driver, number in pod.volumes.attached:
+            claims = [claim for of_driver, claim in pod.volumes.shared if of_driver == driver]
+            asked = number - sum(row in attached.rows_with(claim) for claim in claims)
+            if asked > 0 and asked > attached.room_on(driver, row):
+                return 1
+        return 0
+
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message."""
         return "node(s) exceed max volume count"

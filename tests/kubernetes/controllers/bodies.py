@@ -125,3 +125,50 @@ def leader_worker_set(
         "metadata": metadata,
         "spec": body,
     }
+
+
+def ray_cluster_spec(workers: int, cpu: int | str = 2, *, hosts: int = 1, most: int = 20) -> Json:
+    """A head and one group of so many replicas of `hosts` workers each; all of them start together."""
+    head = {"rayStartParams": {}, "template": template(cpu)}
+    replicas = {"replicas": workers, "minReplicas": workers, "maxReplicas": most, "numOfHosts": hosts}
+    group = {"groupName": "workers", "rayStartParams": {}, "template": template(cpu), **replicas}
+    return {"headGroupSpec": head, "workerGroupSpecs": [group]}
+
+
+def ray_cluster(name: str, workers: int, cpu: int | str = 2, *, hosts: int = 1, **spec: Any) -> Json:
+    """A RayCluster in one rack."""
+    metadata = {"name": name, "annotations": dict(IN_ONE_RACK)}
+    body = {**ray_cluster_spec(workers, cpu, hosts=hosts), **spec}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": body}
+
+
+def mpi_job(name: str, workers: int, cpu: int | str = 2, *, runs_for: str = "", **spec: Any) -> Json:
+    """An MPIJob in one rack, whose launcher runs for a time."""
+    launcher = template(cpu, runs_for=runs_for, restartPolicy="Never")
+    replicas = {
+        "Launcher": {"replicas": 1, "template": launcher},
+        "Worker": {"replicas": workers, "template": template(cpu)},
+    }
+    metadata = {"name": name, "annotations": dict(IN_ONE_RACK)}
+    body = {"slotsPerWorker": 1, "mpiReplicaSpecs": replicas, **spec}
+    return {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": metadata, "spec": body}
+
+
+def pytorch_job(
+    name: str,
+    workers: int,
+    cpu: int | str = 2,
+    *,
+    annotations: Mapping[str, str] | None = None,
+    of_workers: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Json:
+    """A PyTorchJob of a master and workers, in one rack unless other annotations are given."""
+    replicas = {}
+    for role, number, notes in (("Master", 1, None), ("Worker", workers, of_workers)):
+        pod = template(cpu, annotations=notes)
+        pod["spec"]["containers"][0]["name"] = "pytorch"  # the operator looks for this name
+        replicas[role] = {"replicas": number, "restartPolicy": "OnFailure", "template": pod}
+    metadata = {"name": name, "annotations": dict(IN_ONE_RACK if annotations is None else annotations)}
+    body = {"pytorchReplicaSpecs": replicas, **spec}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": metadata, "spec": body}

@@ -4,15 +4,21 @@ that are released or kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from tests.kubernetes.control_plane.waiting import wait_until
-from tests.kubernetes.controllers.bodies import job, stateful_set
+from tests.kubernetes.controllers.bodies import IN_ONE_RACK, deployment, job, stateful_set
 from tests.kubernetes.controllers.cluster import GANG, RANK, Json, Space, is_ready, rank_of
 from tests.kubernetes.controllers.test_jobs import conditions_of, index_of
+from tests.kubernetes.running_scheduler import running_scheduler
 
 IGNORES_DISRUPTIONS = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+STANDBY = "standby"
 TOO_MANY = 10  # a rack has room for nine pods of 2 CPUs
 
 
@@ -80,8 +86,65 @@ def test_a_gang_is_kept_if_its_release_would_fail_the_job(space: Space) -> None:
     assert not conditions_of(space, "train")
 
 
+@pytest.mark.parametrize("annotations", [{}, IN_ONE_RACK], ids=["single pods", "a gang"])
+def test_pods_that_lose_their_owner_while_a_standby_waits_are_placed(
+    space: Space, tmp_path: Path, annotations: dict[str, str]
+) -> None:
+    with waiting_for_the_lease(space, tmp_path) as leads:
+        space.apply(job("train", 3, annotations=annotations, pod={"scheduler": STANDBY}))
+        space.wait(lambda: len(space.pods()) == 3, "the Job has created its pods")
+        space.kubectl("delete", "job/train", "--cascade=orphan")
+        space.wait(lambda: not any(owners_of(pod) for pod in space.pods()), "the garbage collector has released them")
+        leads()
+        space.wait_for_pods(3)
+
+
+def test_a_gang_is_told_which_nodes_taints_close_to_it(space: Space) -> None:
+    racks = space.cluster.racks()
+    open_nodes = {min(node for node in racks if racks[node] == rack) for rack in set(racks.values())}
+    closed = sorted(set(racks) - open_nodes)
+    space.kubectl("taint", "nodes", *closed, "dedicated=db:NoSchedule")
+    try:
+        space.apply(job("train", 6))
+        space.wait(lambda: len(list(filter(None, space.why_waiting().values()))) == 6, "all are told why they wait")
+        why = next(iter(space.why_waiting().values()))
+        assert f"{len(closed)} of {len(racks)} nodes are closed to its pods" in why, why
+        assert "untolerated taint" in why, why
+    finally:
+        space.kubectl("taint", "nodes", *closed, "dedicated-")
+    assert len(space.racks_of(space.wait_for_pods(6))) == 1
+
+
+def test_churn_under_changing_taints_is_refused_by_no_kubelet(space: Space) -> None:
+    # Short pods of three shapes come and go, pods of a Deployment move, and most nodes are closed, others each time.
+    nodes = sorted(space.cluster.racks())
+    space.apply(deployment("web", 4, 1))
+    names: list[str] = []
+    closed: list[str] = []
+    try:
+        for turn in range(4):
+            closed = [node for number, node in enumerate(nodes) if number % 4 != turn]
+            space.kubectl("taint", "nodes", *closed, "dedicated=db:NoSchedule", "--overwrite")
+            for cpu in (1, 2, 3):
+                names.append(f"short-{turn}-{cpu}")
+                space.apply(job(names[-1], 8, cpu, annotations={}, runs_for=f"{cpu}s", parallelism=4))
+            space.kubectl("rollout", "restart", "deployment/web")
+            wait_until_complete(space, f"short-{turn}-2")
+            space.kubectl("taint", "nodes", *closed, "dedicated-")
+            closed = []
+    finally:
+        if closed:
+            space.kubectl("taint", "nodes", *closed, "dedicated-")
+    wait_until_complete(space, *names)
+    space.wait_for_pods(4, "app=web")
+
+
 # -- steps
 # ---------------------------------------------------------------------------------------------------------------
+
+
+def wait_until_complete(space: Space, *names: str) -> None:
+    space.wait(lambda: all("Complete" in conditions_of(space, name) for name in names), f"{names} are complete")
 
 
 def bind_two(space: Space) -> set[str]:
@@ -120,3 +183,39 @@ def reports_written(space: Space) -> int:
 
 def is_ready_pod(pod: Json) -> bool:
     return any((each["type"], each["status"]) == ("Ready", "True") for each in pod["status"].get("conditions", []))
+
+
+@contextmanager
+def waiting_for_the_lease(space: Space, folder: Path) -> Iterator[Callable[[], None]]:
+    """A scheduler of its own name that waits for a lease which another one holds; the function lets it lead."""
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{space.namespace}/leases"
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    held = {"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": STANDBY}, "spec": held}
+    space.plane.post(leases, lease)
+    configuration = folder / "standby.yaml"
+    configuration.write_text(f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaseDuration: 3s
+  renewDeadline: 2s
+  retryPeriod: 500ms
+  resourceNamespace: {space.namespace}
+  resourceName: {STANDBY}
+profiles:
+- schedulerName: {STANDBY}
+""")
+    with running_scheduler(space.plane, "--config", str(configuration)) as scheduler:
+
+        def leads() -> None:
+            assert scheduler.metric("leader_election_master_status") == 0
+            space.plane.delete(f"{leases}/{STANDBY}")
+            scheduler.wait_until_leading()
+
+        yield leads
+
+
+def owners_of(pod: Json) -> list[Json]:
+    owners: list[Json] = pod["metadata"].get("ownerReferences", [])
+    return owners

@@ -6,6 +6,9 @@ pod. docs/kueue.md describes all three.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -14,6 +17,7 @@ from tests.builders.bodies import BLOCK, RACK, topology_body
 from tests.kubernetes.control_plane.process import Process
 from tests.kubernetes.controllers.bodies import IN_ONE_RACK, PREFERRED, TOPOLOGY, job
 from tests.kubernetes.controllers.cluster import Json, Space
+from tests.kubernetes.running_scheduler import PROGRAM
 
 API = "kueue.x-k8s.io/v1beta2"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -75,6 +79,14 @@ def a_block(space: Space) -> str:
     return str(min(each["metadata"]["labels"][BLOCK] for each in space.cluster.node_list()))
 
 
+def pinning_flavors(space: Space) -> list[Json]:
+    """What the doctor says about flavors."""
+    command = [sys.executable, "-c", PROGRAM, "doctor", "-o", "json", "--kubeconfig", str(space.plane.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    findings = [each for check in json.loads(done.stdout)["checks"] for each in check["findings"]]
+    return [each for each in findings if "Kueue pins pods" in each["problem"]]
+
+
 def test_quota_stays_with_kueue_and_places_inside_the_flavor_are_free(space: Space, queue: Queue) -> None:
     block = a_block(space)
     queue(16, {BLOCK: block})
@@ -104,6 +116,18 @@ def test_every_pod_goes_to_the_node_that_kueue_assigned(space: Space, queue: Que
     assert not any(pod["spec"].get("schedulingGates") for pod in pods)
     (group,) = space.pod_groups()
     assert group["spec"]["required"] == RACK
+
+
+def test_the_doctor_warns_of_flavors_by_which_kueue_pins_pods_to_nodes(space: Space, queue: Queue) -> None:
+    queue(64, EVERY_NODE, (BLOCK, RACK, HOST))
+    found = pinning_flavors(space)
+    assert [each["objects"] for each in found] == [[f"resourceflavor/{space.namespace}"]]
+    assert "knows no NUMA zones" in found[0]["problem"]
+
+
+def test_the_doctor_does_not_mind_a_flavor_whose_topology_ends_at_the_block(space: Space, queue: Queue) -> None:
+    queue(64, EVERY_NODE, (BLOCK,))
+    assert not pinning_flavors(space)
 
 
 def test_kueue_chooses_the_block_and_bayplan_the_racks_in_it(space: Space, queue: Queue) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.builders.bodies import RACK
+from tests.builders.bodies import BLOCK, RACK
 from tests.kubernetes.control_plane.plane import ControlPlane
-from tests.kubernetes.controllers.bodies import job
+from tests.kubernetes.controllers.bodies import REQUIRED, TOPOLOGY, job
 from tests.kubernetes.controllers.catalogue import MANAGER
 from tests.kubernetes.controllers.cluster import Cluster, Json, Space, running_cluster
 from tests.kubernetes.controllers.conftest import new_space
@@ -125,3 +125,27 @@ def test_a_job_that_asks_for_nothing_runs_pod_by_pod(space: Space, served: Sched
         lambda: sum(bool(pod["spec"].get("nodeName")) for pod in space.alive("job-name=large")) == ROOM,
         "all pods run that find room",
     )
+
+
+@pytest.mark.parametrize("by_workload, by_annotation", [(RACK, BLOCK), (BLOCK, RACK)])
+def test_of_two_levels_for_one_job_the_narrower_one_counts(
+    space: Space, served: SchedulingApi, by_workload: str, by_annotation: str
+) -> None:
+    template = {
+        "name": "workers",
+        "schedulingPolicy": {"gang": {"minCount": 8}},
+        "schedulingConstraints": {"topology": [{"key": by_workload}]},
+    }
+    controller = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    spec = {"controllerRef": controller, "podGroupTemplates": [template]}
+    space.apply({"apiVersion": served.api_version, "kind": "Workload", "metadata": {"name": "train"}, "spec": spec})
+    space.apply(job("train", 8, annotations={TOPOLOGY: "network", REQUIRED: by_annotation}))
+    assert len(space.racks_of(space.wait_for_pods(8))) == 1
+
+
+def test_a_level_that_no_node_has_is_told_and_places_nothing(space: Space, served: SchedulingApi) -> None:
+    space.apply(job("train", 4, annotations={TOPOLOGY: "network", REQUIRED: "example.com/rak"}))
+    space.wait(lambda: len(list(filter(None, space.why_waiting().values()))) == 4, "all pods are told why they wait")
+    space.wait(lambda: bool(space.events("train", "InvalidGroup")), "the Job is told what is wrong")
+    assert "example.com/rak" in space.events("train", "InvalidGroup")[0]
+    assert not [pod for pod in space.alive() if pod["spec"].get("nodeName")]

@@ -120,7 +120,7 @@ class Comparison:
         for body in random_pods.nodes(self._random):
             self._state.set_node(await self._create(body))
         await self._create(random_pods.RUNTIME)
-        for body in random_pods.storage(self._random):
+        for body in random_pods.storage(self._random, self._namespaces[0]):
             self._state.volumes.set(await self._create(body))
         for namespace in self._namespaces:
             for body in random_pods.owners(namespace):
@@ -307,4 +307,5 @@ def _pinned_to(body: Json, node: str) -> Json:
 def _cause(told: str) -> str:
     """The first cause that a message names, without counts."""
     text = told.partition("available: ")[2] or told
-    return re.sub('"[^"]*"', '"..."', text.partition(",")[0].partition(". ")[0].lstrip("0123456789 "))
+    first = text.partition(",")[0].partition(". ")[0].lstrip("0123456789 ")
+    return re.sub(r'"[^"]*"|diff-\S+', '"..."', first)

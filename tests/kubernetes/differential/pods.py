@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.builders.bodies import node_body, pod_body
-from tests.builders.storage import HOSTNAME, ZONE, claim, csi_driver, csi_node, storage_class, uses, volume
+from tests.builders.storage import HOSTNAME, ZONE, capacity, claim, csi_driver, csi_node, storage_class, uses, volume
 
 Json = dict[str, Any]
 NODES = 24
@@ -88,9 +88,10 @@ def owners(namespace: str) -> list[Json]:
 
 
 def scored_pod(random: Random, name: str, namespace: str, owned_by: list[Json]) -> Json:
-    """A pod without volumes, with preferences, and often one of a Service or controller."""
+    """A pod without volumes or gates, with preferences, and often one of a Service or controller."""
     body, _ = pod(random, name, namespace, None)
     spec = body["spec"]
+    spec.pop("schedulingGates", None)
     for chance, draw in ((0.4, _preferred_nodes), (0.4, _preferred_pods), (0.3, _images), (0.2, _no_requests)):
         if random.random() < chance:
             draw(random, spec)
@@ -131,12 +132,16 @@ def _no_requests(random: Random, spec: Json) -> None:
             amounts.pop(name, None)
 
 
-def storage(random: Random) -> list[Json]:
-    """Classes, and a limited driver on half of the nodes."""
+def storage(random: Random, namespace: str) -> list[Json]:
+    """Classes, a limited driver on half of the nodes, and what it can still provision in most zones."""
     made = [storage_class("local"), storage_class("fast", CSI), storage_class("now", CSI, "Immediate"), csi_driver(CSI)]
     zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a", "b"]}]}]
     made.append(storage_class("zonal", "other.example.com", allowedTopologies=zones))
     made += [csi_node(f"n{number}", CSI, random.randint(1, 3)) for number in range(NODES) if random.random() < 0.5]
+    for zone in ZONES:
+        if random.random() < 0.8:
+            room = capacity(f"fast-{zone}", "fast", random.choice(("2Gi", "10Gi", "50Gi")), namespace)
+            made.append({**room, "nodeTopology": {"matchLabels": {ZONE: zone}}})
     return made
 
 
@@ -161,9 +166,11 @@ def pod(random: Random, name: str, namespace: str, volumes: Volumes | None) -> t
         (0.15, _host_ports),
         (0.3, _pod_affinity),
         (0.25, _spread),
-        (0.05, _pod_level),
         (0.1, _overhead),
         (0.05, _features),
+        (0.1, _second_container),
+        (0.02, _gates),
+        (0.05, _pod_level),
     ):
         if random.random() < chance:
             draw(random, spec)
@@ -173,11 +180,25 @@ def pod(random: Random, name: str, namespace: str, volumes: Volumes | None) -> t
 
 
 def _init_containers(random: Random, spec: Json) -> None:
-    amounts = {"cpu": random.choice((1, 3)), "memory": "1Gi"}
-    init: Json = {"name": "init", "image": "example.com/none", "resources": {"requests": amounts, "limits": amounts}}
-    if random.random() < 0.5:
-        init["restartPolicy"] = "Always"
-    spec["initContainers"] = [init]
+    """One to three, some of which are sidecars: later ones run beside them."""
+    spec["initContainers"] = []
+    for number in range(random.choice((1, 1, 2, 3))):
+        amounts = {"cpu": random.choice((1, 3)), "memory": "1Gi"}
+        init: Json = {"name": f"init-{number}", "image": "example.com/none"}
+        init["resources"] = {"requests": amounts, "limits": amounts}
+        if random.random() < 0.5:
+            init["restartPolicy"] = "Always"
+        spec["initContainers"].append(init)
+
+
+def _second_container(random: Random, spec: Json) -> None:
+    amounts = {"cpu": random.choice(("250m", 1)), "memory": "512Mi"}
+    second = {"name": "second", "image": "example.com/none", "resources": {"requests": amounts, "limits": amounts}}
+    spec["containers"].append(second)
+
+
+def _gates(random: Random, spec: Json) -> None:
+    spec["schedulingGates"] = [{"name": "example.com/wait"}]
 
 
 def _requirement(random: Random) -> Json:
@@ -239,19 +260,33 @@ def _selector(random: Random) -> Json:
 
 
 def _pod_affinity(random: Random, spec: Json) -> None:
+    kinds = [random.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))]
+    if random.random() < 0.1:
+        kinds = ["podAffinity", "podAntiAffinity"]
+    for kind in kinds:
+        terms = [_pod_term(random) for _ in range(random.choice((1, 1, 1, 2)))]
+        spec.setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+
+
+def _pod_term(random: Random) -> Json:
     term: Json = {"labelSelector": _selector(random), "topologyKey": random.choice((HOSTNAME, ZONE, "disk"))}
     if random.random() < 0.3:
         term["namespaceSelector"] = {} if random.random() < 0.5 else {"matchLabels": {"team": "blue"}}
-    if random.random() < 0.2:
-        term["matchLabelKeys"] = ["tier"]
-    kind = random.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))
-    spec.setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    if random.random() < 0.3:
+        term[random.choice(("matchLabelKeys", "mismatchLabelKeys"))] = ["tier"]
+    return term
 
 
 def _spread(random: Random, spec: Json) -> None:
+    """One constraint, or two over different keys."""
+    keys = random.sample((ZONE, HOSTNAME, "disk"), random.choice((1, 1, 1, 2)))
+    spec["topologySpreadConstraints"] = [_constraint(random, key) for key in keys]
+
+
+def _constraint(random: Random, key: str) -> Json:
     constraint: Json = {
         "maxSkew": random.choice((1, 1, 2)),
-        "topologyKey": random.choice((ZONE, HOSTNAME, "disk")),
+        "topologyKey": key,
         "whenUnsatisfiable": random.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
         "labelSelector": _selector(random),
     }
@@ -260,11 +295,15 @@ def _spread(random: Random, spec: Json) -> None:
     for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         if random.random() < 0.4:
             constraint[field] = random.choice(("Honor", "Ignore"))
-    spec["topologySpreadConstraints"] = [constraint]
+    if random.random() < 0.2:
+        constraint["matchLabelKeys"] = ["tier"]
+    return constraint
 
 
 def _pod_level(random: Random, spec: Json) -> None:
-    amounts = {"cpu": 7, "memory": "6Gi"}  # at least what the containers of any pod request together
+    if len(spec.get("initContainers", ())) > 1:
+        return  # the API server refuses less than the containers request together; no node has more
+    amounts = {"cpu": 8, "memory": "6Gi"}
     spec["resources"] = {"requests": amounts, "limits": amounts}
 
 
@@ -297,7 +336,10 @@ class Volumes:
 
     def draw(self, random: Random, name: str, namespace: str, spec: Json) -> list[Json]:
         """Give a pod a volume; the objects that it needs."""
-        kind = random.choice(("bound", "bound", "free", "provisioned", "zonal", "missing", "unbound", "shared", "disk"))
+        kinds = ("bound", "bound", "free", "provisioned", "zonal", "missing", "unbound", "shared", "disk", "ephemeral")
+        kind = random.choice(kinds)
+        if kind == "ephemeral":
+            return self._ephemeral(random, name, namespace, spec)
         if kind == "disk":
             spec["volumes"] = [{"name": "disk", "gcePersistentDisk": {"pdName": random.choice("pqr")}}]
             return []
@@ -321,6 +363,13 @@ class Volumes:
         wanted["spec"]["volumeName"] = name
         wanted["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
         return [backing, wanted]
+
+    def _ephemeral(self, random: Random, name: str, namespace: str, spec: Json) -> list[Json]:
+        """A claim that a controller would create for the pod: it is missing, or another one has its name."""
+        wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        template = {"spec": {**wanted, "storageClassName": "fast"}}
+        spec["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+        return [claim(f"{name}-scratch", cls="fast", namespace=namespace)] if random.random() < 0.5 else []
 
     def _free(self, random: Random, name: str, modes: list[str], kind: str) -> list[Json]:
         if kind != "free" or random.random() < 0.3:

@@ -157,6 +157,7 @@ FAULTS: list[tuple[str, Installation, Severity, str, str]] = [
     ("tree", sound(nodes=[node(), node("n2", a="b")]), Severity.WARNING, "outside its tree", "kubectl label node"),
     ("tree", sound(nodes=[node(a="b")]), Severity.ERROR, "no node has the labels", "Label the nodes"),
     ("tree", sound(levels=[Topology()]), Severity.ERROR, "cannot be used", "spec.levels"),
+    ("tree", sound(flavors={"gpu": "network"}), Severity.WARNING, "Kueue pins pods to nodes", "ends at a wider level"),
     (
         "shared-nodes",
         sound(pods=[pod(on="n1"), pod("q", on="n1", scheduler="default-scheduler")]),

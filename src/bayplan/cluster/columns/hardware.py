@@ -44,5 +44,5 @@ class HardwareClasses(list[HardwareClass]):
 def hardware_of(report: TopologyReport) -> HardwareClass:
     """The class of a reported node; an unreported distance counts as unknown (255)."""
     ids = tuple(zone.id for zone in report.zones)
-    distances = tuple(tuple(zone.costs.get(other, UNKNOWN_DISTANCE) for other in ids) for zone in report.zones)
+    distances = tuple([tuple([zone.costs.get(other, UNKNOWN_DISTANCE) for other in ids]) for zone in report.zones])
     return HardwareClass(ids, distances, report.settings.prefer_closest)

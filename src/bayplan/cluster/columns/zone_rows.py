@@ -19,19 +19,18 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
     columns.require_zones(len(report.zones))
     columns.put("topology", row, TOPOLOGY_USABLE)
     columns.put("zone_count", row, len(report.zones))
-    indexes, positions = _cells(columns, report)
-    totals = [amounts.total_of(name) for zone in report.zones for name, amounts in zone.resources.items()]
-    columns.zone_total[indexes, positions, row] = totals
-    reported = columns.zone_reported[:, row].copy()
-    np.bitwise_or.at(reported, indexes, np.left_shift(np.uint64(1), np.array(positions, dtype=np.uint64)))
-    write_row(columns.zone_reported, row, reported)
+    cells = columns.cells(tuple([zone.names for zone in report.zones]))
+    totals = [total for zone in report.zones for total in zone.totals]
+    columns.zone_total[cells.indexes, cells.positions, row] = totals
+    columns.zone_reported[cells.reported, row] = cells.bits
     write_available(columns, row, report)
-    write_row(columns.zone_total_largest, row, columns.zone_total[:, :, row].max(axis=1))
-    for name in {name for zone in report.zones for name in zone.resources}:
-        index = columns.resource(name)
+    largest = columns.zone_total[cells.reported, :, row].max(axis=1)
+    columns.zone_total_largest[cells.reported, row] = largest
+    for index, most in zip(cells.reported.tolist(), largest.tolist(), strict=True):
+        name = columns.resource_names[index]
         # Zones may report a device of which they have none: then no device of the node has a place to align to.
-        known = name == CPU or is_memory(name) or columns.zone_total_largest[index, row] > 0
-        columns.put_aligned(index, row, aligned=bool(known))
+        known = name == CPU or is_memory(name) or most > 0
+        columns.put_aligned(index, row, aligned=known)
     settings = report.settings
     columns.max_numa_nodes[row] = settings.max_numa_nodes
     columns.put("policy", row, settings.policy)
@@ -46,17 +45,11 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
 
 def write_available(columns: Columns, row: int, report: TopologyReport) -> None:
     """Only what is left in the zones."""
-    indexes, positions = _cells(columns, report)
-    available = [amounts.available for zone in report.zones for amounts in zone.resources.values()]
-    columns.zone_available[indexes, positions, row] = available
-    write_row(columns.zone_available_sum, row, columns.zone_available[:, :, row].sum(axis=1))
-
-
-def _cells(columns: Columns, report: TopologyReport) -> tuple[list[int], list[int]]:
-    """Index and position of every amount in a report, in its order; one write of many cells takes a tenth of many."""
-    indexes = [columns.resource(name) for zone in report.zones for name in zone.resources]
-    positions = [position for position, zone in enumerate(report.zones) for _ in zone.resources]
-    return indexes, positions
+    cells = columns.cells(tuple([zone.names for zone in report.zones]))
+    # One write of many cells takes a tenth of many.
+    available = [amount for zone in report.zones for amount in zone.available]
+    columns.zone_available[cells.indexes, cells.positions, row] = available
+    columns.zone_available_sum[cells.reported, row] = columns.zone_available[cells.reported, :, row].sum(axis=1)
 
 
 def clear_zones(columns: Columns, row: int) -> None:

@@ -3,8 +3,8 @@
 An end is *over* when no report will list the pod any more: either a report listed it and a later one does not
 (`cluster/reports/ledger.py`), or a report was made after the end and does not list it. If moments are unknown, only the
 first tells. A pod may come and go between two reports. So that its node does not wait endlessly for a report that lists
-it, the pod is no longer *expected* after a few reports without it. If a very late report lists it after all, what it
-held is still added back.
+it, the pod is no longer *expected* after a few reports without it, or after a while without any: an agent does not
+report again what has not changed. If a very late report lists it after all, what it held is still added back.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
+from bayplan.cluster.reports.ledger import REPORTS_WITHIN
 from bayplan.cluster.reports.topology_report import TopologyReport
 
 # Per node: pods that ended before any report listed them. One that is late may do so, but most of them never will be.
@@ -48,6 +49,12 @@ class EndedPods:
     def expected(self, row: int) -> list[str]:
         """Those of them that the next report may well list."""
         return [end.key for end in self._ends.get(row, ()) if end.reports_without < REPORTS_WITHOUT]
+
+    def give_up(self, row: int, now: float) -> None:
+        """Expect no report any more that lists pods which ended long ago."""
+        for end in self._ends.get(row, ()):
+            if end.at is not None and now >= end.at + REPORTS_WITHIN:
+                end.reports_without = REPORTS_WITHOUT
 
     def look_at(self, row: int, report: TopologyReport) -> list[str]:
         """The pods that are not over after a new report, as far as its moment tells."""

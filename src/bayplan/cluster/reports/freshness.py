@@ -10,7 +10,7 @@ kubelet refuses. Or it is unusable until something happens:
 An unsettled node has one of these pods:
 
 * one whose zones had to be replayed or were chosen elsewhere, and that no report lists yet (even if it has since ended:
-  what it gave back, and where, is still unreported);
+  what it gave back, and where, is still unreported, until a report shows it or none has come for a while);
 * one whose init containers still hold memory;
 * one that ended and whose memory spanned zones.
 
@@ -106,6 +106,22 @@ class Freshness:
         """A pod whose zones had to be replayed ended before any report listed it."""
         self._unsettled[row].add(key)
         self._ended_in_the_dark[row].add(key)
+
+    def rows_with_dark_ends(self) -> list[int]:
+        """Rows that wait for a report because of a pod which ended before any report listed it."""
+        return list(self._ended_in_the_dark)
+
+    def forget_dark_ends(self, row: int, expected: Collection[str], present: Collection[str]) -> None:
+        """Wait no longer for pods that no report is expected to list.
+
+        One that is `present` has the name of an older one and waits for a report of its own.
+        """
+        over = self._ended_in_the_dark[row].difference(expected)
+        self._ended_in_the_dark[row] -= over
+        if not self._ended_in_the_dark[row]:
+            del self._ended_in_the_dark[row]
+        if row in self._unsettled:
+            self._unsettled[row] -= over.difference(present)
 
     def reported(
         self, row: int, report: TopologyReport, pods: list[tuple[str, PlacedPod]], ended: Collection[str]

@@ -233,19 +233,25 @@ class Promises:
         if self.keeps_ledger:
             pods = self._settled(row, pods, before, report, at, reading)
         for key, placed in pods:
-            state.pods[key] = replace(placed, charges=take(state.columns, row, placed.promised))
+            if placed.promised or placed.charges:
+                placed = replace(placed, charges=take(state.columns, row, placed.promised))  # noqa: PLW2901
+            state.pods[key] = placed
         self._note_unsettled(row)
         state.freshness.reported(row, report, pods, self._ended.expected(row))
 
     def settle_in_time(self, now: float) -> None:
         """What time settles: reports put aside for long are believed, and promises of which no report has shown
-        anything else.
+        anything else; pods that came and went between two reports are waited for no longer.
         """
         for row, (report, at) in list(self._put_aside.items()):
             if now >= at + BELIEVED_AFTER:
                 self._shown.clear(row)
                 self._shown_now.pop(row, None)
                 self._state.take_over(row, report, now)
+        for row in self._state.freshness.rows_with_dark_ends():
+            self._ended.give_up(row, now)
+            self._state.freshness.forget_dark_ends(row, self._ended.expected(row), self._state.keys_on(row))
+            self._state.judge(row)
         for row in sorted(self._unsettled):
             self._settle_again(row, now)
         self._worth_another_look.clear()
@@ -362,7 +368,7 @@ class Promises:
         state.usage_log.append(row)
 
     def _note_unsettled(self, row: int) -> None:
-        promised = any(placed.promised for _, placed in self._pods_on(row))
+        promised = any(self._state.pods[key].promised for key in self._state.keys_on(row))
         (self._unsettled.add if promised else self._unsettled.discard)(row)
 
     # -- single pods ----------------------------------------------------------------------------------------------

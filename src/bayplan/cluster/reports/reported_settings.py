@@ -29,6 +29,8 @@ from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
 
 MOST_NUMA_NODES = 1024
+# Longer names are not kept.
+LONGEST_FOLDED = 128
 
 # The kubelet's options of the static CPU Manager.
 CPU_OPTIONS = (
@@ -86,6 +88,11 @@ def folded(text: str) -> str:
     >>> folded("Single-NUMA_node")
     'singlenumanode'
     """
+    return _folded(text) if len(text) <= LONGEST_FOLDED else _folded.__wrapped__(text)
+
+
+@lru_cache(maxsize=1024)
+def _folded(text: str) -> str:
     return re.sub(r"[-_\s]", "", text).lower()
 
 

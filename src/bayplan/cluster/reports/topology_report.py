@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -82,7 +83,7 @@ class TopologyReport:
     readable: bool = True
     """False if the object could not be read at all, so that nothing else here means anything."""
 
-    @property
+    @cached_property
     def usable(self) -> bool:
         """False if it could not be read or its zones contradict each other, so that no verdict can be built on them."""
         return self.readable and len({zone.id for zone in self.zones}) == len(self.zones)
@@ -172,9 +173,7 @@ def same_use(before: TopologyReport, after: TopologyReport) -> bool:
     """True if two reports of a node show the same amounts as available."""
 
     def left(report: TopologyReport) -> list[tuple[int, dict[str, int]]]:
-        return [
-            (zone.id, {name: amounts.available for name, amounts in zone.resources.items()}) for zone in report.zones
-        ]
+        return [(zone.id, dict(zip(zone.names, zone.available, strict=True))) for zone in report.zones]
 
     return before.shows_use == after.shows_use and left(before) == left(after)
 
@@ -183,8 +182,7 @@ def differ_in_use_only(before: TopologyReport, after: TopologyReport) -> bool:
     """True if two reports of a node tell of the same machine and the same kubelet, and only of other use."""
 
     def machine(zone: ZoneReport) -> tuple[object, ...]:
-        totals = {name: amounts.total_of(name) for name, amounts in zone.resources.items()}
-        return zone.id, zone.costs, totals
+        return zone.id, zone.costs, dict(zip(zone.names, zone.totals, strict=True))
 
     return (
         before.settings == after.settings

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import msgspec
@@ -62,12 +62,24 @@ class ZoneAmounts:
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
-    """One NUMA zone."""
+    """One NUMA zone. Its amounts also stand as sequences in the order of `names`: thousands of nodes share a zone, and
+    each writes them into its columns.
+    """
 
     id: int
     resources: dict[str, ZoneAmounts]
     costs: dict[int, int]
     memory_group: tuple[int, ...] | None = None
+    names: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    totals: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    available: tuple[int, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Read the amounts once."""
+        object.__setattr__(self, "names", tuple(self.resources))
+        totals = tuple([amounts.total_of(name) for name, amounts in self.resources.items()])
+        object.__setattr__(self, "totals", totals)
+        object.__setattr__(self, "available", tuple([amounts.available for amounts in self.resources.values()]))
 
 
 def read_zones(
@@ -75,6 +87,7 @@ def read_zones(
 ) -> tuple[list[ZoneReport], bool]:
     """The zones that can be used, and whether each resource says what is left of it."""
     zones: list[ZoneReport] = []
+    ids: set[int] = set()
     shows_use = all_known = True
     for index, zone in enumerate(written):
         if zone.type != "Node":
@@ -84,20 +97,23 @@ def read_zones(
             text = f"zones from here on left out: at most {MOST_ZONES} are read"
             problems.append(ObjectRemark(at.child("zones"), text))
             break
-        where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
         zone_id = zone_id_of(zone.name)
+        is_new = zone_id is not None and zone_id not in ids
+        content = msgspec.json.encode(zone)
+        known = _known_zones.get(content)
+        if is_new and known is not None and names.take_all(known.resources):
+            ids.add(known.id)
+            zones.append(known)
+            continue
+        where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
         if zone_id is None:
             text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone ignored'
             problems.append(ObjectRemark(where.child("name"), text))
             continue
-        if any(known.id == zone_id for known in zones):
+        if not is_new:
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
             problems.append(ObjectRemark(where.child("name"), text))
-        content = msgspec.json.encode(zone)
-        known = _known_zones.get(content)
-        if known is not None and names.take_all(known.resources):
-            zones.append(known)
-            continue
+        ids.add(zone_id)
         told = len(problems)
         zones.append(_zone_report(zone, zone_id, where, names, problems))
         all_known = False

@@ -6,7 +6,7 @@ Claims stand for their volumes: each claim has one. A claim counts once on a nod
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +82,7 @@ class Attached:
         """True if a node has the volume of a claim."""
         return claim in self._rows
 
-    def rows_with(self, claim: str) -> Iterable[int]:
+    def rows_with(self, claim: str) -> Collection[int]:
         """The nodes that have the volume of a claim."""
         return self._rows.get(claim, Counter())
 
@@ -132,6 +132,15 @@ class Attached:
         room: Column = limits - _column(self._counts, csi, size) - migrated * _column(self._counts, plugin, size)
         return np.where((limits == UNLIMITED) | ((driver != csi) & (migrated == 0)), UNLIMITED, room)
 
+    def room_on(self, driver: str, row: int) -> int:
+        """`room` of one row: columns of all rows took a tenth of a decision at 5,000 nodes."""
+        csi = DRIVER_OF_PLUGIN.get(driver, driver)
+        plugin = PLUGIN_OF_DRIVER.get(csi, "")
+        limit, migrated = _value(self._limits, csi, row, UNLIMITED), _value(self._migrated, plugin, row)
+        if limit == UNLIMITED or (driver != csi and not migrated):
+            return UNLIMITED
+        return limit - _value(self._counts, csi, row) - migrated * _value(self._counts, plugin, row)
+
     def _count(self, claim: str, row: int, change: int) -> None:
         if claim not in self._counted_as:
             self._counted_as[claim] = self._driver_of(claim)
@@ -161,6 +170,12 @@ def _put(columns: dict[str, Column], name: str, row: int, value: int, otherwise:
             longer[: len(column)] = column
         column = columns[name] = longer
     column[row] = value
+
+
+def _value(columns: dict[str, Column], name: str, row: int, otherwise: int = 0) -> int:
+    """One row of a column."""
+    column = columns.get(name)
+    return int(column[row]) if column is not None and row < len(column) else otherwise
 
 
 def _column(columns: dict[str, Column], name: str, size: int, otherwise: int = 0) -> Column:

@@ -1,8 +1,8 @@
-"""The tree above the nodes: labels that nodes lack, and holes between levels."""
+"""The tree above the nodes: labels that nodes lack, holes between levels, and flavors by which Kueue chooses nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from bayplan.doctor.findings import Finding, error, warning
 from bayplan.doctor.installation import Installation
@@ -17,6 +17,7 @@ def check_tree(installation: Installation) -> Iterator[Finding]:
     """Each node that takes pods has all labels of a Topology, or none of them on purpose."""
     for topology in installation.objects.levels:
         yield from _check_topology(topology, installation.objects.nodes)
+        yield from _check_flavors(topology, installation.flavors)
 
 
 def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
@@ -59,6 +60,19 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
             f"nodes have no label of Topology {topology.metadata.name} ({', '.join(levels)}) and are outside its tree",
             f"Label them (kubectl label node NAME {levels[0]}=VALUE ...), or taint nodes that are not for gangs.",
             *outside,
+        )
+
+
+def _check_flavors(topology: Topology, flavors: Mapping[str, str]) -> Iterator[Finding]:
+    """Kueue does not know NUMA zones: what it assigns to a node can fit in sum and be refused by the kubelet."""
+    name, levels = topology.metadata.name, topology.spec.levels or ()
+    pinned_by = [flavor for flavor, named in flavors.items() if named == name]
+    if pinned_by and levels and levels[-1].node_label == HOSTNAME:
+        yield warning(
+            f"Kueue pins pods to nodes by Topology {name}, which ends in {HOSTNAME}: it adds up free amounts and knows "
+            "no NUMA zones, so a pod can wait for a node that cannot align it while another one could",
+            "Give the ResourceFlavor a Topology that ends at a wider level, such as the block: docs/kueue.md",
+            *(f"resourceflavor/{flavor}" for flavor in sorted(pinned_by)),
         )
 
 

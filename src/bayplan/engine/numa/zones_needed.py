@@ -64,13 +64,16 @@ def kubelet_least_numa_score(
     columns: Columns, hardware: list[HardwareClass], demand: Demand, row: int, assumptions: Assumptions
 ) -> int:
     """The same for one node; a pod in single zones needs no tables."""
-    if columns.topology[row] == TOPOLOGY_USABLE:
-        distances = hardware[columns.hardware_class[row]].distances
-        if len({distances[zone][zone] for zone in range(len(distances))}) == 1:
-            found = single_zones(columns, demand, row, assumptions)
-            if found is not None and any(wants for _, _, wants in found):
-                step = MOST_SCORE // int(columns.max_numa_nodes[row])
-                return max(MOST_SCORE - step + step // 2, 0)
+    if demand.nothing_to_align:
+        return MOST_SCORE
+    if columns.topology[row] != TOPOLOGY_USABLE:
+        return 0
+    distances = hardware[columns.hardware_class[row]].distances
+    if len({distances[zone][zone] for zone in range(len(distances))}) == 1:
+        found = single_zones(columns, demand, row, assumptions)
+        if found is not None and any(wants for _, _, wants in found):
+            step = MOST_SCORE // int(columns.max_numa_nodes[row])
+            return max(MOST_SCORE - step + step // 2, 0)
     return int(kubelet_least_numa_scores(columns, hardware, demand, slice(row, row + 1), assumptions)[0])
 
 

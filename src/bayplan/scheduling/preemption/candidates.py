@@ -63,6 +63,26 @@ def terminating_on(state: ClusterState, row: int, rules: EvictionRules) -> list[
     return [key for key, pod in found if pod is not None and rules.is_leaving(key, pod)]
 
 
+def latest_start_on(state: ClusterState, row: int, rules: EvictionRules) -> float | None:
+    """When the last pod of a node started: none of its victims started later.
+
+    None if a gang has members there, whose other members would be victims, too.
+    """
+    latest = 0.0
+    for key in state.keys_on(row):
+        if rules.gang_of(key) is not None:
+            return None
+        pod = state.bound.get(key)
+        latest = max(latest, _started(pod) if pod is not None else 0.0)
+    return latest
+
+
+def _started(pod: Pod) -> float:
+    """When a pod started, in seconds since 1970; 0 if it has not."""
+    started = moment_of(pod.status.start_time or "") if pod.status and pod.status.start_time else None
+    return started.timestamp() if started is not None else 0.0
+
+
 def candidates_on(
     state: ClusterState, row: int, priority: int, rules: EvictionRules, cells: Collection[Cell]
 ) -> tuple[list[Candidate], dict[str, GangVictims]]:
@@ -99,14 +119,13 @@ def _candidate(
     cells: Collection[Cell],
 ) -> Candidate:
     """A pod as a candidate, with everything that a node gains, which is nothing if the pod is on another one."""
-    started = moment_of(pod.status.start_time or "") if pod.status and pod.status.start_time else None
     return Candidate(
         key,
         priority_of(pod),
         freed_in(state, key, cells) if state.pods[key].row == row else {},
         rules.budgets.covering(pod),
         gang.name if gang is not None else "",
-        started.timestamp() if started is not None else 0.0,
+        _started(pod),
     )
 
 

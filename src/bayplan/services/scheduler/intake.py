@@ -163,7 +163,8 @@ class WatchIntake:
             logger.exception("failed to apply object", extra={"object": f"{entry.resource} {key}"})
             self.problems.set(f"{entry.resource} {key}", f"internal error: {error}")
         else:
-            self.problems.withdraw(f"{entry.resource} {key}")
+            if self.problems:  # naming an object takes a tenth of taking in a pod
+                self.problems.withdraw(f"{entry.resource} {key}")
 
     def _drop(self, entry: Entry, key: str, now: float) -> None:
         self.problems.withdraw(f"{entry.resource} {key}")

@@ -57,33 +57,42 @@ class ClusterWatcher:
         self._listed = asyncio.Event()
         self._tasks = asyncio.TaskGroup()
         self._following: dict[Resource[Any], asyncio.Task[None]] = {}
+        # What the lists of a resource are applied after, and what is set once one of them is applied.
+        self._order: dict[Resource[Any], tuple[asyncio.Event | None, asyncio.Event]] = {}
 
     async def follow(self) -> None:
         """Process the cluster's watch events until cancelled."""
         async with self._tasks:
             applied: asyncio.Event | None = None
             for entry in self.intake.entries:
-                listed = self._restart(entry, after=applied)
+                listed = asyncio.Event()
+                self._order[entry.resource] = applied, listed
+                self._restart(entry)
                 if entry.required:
                     applied = listed
 
     async def refresh_pods(self) -> None:
-        """Wait for the first lists, then list pods again and watch from there.
+        """List pods from now on and watch from there, and wait for the first lists.
 
-        List and watch are one stream: a separate list would be older than some watch events and undo them.
+        List and watch are one stream: a separate list would be older than some watch events and undo them. A first list
+        that is under way is abandoned, not finished: with 50,000 pods the first bind comes in half the time.
         """
+        restarted = self._restart(self.intake.entry(PODS)) if PODS in self._following else None
         await self._listed.wait()
-        await self._restart(self.intake.entry(PODS)).wait()
+        if restarted is not None:
+            await restarted.wait()
 
-    def _restart(self, entry: Entry, after: asyncio.Event | None = None) -> asyncio.Event:
+    def _restart(self, entry: Entry) -> asyncio.Event:
         """Follow a resource from a new list on; the event is set once that list is applied.
 
-        All lists are fetched at once, but applied `after` those that they build on.
+        All lists are fetched at once, but applied after those that they build on.
         """
         running = self._following.get(entry.resource)
         if running is not None:
             running.cancel()
-        listed = asyncio.Event()
+        after, listed = self._order[entry.resource]
+        if listed.is_set():
+            self._order[entry.resource] = after, (listed := asyncio.Event())
         self._following[entry.resource] = self._tasks.create_task(self._follow(entry, listed, after))
         return listed
 

@@ -14,6 +14,7 @@ import pytest
 from bayplan.cluster.columns.columns import NO_TOPOLOGY, TOPOLOGY_INVALID, TOPOLOGY_STALE, TOPOLOGY_USABLE
 from bayplan.cluster.reports.inventory import MADE_AT
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
+from bayplan.cluster.reports.ledger import REPORTS_WITHIN
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
@@ -174,6 +175,41 @@ class TestAPodThatEnded:
         node.state.remove_pod("default/wide", at=10.0)
         node.state.set_topology(node.agent.topology(complete=True, at=made_at))
         assert node.topology == standing
+
+    def test_between_two_reports_is_not_waited_for_endlessly(self) -> None:
+        """Nothing has changed since the last report, so the agent does not write another one."""
+        node = OneNode()
+        node.admit(WIDE)
+        node.kubelet.remove("default/wide")
+        node.state.remove_pod("default/wide", at=1000.0)
+        standings = {}
+        for now in (1001.0, 1000.0 + REPORTS_WITHIN - 1, 1000.0 + REPORTS_WITHIN):
+            node.state.promises.settle_in_time(now)
+            standings[now] = node.topology
+        assert list(standings.values()) == [TOPOLOGY_STALE, TOPOLOGY_STALE, TOPOLOGY_USABLE]
+        assert decide(node.state, NARROW).placed
+
+    def test_between_two_reports_wakes_those_that_wait_for_its_node(self) -> None:
+        node = OneNode()
+        node.admit(WIDE)
+        node.kubelet.remove("default/wide")
+        node.state.remove_pod("default/wide", at=1000.0)
+        before = node.state.usage_log.end
+        node.state.promises.settle_in_time(1001.0)
+        assert node.state.usage_log.end == before
+        node.state.promises.settle_in_time(1000.0 + REPORTS_WITHIN)
+        assert node.state.usage_log.end > before
+
+    def test_and_came_again_under_its_name_is_waited_for(self) -> None:
+        node = OneNode()
+        node.admit(WIDE)
+        node.kubelet.remove("default/wide")
+        node.state.remove_pod("default/wide", at=1000.0)
+        node.admit_elsewhere(WIDE)
+        node.state.promises.settle_in_time(1000.0 + REPORTS_WITHIN)
+        assert node.topology == TOPOLOGY_STALE
+        node.report()
+        assert node.topology == TOPOLOGY_USABLE
 
     def test_in_one_zone_leaves_nothing_to_wait_for(self) -> None:
         node = OneNode()

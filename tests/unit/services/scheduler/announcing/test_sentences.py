@@ -39,6 +39,7 @@ def cluster_of(*cpus: int) -> Dispatcher:
     return dispatcher
 
 
+FEW: dict[str, Any] = {"cpu": "2", "memory": "64Gi", "pods": "110"}
 WEB = Candidate("ml/web", 0, {})
 PLAN = Preemption("ml/db", "n1", (WEB,), (0, 0, 0, 1))
 GUARDED = Preemption("ml/db", "n1", (replace(WEB, pdbs=("ml/keep",)),), (1, 0, 0, 1))
@@ -164,6 +165,14 @@ class TestSentences:
             Unschedulable("ml/a", (numa_pod("4", affinity={"nodeAffinity": required}),))
         )
         assert text.startswith(told)
+
+    def test_a_pod_that_is_pinned_to_a_host_is_told_about_that_one(self) -> None:
+        pinned = numa_pod("4", nodeSelector={"kubernetes.io/hostname": "n1.example.com"})
+        dispatcher = cluster_of(8, 2, 8)
+        labels = {"kubernetes.io/hostname": "n1.example.com"}
+        dispatcher.state.set_node(Node(metadata=Metadata(name="n1", labels=labels), status=NodeStatus(allocatable=FEW)))
+        text = Sentences(dispatcher).of(Unschedulable("ml/a", (pinned,)))
+        assert text.startswith("node n1, the only one that its node selector allows, refuses it: Insufficient cpu")
 
     def test_a_gang_in_another_systems_style_names_the_system(self) -> None:
         bound = "cannot be placed in style kueue: minimum cannot be expressed there; use style bayplan"
