@@ -15,7 +15,7 @@ from bayplan.cluster.columns.columns import Columns
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 ZONES = 8
 GIB = 2**30

@@ -22,7 +22,7 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Listed
 from bayplan.kube.wire.core_v1 import Node
 from bayplan.kube.wire.extender_v1 import ExtenderFilterResult, ExtenderStruct, HostPriority, NamedNode, NodeList
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.process import freeze_gc, tune_gc
 from bayplan.services.extender.metrics import ExtenderMetrics

@@ -24,7 +24,7 @@ import numpy as np
 
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeStatus, Pod
@@ -77,7 +77,7 @@ def gangs_for(size: int) -> dict[str, Gang]:
         "preferred-rack-512": Gang("bench/b", Group(pods=tuple(equal[:512]), preferred=RACK), "network"),
         "64-groups": Gang("bench/c", Group(groups=groups, required=BLOCK), "network"),
         "64-segments": Gang(
-            "bench/s", Group(pods=tuple(equal[:512]), required=BLOCK, slices=(Slices(8, RACK),)), "network"
+            "bench/s", Group(pods=tuple(equal[:512]), required=BLOCK, segments=(Segments(8, RACK),)), "network"
         ),
         "8-unequal-groups": Gang("bench/f", Group(groups=_unequal_groups(equal, 8)), "network"),
         "4-leaders-and-workers": Gang("bench/g", Group(groups=_leaders_and_workers(4)), "network"),

@@ -24,8 +24,8 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.preemption.plan import WORK_OF_A_QUICK_PROOF, plan_gang_preemption
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.preemption.candidates import EvictionRules
 from bayplan.scheduling.preemption.freeable import Freeable

@@ -17,7 +17,7 @@ from bayplan.cluster.pods.request import CPU, PodRequest, effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.settings import AgentSettings
 from bayplan.simulate.kubelet import (
     CannotStart,

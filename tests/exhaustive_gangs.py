@@ -17,7 +17,7 @@ from itertools import chain, combinations, product
 
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.state import pod_key
-from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.model import Group, Segments
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet import VirtualKubelet
 
@@ -142,18 +142,18 @@ class _Member:
     rules: tuple[_Rule, ...]
 
 
-def fewest_domains(cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()) -> int | None:
+def fewest_domains(cluster: Cluster, root: Group, given_up: Collection[tuple[Segments, int]] = ()) -> int | None:
     """How few preferred domains all pods of a group can use, summed over the groups that prefer; None if they have no
     place.
 
     Single segments may be given up, each by its layer and its number in it.
     """
-    best = best_domains(cluster, whole, given_up)
+    best = best_domains(cluster, root, given_up)
     return None if best is None else best[0]
 
 
 def best_domains(
-    cluster: Cluster, whole: Group, given_up: Collection[tuple[Slices, int]] = ()
+    cluster: Cluster, root: Group, given_up: Collection[tuple[Segments, int]] = ()
 ) -> tuple[int, ...] | None:
     """The same, with the domains of each wider level behind it, narrow ones first: as few preferred domains, then as
     few wider ones.
@@ -168,11 +168,11 @@ def best_domains(
         inside = (*around, rule)
         places = [place_in_group(pod, rank) for rank, pod in enumerate(group.pods)]
         standing = [place_in_group(pod) for pod in group.running]
-        segments = _segments(group.slices, 1 + max((*places, *standing), default=-1), given_up)
+        segments = _segments(group.segments, 1 + max((*places, *standing), default=-1), given_up)
         rules.extend(chain.from_iterable(segments))
 
         def around_place(place: int) -> tuple[_Rule, ...]:
-            return tuple(layer[place // size.size] for layer, size in zip(segments, group.slices, strict=True))
+            return tuple(layer[place // size.size] for layer, size in zip(segments, group.segments, strict=True))
 
         for pod, place in zip(group.running, standing, strict=True):
             own = around_place(place) if place >= 0 else ()
@@ -183,7 +183,7 @@ def best_domains(
         for inner in group.groups:
             read(inner, inside)
 
-    read(whole, ())
+    read(root, ())
     if any(
         rule.required and len({cluster.domain(place, rule.required) for place in rule.standing}) > 1 for rule in rules
     ):
@@ -196,10 +196,12 @@ def place_in_group(pod: Pod, rank: int = -1) -> int:
     return int((pod.metadata.labels or {}).get(INDEX, rank))
 
 
-def _segments(slices: Sequence[Slices], places: int, given_up: Collection[tuple[Slices, int]]) -> list[list[_Rule]]:
+def _segments(
+    segments: Sequence[Segments], places: int, given_up: Collection[tuple[Segments, int]]
+) -> list[list[_Rule]]:
     """Per layer one rule for each segment."""
     layers = []
-    for each in slices:
+    for each in segments:
         numbers = range(-(-places // each.size))
         layer = [_Rule(None if (each, number) in given_up else each.level) for number in numbers]
         for rule in layer if each.apart else ():
@@ -258,31 +260,31 @@ class _Trial:
 # ----------------------------------------------------------------------------------
 
 
-def choices_of_groups(whole: Group) -> Iterator[Group]:
+def choices_of_groups(root: Group) -> Iterator[Group]:
     """Every way to leave out groups beyond the minimum, at every depth. Their running members remain the gang's."""
-    least = len(whole.groups) if whole.minimum_groups is None else whole.minimum_groups
-    for number in range(least, len(whole.groups) + 1):
-        for chosen in combinations(range(len(whole.groups)), number):
-            left_out = [group for index, group in enumerate(whole.groups) if index not in chosen]
+    least = len(root.groups) if root.minimum_groups is None else root.minimum_groups
+    for number in range(least, len(root.groups) + 1):
+        for chosen in combinations(range(len(root.groups)), number):
+            left_out = [group for index, group in enumerate(root.groups) if index not in chosen]
             running = tuple(pod for group in left_out for inner in group.every_group() for pod in inner.running)
-            for groups in product(*(tuple(choices_of_groups(whole.groups[index])) for index in chosen)):
-                yield replace(whole, groups=groups, running=(*whole.running, *running))
+            for groups in product(*(tuple(choices_of_groups(root.groups[index])) for index in chosen)):
+                yield replace(root, groups=groups, running=(*root.running, *running))
 
 
-def with_members(whole: Group, extra: Mapping[str, int]) -> Group:
+def with_members(root: Group, extra: Mapping[str, int]) -> Group:
     """The group with its minimum and, by name of the group, so many members more; the lowest ranks come first."""
     return replace(
-        whole,
-        pods=whole.pods[: whole.least + extra.get(whole.name, 0)],
-        minimum=whole.least,
-        groups=tuple(with_members(group, extra) for group in whole.groups),
+        root,
+        pods=root.pods[: root.least + extra.get(root.name, 0)],
+        minimum=root.least,
+        groups=tuple(with_members(group, extra) for group in root.groups),
     )
 
 
-def with_wishes(whole: Group, kept: Collection[tuple[str, Slices]] = ()) -> Group:
+def with_wishes(root: Group, kept: Collection[tuple[str, Segments]] = ()) -> Group:
     """The group with its required segments and, by the name of the group, some of those that are optional for."""
     return replace(
-        whole,
-        slices=tuple(each for each in whole.slices if each.required or (whole.name, each) in kept),
-        groups=tuple(with_wishes(group, kept) for group in whole.groups),
+        root,
+        segments=tuple(each for each in root.segments if each.required or (root.name, each) in kept),
+        groups=tuple(with_wishes(group, kept) for group in root.groups),
     )

@@ -21,8 +21,8 @@ from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Sc
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import GANG, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.profile import PreemptionMode, default_profile

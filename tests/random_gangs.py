@@ -18,7 +18,7 @@ import msgspec
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
@@ -103,7 +103,7 @@ def tight_case(seed: int) -> Case:
     maker = _GangMaker(random, levels, [], [simple_pod({GPU: 1})], taste)
     gang = maker.gang(random.randint(4, 8))
     if taste.deepest:
-        gang = replace(gang, whole=replace(gang.whole, required=random.choice((None, None, levels[0]))))
+        gang = replace(gang, root=replace(gang.root, required=random.choice((None, None, levels[0]))))
     free = _hardly_enough(random, gang, labels)
     state = ClusterState()
     for name in names:
@@ -125,39 +125,39 @@ def returning_case(seed: int, *, wishes: bool = False) -> Case:
     shapes = random.sample(PLAIN_SHAPES[:3], random.choice((1, 1, 2)))
     maker = _GangMaker(random, levels, names, [simple_pod(shape) for shape in shapes], Taste(0.6, 0.4, 1.0, 0.4, 0))
     gang = maker.gang(random.choice((4, 6, 6, 8)))
-    slices = tuple(replace(each, required=True, apart=random.random() < 0.6) for each in gang.whole.slices)
-    whole = replace(gang.whole, slices=slices, minimum=None, running=())
+    segments = tuple(replace(each, required=True, apart=random.random() < 0.6) for each in gang.root.segments)
+    root = replace(gang.root, segments=segments, minimum=None, running=())
     run = _some_of_them_run(
-        random, whole, Cluster([Place(name, labels[name], frozenset()) for name in names], levels, {})
+        random, root, Cluster([Place(name, labels[name], frozenset()) for name in names], levels, {})
     )
-    pods = [_indexed(pod, rank, run.get(rank), slices[-1].size) for rank, pod in enumerate(whole.pods)]
-    whole = replace(
-        whole,
+    pods = [_indexed(pod, rank, run.get(rank), segments[-1].size) for rank, pod in enumerate(root.pods)]
+    root = replace(
+        root,
         pods=tuple(pod for pod in pods if not pod.spec.node_name),
         running=tuple(pod for pod in pods if pod.spec.node_name),
     )
     if wishes:
-        whole = replace(whole, slices=tuple(replace(each, required=random.random() < 0.3) for each in slices))
-    gang = replace(gang, whole=whole)
+        root = replace(root, segments=tuple(replace(each, required=random.random() < 0.3) for each in segments))
+    gang = replace(gang, root=root)
     state = ClusterState()
     places = []
     most = _most(maker.shape_of, gang, len(shapes))
     for name in names:
         here = {GPU: random.choice((0, 1, 2, 3)), "cpu": 4}
-        taken = [shapes[maker.shape_of[pod_key(pod)]] for pod in whole.running if pod.spec.node_name == name]
+        taken = [shapes[maker.shape_of[pod_key(pod)]] for pod in root.running if pod.spec.node_name == name]
         total = {key: here[key] + sum(shape.get(key, 0) for shape in taken) for key in here}
         state.set_node(node(name, total, labels=labels[name]))
         places.append(Place(name, labels[name], fitting_together(here, shapes, most)))
-    for pod in whole.running:
+    for pod in root.running:
         state.set_pod(pod)
     return Case(levels, state, gang, places, maker.shape_of)
 
 
-def _some_of_them_run(random: Random, whole: Group, cluster: Cluster) -> dict[int, str]:
+def _some_of_them_run(random: Random, root: Group, cluster: Cluster) -> dict[int, str]:
     """Nodes by rank: one member after another goes to any node where its segments and the gang allow it, or is lost."""
     run: dict[int, str] = {}
-    rules = [(len(whole.pods), whole.required, False)] if whole.required else []
-    rules += [(each.size, each.level, each.apart) for each in whole.slices]
+    rules = [(len(root.pods), root.required, False)] if root.required else []
+    rules += [(each.size, each.level, each.apart) for each in root.segments]
     places = {place.name: place for place in cluster.places}
 
     def allowed(rank: int, name: str) -> bool:
@@ -168,9 +168,9 @@ def _some_of_them_run(random: Random, whole: Group, cluster: Cluster) -> dict[in
                     return False
         return True
 
-    for rank in range(len(whole.pods)):
+    for rank in range(len(root.pods)):
         name = random.choice(list(places))
-        if rank + 1 < len(whole.pods) and random.random() < 0.6 and allowed(rank, name):
+        if rank + 1 < len(root.pods) and random.random() < 0.6 and allowed(rank, name):
             run[rank] = name
     return run or {0: random.choice(list(places))}
 
@@ -185,7 +185,7 @@ def _indexed(pod: Pod, rank: int, node_name: str | None, segment: int) -> Pod:
 def _hardly_enough(random: Random, gang: Gang, labels: dict[str, dict[str, str]]) -> dict[str, int]:
     """GPUs where each group might stand by itself, then a few of them moved elsewhere: room for all, or nearly so."""
     free = dict.fromkeys(labels, 0)
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         near = random.choice(list(labels.values()))
         beside = [name for name in labels if labels[name] == near]
         for _ in group.pods:
@@ -349,8 +349,8 @@ class _GangMaker:
 
     def gang(self, pods: int) -> Gang:
         depth = min(self.random.choice((0, 0, 1, 1, 2)), self.taste.deepest)
-        whole = replace(self._group(pods, depth), name="")
-        return Gang("default/gang", whole, TOPOLOGY, spread=self.random.random() < 0.1)
+        root = replace(self._group(pods, depth), name="")
+        return Gang("default/gang", root, TOPOLOGY, spread=self.random.random() < 0.1)
 
     def _group(self, pods: int, depth: int) -> Group:
         random = self.random
@@ -360,16 +360,16 @@ class _GangMaker:
         if not depth:
             own = pods
         groups = tuple(self._group(share, random.randint(0, depth - 1)) for share in self._shares(pods - own))
-        slices = self._slices(own) if not groups else ()
+        segments = self._slices(own) if not groups else ()
         return Group(
             name=name,
             pods=self._pods(name, own),
             groups=groups,
             required=random.choice(self.levels) if random.random() < self.taste.required else None,
             preferred=random.choice(self.levels) if random.random() < self.taste.preferred else None,
-            minimum=self._minimum(own, slices),
+            minimum=self._minimum(own, segments),
             minimum_groups=random.randint(0, len(groups)) if groups and random.random() < 0.25 else None,
-            slices=slices,
+            segments=segments,
             running=self._run(name),
         )
 
@@ -404,7 +404,7 @@ class _GangMaker:
         self.running += pods
         return tuple(pods)
 
-    def _slices(self, pods: int) -> tuple[Slices, ...]:
+    def _slices(self, pods: int) -> tuple[Segments, ...]:
         """One or two layers of segments, or none."""
         random = self.random
         sizes = [size for size in (1, 2, 3, 4) if pods and pods % size == 0]
@@ -414,12 +414,12 @@ class _GangMaker:
         levels = sorted(random.sample(range(len(self.levels)), random.choice((1, 1, 2))))
         inner = random.choice([each for each in (1, 2, 3, 4) if size % each == 0])
         return tuple(
-            Slices(each, self.levels[level], apart=random.random() < 0.3, required=random.random() < 0.8)
+            Segments(each, self.levels[level], apart=random.random() < 0.3, required=random.random() < 0.8)
             for each, level in zip((size, inner), levels, strict=False)
         )
 
-    def _minimum(self, pods: int, slices: Sequence[Slices]) -> int | None:
+    def _minimum(self, pods: int, segments: Sequence[Segments]) -> int | None:
         if self.random.random() < 0.7:
             return None
-        unit = slices[0].size if slices else 1
+        unit = segments[0].size if segments else 1
         return self.random.randint(0, pods // unit) * unit

@@ -1,4 +1,4 @@
-"""`make lint`: files and classes that fit in a head, one meaning for each class name, and a map that is true.
+"""`make lint`: folders, files and classes that fit in a head, one meaning for each class name, and a map that is true.
 
 A class with more than 15 attributes or 20 methods says in its docstring why ("because ..."). A public name of a class
 is given once; `kube/wire` and `compat` are exempt, where classes have the names that other systems gave them. Files
@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "bayplan"
 MOST_LINES = 500
+MOST_FILES = 20
 MOST_ATTRIBUTES = 15
 MOST_METHODS = 20
 REASON = "because"
@@ -58,9 +59,17 @@ def untrue_places() -> Iterator[str]:
             yield f"ARCHITECTURE.md: {named}{function and f': {function}'} does not exist"
 
 
+def full_rooms() -> Iterator[str]:
+    """Folders with too many modules side by side; `__init__.py` does not count."""
+    modules = Counter(path.parent for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    for room, count in modules.items():
+        if count > MOST_FILES:
+            yield f"{room.relative_to(SOURCE)}: {count} files side by side, at most {MOST_FILES}"
+
+
 def findings() -> list[str]:
-    """One line for each file or class that is too large, name of several classes, and place that does not exist."""
-    found = [*untrue_places()]
+    """One line for everything that is too large, every ambiguous class name, and every place that does not exist."""
+    found = [*untrue_places(), *full_rooms()]
     for path in SOURCE.rglob("*.py"):
         lines = len(path.read_text().splitlines())
         if lines > MOST_LINES:

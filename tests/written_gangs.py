@@ -38,8 +38,8 @@ def gang_of(case: Case) -> Gang:
         )
         for each in gang["subGroups"]
     )
-    whole = Group(groups=groups, required=gang.get("required"), preferred=gang.get("preferred"))
-    return Gang("default/gang", whole, TOPOLOGY)
+    root = Group(groups=groups, required=gang.get("required"), preferred=gang.get("preferred"))
+    return Gang("default/gang", root, TOPOLOGY)
 
 
 def broken_rule(case: Case, decision: GangDecision) -> str | None:

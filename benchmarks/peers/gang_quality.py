@@ -71,7 +71,7 @@ def run(gangs: int = GANGS) -> None:
 def score(case: Case, groups: Placed) -> tuple[float, ...]:
     """Small is good: how wide the common domain is, preferred domains, wider domains, mean distance."""
     preferred = wider = 0
-    for group in case.gang.whole.every_group():
+    for group in case.gang.root.every_group():
         if group.preferred is not None:
             paths = groups[group.name or WHOLE]
             own = case.levels.index(group.preferred)

@@ -37,33 +37,33 @@ def kueue_question(state: ClusterState, gang: Gang, levels: Sequence[str]) -> Js
         "topology": {"name": TOPOLOGY, "levels": [*levels, HOSTNAME]},
         "flavor": {},
         "nodes": nodes,
-        "podSets": _pod_sets(gang.whole),
+        "podSets": _pod_sets(gang.root),
     }
 
 
-def _pod_sets(whole: Group) -> list[Json]:
-    if not whole.groups:
+def _pod_sets(root: Group) -> list[Json]:
+    if not root.groups:
         slices: Json = {
             name: value
-            for each in whole.slices
+            for each in root.segments
             for name, value in (("podSetSliceRequiredTopology", each.level), ("podSetSliceSize", each.size))
         }
-        return [_pod_set(whole, WHOLE, len(whole.pods), {**_asked(whole), **slices})]
-    first = whole.groups[0]
+        return [_pod_set(root, WHOLE, len(root.pods), {**_asked(root), **slices})]
+    first = root.groups[0]
     if first.groups:
         return [
             {
                 **_pod_set(inner, inner.name, len(inner.pods), {**_asked(each), "podSetGroupName": each.name}),
                 "podSetGroupName": each.name,
             }
-            for each in whole.groups
+            for each in root.groups
             for inner in each.groups
         ]
-    if whole.required and len({(len(each.pods), each.required) for each in whole.groups}) == 1:
+    if root.required and len({(len(each.pods), each.required) for each in root.groups}) == 1:
         slices = {"podSetSliceRequiredTopology": first.required, "podSetSliceSize": len(first.pods)}
-        count = len(first.pods) * len(whole.groups)
-        return [_pod_set(first, WHOLE, count, {"required": whole.required, **slices})]
-    return [_pod_set(each, each.name, len(each.pods), _asked(each)) for each in whole.groups]
+        count = len(first.pods) * len(root.groups)
+        return [_pod_set(first, WHOLE, count, {"required": root.required, **slices})]
+    return [_pod_set(each, each.name, len(each.pods), _asked(each)) for each in root.groups]
 
 
 def _pod_set(group: Group, name: str, count: int, request: Json) -> Json:
@@ -77,11 +77,11 @@ def _asked(group: Group) -> Json:
 
 def kai_question(state: ClusterState, gang: Gang, levels: Sequence[str]) -> Json:
     """What KAI's `allocate` and `time` take."""
-    whole = gang.whole
-    groups = [(each.name, each) for each in whole.groups] or [("default", whole)]
-    tree: Json = {"name": "", **_constraint(whole)}
+    root = gang.root
+    groups = [(each.name, each) for each in root.groups] or [("default", root)]
+    tree: Json = {"name": "", **_constraint(root)}
     tree["podSets"] = [
-        {"name": name, "minAvailable": len(each.pods), **(_constraint(each) if whole.groups else {})}
+        {"name": name, "minAvailable": len(each.pods), **(_constraint(each) if root.groups else {})}
         for name, each in groups
     ]
     tasks = [

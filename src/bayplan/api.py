@@ -9,11 +9,11 @@ from __future__ import annotations
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.dialect import Dialect, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import Phase, Progress
 from bayplan.engine.numa.rows import Codes, Rows, Scores, count
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import Resource
@@ -43,7 +43,7 @@ __all__ = [
     "Rows",
     "ScorePlugin",
     "Scores",
-    "Slices",
+    "Segments",
     "Topologies",
     "WireStruct",
     "arrived",
@@ -51,6 +51,6 @@ __all__ = [
     "counted",
     "full_name",
     "group_of",
-    "has_begun",
+    "has_started",
     "of_one_node",
 ]

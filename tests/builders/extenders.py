@@ -14,7 +14,7 @@ import msgspec
 from bayplan.cluster.state import pod_key
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.services.extender.metrics import ExtenderMetrics
 from bayplan.services.extender.server import serve_extender

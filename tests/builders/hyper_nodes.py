@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 
 
 def hyper_node(name: str, tier: int, *members: dict[str, Any], tier_name: str = "") -> HyperNode:

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.config.configuration import profiles_of
+from bayplan.config.configuration import configuration_of
+from bayplan.kube.volcano_annotations import POLICY
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.volcano_annotations import POLICY
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from bayplan.scheduling.profile import Profile
 from tests.builders.objects import Amounts, container, node
 from tests.builders.objects import pod as pod_of
@@ -100,4 +100,4 @@ def numa_aware_profile(*, alone: bool = True, **arguments: Any) -> Profile:
             }
         ],
     }
-    return profiles_of(written)["volcano"]
+    return configuration_of(written).profiles["volcano"]

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bayplan.kube.wire.core_v1 import Node, Pod, PodStatus
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json, report_body
 
 GI = 2**30

@@ -21,8 +21,8 @@ from bayplan.kube.wire.meta_v1 import Change, Status
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import SchedulerMetrics
-from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.announcer import Announcer
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.service import SchedulerService

@@ -10,8 +10,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
 from tests.builders.objects import node, simple_pod
 

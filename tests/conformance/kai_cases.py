@@ -28,7 +28,7 @@ from bayplan.compat.kai.scheduler.model import (
     Task,
     Topology,
 )
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 
 Json = dict[str, Any]
 # By job, pod set (or the whole job) and level: label values.

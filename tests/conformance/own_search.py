@@ -13,7 +13,7 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import SubGroupSet, TopologyConstraint
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import default_profile
 from tests.conformance.consolidation import Movable, consolidate

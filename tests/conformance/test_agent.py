@@ -20,8 +20,8 @@ from bayplan.cluster.reports.zone_reports import zone_id_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.quantity import parse
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology, PodAllocation
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology, PodAllocation
 from bayplan.services.agent.accounting import ZoneAccount, excluded_on
 from bayplan.services.agent.forms import volcano_exporter
 from bayplan.services.agent.forms.placement_encoding import (

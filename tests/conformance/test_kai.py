@@ -15,7 +15,13 @@ from bayplan.compat.kai.scheduler.model import Node, Topology
 from bayplan.compat.kai.scheduler.rounds import Action, RoundResult, run_round
 from bayplan.compat.kai.scheduler.subset_nodes import Asker, subset_nodes
 from bayplan.compat.kai.scheduler.tree import ROOT, Domain, TopologyTree
-from bayplan.kube.wire.podgroup_v2alpha2 import PodGroupSpec, SubGroup, SubGroupSet, sub_group_tree, sub_groups_problem
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import (
+    PodGroupSpec,
+    SubGroup,
+    SubGroupSet,
+    sub_group_tree,
+    sub_groups_problem,
+)
 from tests.conformance.kai_cases import (
     RecordedRun,
     domain_problem,

@@ -24,7 +24,7 @@ from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, PODS, RE
 from bayplan.cluster.reports.zone_reports import MEMORY_GROUP_ATTRIBUTE
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Node
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile

@@ -23,7 +23,7 @@ from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, tak
 from bayplan.engine.numa.zone_sets import average_distance
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import decode_arguments, validation_error
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.plugins.node_resources_fit import NodeResourcesFit

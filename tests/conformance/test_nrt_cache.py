@@ -14,7 +14,7 @@ from bayplan.compat.scheduler_plugins.cache.over_reserve import OverReserve, fin
 from bayplan.compat.scheduler_plugins.cache.views import View, is_foreign, pods_by_node, resource_names
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

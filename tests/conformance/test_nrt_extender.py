@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.wire.core_v1 import Node
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.profile import Profile
 from tests.builders.extenders import running_extender
 from tests.conformance.test_nrt import differs, upstream_plugin

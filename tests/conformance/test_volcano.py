@@ -30,7 +30,7 @@ from bayplan.engine.kubelet.masks import mask_of, zones_in
 from bayplan.engine.kubelet.merge import Hint
 from bayplan.engine.numa.least_numa import relative_width_scores
 from bayplan.kube.quantity import parse
-from bayplan.kube.wire.volcano_annotations import (
+from bayplan.kube.volcano_annotations import (
     DECISION,
     decision_annotations,
     decision_in,

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.scanner import CannotSee, Scanner
 from bayplan.services.agent.sources import podresources_pb2 as wire
 from tests.builders.objects import node as empty_node

@@ -31,9 +31,9 @@ from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.annotations import annotations_of
-from bayplan.services.scheduler.announcer import Announcer
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.announcer import Announcer
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
+from bayplan.services.scheduler.binding.annotations import annotations_of
 from bayplan.services.scheduler.intake import Intake
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.builders.objects import bound

@@ -24,7 +24,7 @@ from bayplan.kube.client.access import find_access
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import Changes, Listed, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.agent import Agent
 from bayplan.services.agent.metrics import AgentMetrics
 from bayplan.services.agent.publisher import Publisher

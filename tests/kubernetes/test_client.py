@@ -179,7 +179,7 @@ async def test_after_a_restart_and_a_compaction_everything_is_listed_again(
     troubles: list[str] = []
     async with administrator(control_plane) as client:
         await make_pods(client, namespace, "a", "b")
-        news = follow(client, PODS, namespace=namespace, settings=QUICK, on_trouble=troubles.append)
+        news = follow(client, PODS, namespace=namespace, settings=QUICK, on_error=troubles.append)
         async with aclosing(news):
             assert await until_told(news, "listed a b") == ["listed a b"]
             control_plane.apiserver.stop()
@@ -218,7 +218,7 @@ async def test_missing_rights_are_reported_and_can_be_granted_later(
             await client.list(PODS, namespace)
         assert caught.value.reason == "Forbidden"
         assert 'User "jane" cannot list resource "pods"' in caught.value.message
-        news = follow(client, PODS, namespace=namespace, settings=QUICK, on_trouble=troubles.append)
+        news = follow(client, PODS, namespace=namespace, settings=QUICK, on_error=troubles.append)
         async with aclosing(news):
             first = asyncio.create_task(until_told(news, "listed"))
             while not troubles:  # noqa: ASYNC110 - a list, not an event

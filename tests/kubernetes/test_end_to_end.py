@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.services.scheduler.announcer import MEMBERS_WITH_EVENTS
+from bayplan.services.scheduler.announcing.announcer import MEMBERS_WITH_EVENTS
 from tests.builders.bodies import RACK, gang_body, pod_body
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.waiting import wait_until

@@ -21,7 +21,7 @@ from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Bind
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.kubelets.fleet import Fleet
 from bayplan.services.kubelets.layout import NodeGroup, lay_out
@@ -35,7 +35,7 @@ from bayplan.services.kubelets.model import (
     Write,
 )
 from bayplan.services.kubelets.objects import node_body, time_text
-from bayplan.services.scheduler.annotations import annotations_of
+from bayplan.services.scheduler.binding.annotations import annotations_of
 
 START = 1_700_000_000.0
 TAINT = {"key": "example.com/maintenance", "effect": "NoSchedule"}

@@ -24,10 +24,10 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Assignment
 from bayplan.explain.numa.map import numa_map
 from bayplan.kube.quantity import parse
+from bayplan.kube.volcano_annotations import DECISION, POLICY
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.volcano_annotations import DECISION, POLICY
 from bayplan.scheduling.decision import Decision
-from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, annotations_of
+from bayplan.services.scheduler.binding.annotations import NUMA_AMOUNTS, annotations_of
 from bayplan.simulate.kubelet import Admission, ContainerAllocation, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.builders.clusters import decide

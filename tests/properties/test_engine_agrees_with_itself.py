@@ -20,7 +20,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import admit
 from bayplan.engine.numa.placement import knowledge_of, zones_held
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import SCORING_STRATEGIES, decode_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from bayplan.scheduling.answers import ClassAnswer, ClassAnswers

@@ -18,7 +18,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree, distance
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.objective import Goal, Objective, objective_of
 from bayplan.engine.gangs.problem import WHOLE_TREE
 from tests.builders.objects import node
@@ -52,8 +52,8 @@ class Case:
             pods = sum(self.holds(level + 1, inner) for inner in {self.domain(level + 1, at) for at in inside})
         for layer in self.wish.layers:
             if layer.level == level:
-                slices = pods // layer.size
-                pods = layer.size * (min(slices, 1) if layer.apart else slices)
+                segments = pods // layer.size
+                pods = layer.size * (min(segments, 1) if layer.apart else segments)
         return pods
 
     def placements(self) -> Iterator[Counts]:
@@ -135,11 +135,11 @@ def random_case(seed: int, *, joins: bool = False) -> Case:
     return Case(tree, slots, EqualPods(pods, required, preferred, layers, running_at=running_at))
 
 
-def _layers(random: Random, pods: int) -> tuple[Layer, ...]:
+def _layers(random: Random, pods: int) -> tuple[SegmentLayer, ...]:
     if random.random() < 0.6:
         return ()
     sizes = [size for size in (1, 2, 3) if pods % size == 0]
-    return (Layer(random.choice((0, 1, NODE)), random.choice(sizes), apart=random.random() < 0.3),)
+    return (SegmentLayer(random.choice((0, 1, NODE)), random.choice(sizes), apart=random.random() < 0.3),)
 
 
 def check(case: Case, order: Objective, name: str) -> None:

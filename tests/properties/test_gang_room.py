@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Segments
 from tests.builders.gangs import gpu_pods
 from tests.builders.objects import GPU, simple_pod
 from tests.unit.gangs.test_cycle import racks
@@ -33,36 +33,36 @@ def gang_of(random: Random) -> Group:
         minimum=None if segments else random.randint(1, here),
         required=random.choice(["rack", "block"]),
         preferred=random.choice([None, None if segments else "rack"]),
-        slices=(Slices(2, "rack"),) if segments else (),
+        segments=(Segments(2, "rack"),) if segments else (),
         coming=(like,) * coming,
     )
 
 
-def room_of(cluster: dict[str, list[int]], whole: Group, domain: str) -> int:
+def room_of(cluster: dict[str, list[int]], root: Group, domain: str) -> int:
     """How many pods of such a gang a rack or a block holds: whole segments of each rack, if it has any."""
     inside = [sum(gpus) for name, gpus in cluster.items() if domain in name.split("/")]
-    return sum(gpus - gpus % 2 if whole.slices else gpus for gpus in inside)
+    return sum(gpus - gpus % 2 if root.segments else gpus for gpus in inside)
 
 
-def placed(cluster: dict[str, list[int]], whole: Group) -> GangDecision:
+def placed(cluster: dict[str, list[int]], root: Group) -> GangDecision:
     scheduler = racks(*(f"{name}: {' '.join(map(str, gpus))}" for name, gpus in cluster.items()))
-    return schedule_gang(scheduler, Gang("ml/gang", whole, "network"))
+    return schedule_gang(scheduler, Gang("ml/gang", root, "network"))
 
 
 @pytest.mark.parametrize("chunk", range(4))
 def test_room_is_had_where_it_can_be_had_and_costs_nothing(chunk: int) -> None:
     for number in range(chunk * CASES, (chunk + 1) * CASES):
         random = Random(number)
-        cluster, whole = cluster_of(random), gang_of(random)
-        alone, found = placed(cluster, replace(whole, coming=())), placed(cluster, whole)
+        cluster, root = cluster_of(random), gang_of(random)
+        alone, found = placed(cluster, replace(root, coming=())), placed(cluster, root)
         assert {seat.pod for seat in found.seats} == {seat.pod for seat in alone.seats}, number
         assert found.status is alone.status, number
         assert found.preferred_domains == alone.preferred_domains, number
         if not found.seats:
             continue
-        level = 0 if whole.required == "block" else 1
+        level = 0 if root.required == "block" else 1
         (domain,) = {seat.path[level] for seat in found.seats}
-        size = len(found.seats) + len(whole.coming)
-        most = max(room_of(cluster, whole, name.split("/")[level]) for name in cluster)
-        if whole.preferred is None or whole.required == "rack":
-            assert room_of(cluster, whole, domain) >= min(size, most), number
+        size = len(found.seats) + len(root.coming)
+        most = max(room_of(cluster, root, name.split("/")[level]) for name in cluster)
+        if root.preferred is None or root.required == "rack":
+            assert room_of(cluster, root, domain) >= min(size, most), number

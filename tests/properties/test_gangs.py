@@ -20,7 +20,7 @@ from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import GangAttempt
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import GangDecision, Group, Slices
+from bayplan.gangs.model import GangDecision, Group, Segments
 from tests.exhaustive_gangs import (
     Cluster,
     best_domains,
@@ -57,8 +57,8 @@ def test_what_is_said_without_an_exact_search_is_true(make: Callable[[int], Case
         assert tree is not None
         if not tree.size:
             continue
-        tried = GangAttempt(case.scheduler, case.gang, case.gang.whole, tree, Budget(0.0)).place(case.gang.whole)
-        fewest = fewest_domains(case.cluster, case.gang.whole)
+        tried = GangAttempt(case.scheduler, case.gang, case.gang.root, tree, Budget(0.0)).place(case.gang.root)
+        fewest = fewest_domains(case.cluster, case.gang.root)
         name = f"{make.__name__}({seed}): {tried.solution}"
         if tried.status is Status.INFEASIBLE:
             assert fewest is None, name
@@ -92,13 +92,13 @@ def test_members_that_come_back_stand_with_their_segments(chunk: int) -> None:
     for seed in range(chunk, RETURNING, CHUNKS):
         case, name = returning_case(seed), f"returning_case({seed})"
         decision = schedule_gang(case.scheduler, case.gang)
-        fewest = fewest_domains(case.cluster, case.gang.whole)
+        fewest = fewest_domains(case.cluster, case.gang.root)
         assert decision.placed == (fewest is not None), f"{name}: {decision}"
         if fewest is None:
             assert decision.status is Status.INFEASIBLE, f"{name}: {decision}"
             continue
         assert (decision.status, decision.gap) == (Status.OPTIMAL, 0), f"{name}: {decision}"
-        assert domains_of(case.cluster, decision, case.gang.whole) == fewest, name
+        assert domains_of(case.cluster, decision, case.gang.root) == fewest, name
         assert segments_broken(case, decision) == [], name
 
 
@@ -107,20 +107,20 @@ def test_as_many_segments_are_made_whole_again_as_can_be(chunk: int) -> None:
     for seed in range(chunk, WISHING, CHUNKS):
         case, name = returning_case(seed, wishes=True), f"returning_case({seed}, wishes=True)"
         decision = schedule_gang(case.scheduler, case.gang)
-        wishes = wished_segments(case.gang.whole)
-        has_place = fewest_domains(case.cluster, case.gang.whole, wishes) is not None
+        wishes = wished_segments(case.gang.root)
+        has_place = fewest_domains(case.cluster, case.gang.root, wishes) is not None
         assert decision.placed == has_place, f"{name}: {decision}"
         if has_place:
             choices = (lost for number in range(len(wishes) + 1) for lost in combinations(wishes, number))
-            fewest = next(lost for lost in choices if fewest_domains(case.cluster, case.gang.whole, lost) is not None)
+            fewest = next(lost for lost in choices if fewest_domains(case.cluster, case.gang.root, lost) is not None)
             assert len(decision.relaxed) == len(fewest), f"{name}: {decision}"
 
 
-def wished_segments(group: Group) -> list[tuple[Slices, int]]:
+def wished_segments(group: Group) -> list[tuple[Segments, int]]:
     """Segments that are only optional for and of which a pod waits, by layer and number."""
     return [
         (each, number)
-        for each in group.slices
+        for each in group.segments
         if not each.required
         for number in sorted({place_in_group(pod) // each.size for pod in group.pods})
     ]
@@ -128,21 +128,21 @@ def wished_segments(group: Group) -> list[tuple[Slices, int]]:
 
 def segments_broken(case: Case, decision: GangDecision) -> list[str]:
     """Numbers that are not those of the pods' indices, and segments that are torn, or new ones beside others."""
-    cluster, group = case.cluster, case.gang.whole
+    cluster, group = case.cluster, case.gang.root
     place = {each.name: each for each in cluster.in_tree}
     places = {pod_key(pod): place_in_group(pod) for pod in (*group.pods, *group.running)}
     node_of = {seat.pod: seat.node for seat in decision.seats} | {
         pod_key(pod): pod.spec.node_name for pod in group.running
     }
     broken = [f"{seat.pod} has rank {seat.rank}" for seat in decision.seats if seat.rank != places[seat.pod]]
-    for each in group.slices:
+    for each in group.segments:
         segments: dict[int, set[tuple[str, ...]]] = {}
         for key, number in places.items():
             segments.setdefault(number // each.size, set()).add(cluster.domain(place[node_of[key] or ""], each.level))
         broken += [f"segment {number} is torn" for number, domains in segments.items() if len(domains) > 1]
         if each.apart and len(set().union(*segments.values())) < len(segments):
             broken.append(f"segments of {each.size} are not apart")
-    lowest = group.slices[-1].size
+    lowest = group.segments[-1].size
     return broken + [
         f"{seat.pod} in {seat.segment}" for seat in decision.seats if seat.segment != places[seat.pod] // lowest
     ]
@@ -155,7 +155,7 @@ def check(case: Case, name: str) -> None:
     if not case.cluster.in_tree:
         assert decision.problem.startswith("topology: no node carries all labels"), name
         return
-    expected = outcomes(case.cluster, case.gang.whole)
+    expected = outcomes(case.cluster, case.gang.root)
     if not any(expected):  # also where no pod must start and none can
         assert (decision.status, len(decision.seats)) == (Status.INFEASIBLE, 0), f"{name}: {decision}"
         return
@@ -166,7 +166,7 @@ def check(case: Case, name: str) -> None:
     assert decision.status is Status.OPTIMAL, f"{name}: {decision}"
     assert decision.gap == 0, name
     assert rules_broken(case, decision, part) == [], name
-    assert sorted(decision.relaxed) == sorted(given_up(case.gang.whole, part)), name
+    assert sorted(decision.relaxed) == sorted(given_up(case.gang.root, part)), name
     assert all_domains_of(case.cluster, decision, part) == best_domains(case.cluster, part), name
     replay(case, decision, name)
     taken = assume_gang(case.scheduler, case.gang, decision)
@@ -174,12 +174,12 @@ def check(case: Case, name: str) -> None:
     assert len(taken) == len(seated)
 
 
-def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
+def outcomes(cluster: Cluster, root: Group) -> dict[frozenset[str], Group]:
     """Every best part of a gang, by the pods in it: the most groups, then the most members, then the segments that are
     optional for.
     """
     feasible: list[tuple[int, int, Group]] = []
-    for choice in choices_of_groups(whole):
+    for choice in choices_of_groups(root):
         least = fewest_domains(cluster, with_wishes(with_members(choice, {})))
         if least is not None:
             feasible.append((-sum(1 for _ in choice.every_group()), least, choice))
@@ -189,16 +189,16 @@ def outcomes(cluster: Cluster, whole: Group) -> dict[frozenset[str], Group]:
     return {frozenset(pod_key(pod) for group in part.every_group() for pod in group.pods): part for part in found}
 
 
-def grown(cluster: Cluster, whole: Group) -> Group:
+def grown(cluster: Cluster, root: Group) -> Group:
     """Group after group takes as many members beyond its minimum as have a place."""
     extra: dict[str, int] = {}
-    for group in whole.every_group():
-        unit = next((each.size for each in group.slices if each.required), 1)
+    for group in root.every_group():
+        unit = next((each.size for each in group.segments if each.required), 1)
         for number in range(0, len(group.pods) - group.least + 1, unit):
-            larger = with_members(whole, extra | {group.name: number})
+            larger = with_members(root, extra | {group.name: number})
             if fewest_domains(cluster, with_wishes(larger)) is not None:
                 extra[group.name] = number
-    return with_members(whole, extra)
+    return with_members(root, extra)
 
 
 def most_wishes(cluster: Cluster, part: Group) -> Group:
@@ -206,7 +206,7 @@ def most_wishes(cluster: Cluster, part: Group) -> Group:
     wishes = [
         (group.name, each)
         for group in part.every_group()
-        for each in group.slices
+        for each in group.segments
         if not each.required and len(group.pods) % each.size == 0
     ]
     choices = (choice for number in range(len(wishes), -1, -1) for choice in combinations(wishes, number))
@@ -214,12 +214,12 @@ def most_wishes(cluster: Cluster, part: Group) -> Group:
     return next(each for each in parts if fewest_domains(cluster, each) is not None)
 
 
-def given_up(whole: Group, part: Group) -> list[str]:
-    kept = {group.name: group.slices for group in part.every_group()}
+def given_up(root: Group, part: Group) -> list[str]:
+    kept = {group.name: group.segments for group in part.every_group()}
     lost = [
         (group.name, each.size)
-        for group in whole.every_group()
-        for each in group.slices
+        for group in root.every_group()
+        for each in group.segments
         if each not in kept.get(group.name, [each])
     ]
     return [f"segments of {size}{f' in group {name}' if name else ''}" for name, size in lost]
@@ -238,16 +238,16 @@ def rules_broken(case: Case, decision: GangDecision, part: Group) -> list[str]:
         nodes += [pod.spec.node_name or "" for inner in group.every_group() for pod in inner.running]
         if group.required and len({cluster.domain(place[each], group.required) for each in nodes if each in place}) > 1:
             broken.append(f"{group.name} is not in one {group.required}")
-        for each in group.slices:
+        for each in group.segments:
             pods = [pod_key(pod) for pod in group.pods]
-            slices = [pods[first : first + each.size] for first in range(0, len(pods), each.size)]
-            domains = [{cluster.domain(place[node_of[pod]], each.level) for pod in slice_} for slice_ in slices]
+            segments = [pods[first : first + each.size] for first in range(0, len(pods), each.size)]
+            domains = [{cluster.domain(place[node_of[pod]], each.level) for pod in slice_} for slice_ in segments]
             if any(len(used) > 1 for used in domains):
                 broken.append(f"a segment of {group.name} is not in one {each.level}")
             if each.apart and len(set.union(*domains, set())) < len(domains):
                 broken.append(f"segments of {group.name} are not apart")
-        if group.slices:
-            ranks = {pod_key(pod): rank // group.slices[-1].size for rank, pod in enumerate(group.pods)}
+        if group.segments:
+            ranks = {pod_key(pod): rank // group.segments[-1].size for rank, pod in enumerate(group.pods)}
             broken += [f"{pod} has segment {segment_of[pod]}" for pod in ranks if segment_of[pod] != ranks[pod]]
     return broken
 

@@ -82,10 +82,10 @@ def score(case: Case, decision: GangDecision) -> Score:
     """
     preferred = 0
     wider = [0] * len(case.levels)
-    for group in case.gang.whole.every_group():
+    for group in case.gang.root.every_group():
         if group.preferred is None:
             continue
-        paths = [seat.path for seat in decision.seats if group is case.gang.whole or seat.group == group.name]
+        paths = [seat.path for seat in decision.seats if group is case.gang.root or seat.group == group.name]
         own = case.levels.index(group.preferred)
         preferred += len({path[: own + 1] for path in paths})
         for level in range(own):

@@ -67,7 +67,7 @@ class World(RuleBasedStateMachine):
     @rule()
     def begin_attempt(self) -> None:
         active = [
-            unit for unit in map(self.queue.get, self.sizes) if unit is not None and unit.place is UnitState.ACTIVE
+            unit for unit in map(self.queue.get, self.sizes) if unit is not None and unit.state is UnitState.ACTIVE
         ]
         key = self.queue.pop(self.now)
         if key is None:
@@ -115,10 +115,10 @@ class World(RuleBasedStateMachine):
         for key, pods in self.sizes.items():
             unit = self.queue.get(key)
             assert unit is not None
-            counts[unit.place] += pods
+            counts[unit.state] += pods
         assert len(self.queue) == len(self.sizes)
         assert {place: number for place, number in self.queue.counts().items() if number} == counts
-        in_flight = {key for key in self.sizes if (unit := self.queue.get(key)) and unit.place is UnitState.IN_FLIGHT}
+        in_flight = {key for key in self.sizes if (unit := self.queue.get(key)) and unit.state is UnitState.IN_FLIGHT}
         assert in_flight == self.attempts.keys()
 
     def teardown(self) -> None:

@@ -65,7 +65,7 @@ class Story:
                 self.world.pods[key_of(written)] = (where, written)
                 newcomer = msgspec.convert(written, Pod)
                 self.state.assume(pod_key(newcomer), self.state.rows[where], self.state.classes.of(newcomer), ())
-                self.state.stands(pod_key(newcomer), newcomer)
+                self.state.pod_placed(pod_key(newcomer), newcomer)
             case "relabel" if self.placed():
                 where, pod = self.world.pods[self.some(self.placed())]
                 self.place({**pod, "metadata": {**pod["metadata"], "labels": self.labels()}}, where)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json
 from tests.builders.clusters import decide
 from tests.builders.objects import bound, cpu_pod, cpu_zones, node, topology, zone

@@ -150,8 +150,8 @@ def requests(draw: st.DrawFn) -> PodRequest:
     request = effective_request(pod(*app, init=init))
     if draw(st.integers(0, 5)) == 0:
         spare = draw(st.sampled_from([0, 500, 1000, 2000])), draw(st.integers(0, 4)) * GI
-        whole = {"cpu": f"{request.total['cpu'] + spare[0]}m", "memory": str(request.total["memory"] + spare[1])}
-        return effective_request(pod(*app, init=init, resources={"requests": whole, "limits": whole}))
+        root = {"cpu": f"{request.total['cpu'] + spare[0]}m", "memory": str(request.total["memory"] + spare[1])}
+        return effective_request(pod(*app, init=init, resources={"requests": root, "limits": root}))
     return request
 
 

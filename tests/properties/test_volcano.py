@@ -16,7 +16,7 @@ from bayplan.compat.volcano.numa.predicate import ALIGNING_POLICIES, NodeCpus, e
 from bayplan.engine.kubelet import NodeKnowledge, admit
 from bayplan.engine.kubelet.masks import mask_of
 from bayplan.engine.kubelet.node import CpuLayout
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from tests.builders.clusters import decide
 from tests.builders.numatopologies import numa_aware_profile, policy_pod
 from tests.builders.objects import node

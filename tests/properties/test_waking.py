@@ -79,7 +79,7 @@ def test_no_gang_stays_parked_that_has_a_place(make: Callable[[int], Case], chun
 def follow(case: Case, dice: Random, name: str) -> int:
     """Visitors come and go until the gang has a place; says how often it was told to wait."""
     state = case.state
-    running = {pod_key(pod) for group in case.gang.whole.every_group() for pod in group.running}
+    running = {pod_key(pod) for group in case.gang.root.every_group() for pod in group.running}
     visitors = [key for key in state.pods if key not in running]
     waking, queue = Waking(state, {PROFILE.name: case.scheduler}), SchedulingQueue(flush_after=1e9)
     queue.put("gang", priority=0, created=0.0, now=0.0)

@@ -31,7 +31,7 @@ OF_OUR_OWN = {
     "bayplan.kube.errors.struct_fields",
     "bayplan.kube.resources.pod_groups",
     "bayplan.kube.validation.fields.field_table",
-    "bayplan.kube.wire.unread_fields._refusing",
+    "bayplan.kube.unread_fields._refusing",
     "bayplan.kube.yaml_text.go_loader",
 }
 LONG = "x" * 100_000

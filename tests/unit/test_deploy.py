@@ -15,7 +15,7 @@ import yaml
 
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.compat.kai.grouping.table import GROUPERS
-from bayplan.config.configuration import API_VERSION, KIND, configuration_of, profiles_of
+from bayplan.config.configuration import API_VERSION, KIND, configuration_of
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kueue import pod_set as kueue
@@ -31,7 +31,8 @@ from bayplan.grouping.group import GROUPED, GroupingSettings
 from bayplan.grouping.kinds import KNOWN
 from bayplan.kube import resources
 from bayplan.kube.resources import KAI_POD_GROUPS, KNOWN_POD_GROUPS, Resource
-from bayplan.kube.wire.podgroup_v1alpha1 import (
+from bayplan.kube.volcano_annotations import DECISION
+from bayplan.kube.wire.bayplan_v1alpha1 import (
     PLACEMENTS,
     GroupSpec,
     PodGroup,
@@ -40,12 +41,11 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
     PodShape,
     Segment,
 )
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
-from bayplan.kube.wire.volcano_annotations import DECISION
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.profile import PreemptionMode
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
-from bayplan.services.scheduler.annotations import NUMA_AMOUNTS, PATH
+from bayplan.services.scheduler.binding.annotations import NUMA_AMOUNTS, PATH
 from bayplan.services.scheduler.intake import Intake
 from tests.builders.bodies import Json
 
@@ -120,7 +120,7 @@ def test_no_role_has_a_wildcard_or_reads_secrets() -> None:
 
 def test_everything_that_is_followed_may_be_read_and_nothing_else() -> None:
     stock = {"kind": KIND, "apiVersion": API_VERSION, "profiles": [{"schedulerName": "default-scheduler"}]}
-    intake = Intake(Dispatcher(profiles_of(stock)))
+    intake = Intake(Dispatcher(configuration_of(stock).profiles))
     followed = {(group_of(entry.resource), entry.resource.plural) for entry in intake.entries}
     allowed = rights("bayplan-scheduler")
     for verb in ("get", "list", "watch"):
@@ -191,7 +191,7 @@ class TestKaiGrouping:
         assert ("scheduling.k8s.io", "priorityclasses", "get") in of_kai
 
     def test_the_argument_is_one_that_bayplan_takes(self) -> None:
-        from bayplan.cli.pod_grouper import pod_grouper
+        from bayplan.cli.services.pod_grouper import pod_grouper
 
         (added,) = self.patches()["bayplan-pod-grouper-deployment"]
         assert added["value"].partition("=")[0] in {name for parameter in pod_grouper.params for name in parameter.opts}
@@ -274,8 +274,8 @@ def test_the_pod_is_restricted(deployment: str) -> None:
 
 
 def test_the_command_line_is_one_that_bayplan_takes() -> None:
-    from bayplan.cli.pod_grouper import pod_grouper
-    from bayplan.cli.scheduler import scheduler
+    from bayplan.cli.services.pod_grouper import pod_grouper
+    from bayplan.cli.services.scheduler import scheduler
 
     for command in (scheduler, pod_grouper):
         deployment = the("Deployment", f"bayplan-{command.name}")

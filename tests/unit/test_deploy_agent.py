@@ -12,8 +12,8 @@ import click
 import pytest
 import yaml
 
-from bayplan.cli.agent import agent
-from bayplan.cli.agent_gc import agent_gc
+from bayplan.cli.services.agent import agent
+from bayplan.cli.services.agent_gc import agent_gc
 from tests.builders.bodies import Json
 
 FOLDER = Path(__file__).parents[2] / "deploy/agent"

@@ -151,4 +151,8 @@ def test_the_dialect_of_the_page_makes_gangs() -> None:
     assert {dialect.group_named(pod) for pod in pods} == {"train"}
     assert isinstance(dialect.gang_of(slice_set, pods[:3], None), api.Incomplete)
     gang = dialect.gang_of(slice_set, pods, None)
-    assert (gang.name, len(gang.pods), gang.whole.slices) == ("default/train", 4, (api.Slices(2, "example.com/rack"),))
+    assert (gang.name, len(gang.pods), gang.root.segments) == (
+        "default/train",
+        4,
+        (api.Segments(2, "example.com/rack"),),
+    )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from bayplan.cli.options.common import ExampleCommand
-from bayplan.cli.packaged import examples_folder
+from bayplan.cli.shared.packaged import examples_folder
 
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -117,7 +117,7 @@ def _placed(
 def _parents(session: ClusterSession, node: str) -> dict[int, str]:
     """The package of each zone, where the node's report names one."""
     from bayplan.cluster.reports.zone_reports import zone_id_of
-    from bayplan.kube.wire.topology_v1alpha2 import zones_of
+    from bayplan.kube.wire.node_resource_topology_v1alpha2 import zones_of
 
     found = {}
     for topology in session.objects.topologies:

@@ -57,6 +57,8 @@ COMMANDS = {
     "replay": "Decide everything again that a snapshot recorded.",
     "completion": "Print the completion script of a shell.",
 }
+# Commands whose modules are in `cli/services/`.
+SERVICES = {"web", "scheduler", "extender", "extender-config", "pod-grouper", "agent", "agent-gc", "kubelets"}
 
 
 # Programs whose containers can be switched to bayplan's image, if that has links of these names to `bayplan`. Probes
@@ -79,7 +81,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"bayplan.cli.{name}"), name)
+        room = "bayplan.cli.services" if cmd_name in SERVICES else "bayplan.cli"
+        command: click.Command = getattr(import_module(f"{room}.{name}"), name)
         return command
 
     def resolve_command(

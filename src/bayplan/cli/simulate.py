@@ -20,12 +20,12 @@ from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options.common import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.options.flags import file_size_option, output_option, theme_for, theme_option
 from bayplan.cli.options.reserved_file import ReservedFile
-from bayplan.cli.packaged import scenario_file, scenario_names
+from bayplan.cli.services.web import WEB_PORT
 from bayplan.cli.shared.output import print_answer, print_document, show_progress, warn, working
-from bayplan.cli.web import WEB_PORT
+from bayplan.cli.shared.packaged import scenario_file, scenario_names
 
 if TYPE_CHECKING:
-    from bayplan.simulate.comparison import Comparison
+    from bayplan.simulate.results.comparison import Comparison
     from bayplan.simulate.run import Run
     from bayplan.simulate.scenario.model import Scenario, Seconds
 
@@ -124,13 +124,13 @@ def simulate(
 
         def finish(comparison: Comparison) -> None:
             if report_file:
-                from bayplan.simulate.page import Origin, page
+                from bayplan.simulate.results.page import Origin, page
                 from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
 
                 origin = Origin(__version__, written, click.get_current_context().find_root().obj)
                 report_file.write(page(comparison, {**SCHEDULERS, **ON_REQUEST}, origin))
             if picture_file:
-                from bayplan.simulate.picture import simulation_svg
+                from bayplan.simulate.results.picture import simulation_svg
 
                 picture_file.write(simulation_svg(comparison.runs, colours))
             warn(comparison.remarks)
@@ -213,7 +213,7 @@ def _scenario(path: Path, seed: int | None, report_delay: Seconds | None) -> Sce
 
 def _compared(scenario: Scenario, schedulers: Sequence[str]) -> Comparison:
     """Run one scheduler after another, until interrupted."""
-    from bayplan.simulate.comparison import Comparison
+    from bayplan.simulate.results.comparison import Comparison
 
     runs: list[Run] = []
     with working(""), _first_interrupt() as interrupt:
@@ -240,7 +240,7 @@ def _run(scenario: Scenario, scheduler: str, interrupt: _Interrupt) -> Run:
 
 def progress_line(scheduler: str, share: float, now: Seconds) -> str:
     """`bayplan   ███████████████░░░░░░░░░  61 %  simulated 3m12s`."""
-    from bayplan.simulate.numbers import clock
+    from bayplan.simulate.results.numbers import clock
 
     filled = int(min(share, 1.0) * BAR_WIDTH)
     bar = "█" * filled + "░" * (BAR_WIDTH - filled)
@@ -270,10 +270,10 @@ def _first_interrupt() -> Iterator[_Interrupt]:
 
 def _show(comparison: Comparison, output: str) -> None:
     if output == "text":
-        from bayplan.simulate.comparison_text import comparison_text
+        from bayplan.simulate.results.comparison_text import comparison_text
 
         print_answer(comparison_text(comparison), good=comparison.good)
     else:
-        from bayplan.simulate.comparison import comparison_document
+        from bayplan.simulate.results.comparison import comparison_document
 
         print_document(comparison_document(comparison), output)

@@ -78,7 +78,7 @@ def _remove(state: ClusterState, key: str) -> _Removed:
 def _restore(state: ClusterState, removed: _Removed) -> None:
     state.bookings.book(removed.key, removed.placed)
     if removed.pod is not None:
-        state.stands(removed.key, removed.pod)
+        state.pod_placed(removed.key, removed.pod)
     _add(state, removed.placed.row, removed.given, -1)
 
 

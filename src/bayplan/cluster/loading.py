@@ -17,8 +17,8 @@ from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 _Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
 

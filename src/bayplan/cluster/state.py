@@ -43,8 +43,8 @@ from bayplan.cluster.volumes.catalogue import Volumes
 from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
@@ -282,7 +282,7 @@ class ClusterState:
         else:
             ports = host_ports_of(pod.spec)
             self._place(key, PlacedPod(row, request, (), ports, confirmed=True, confirmed_at=at))
-        self.stands(key, pod)
+        self.pod_placed(key, pod)
         self.promises.appeared(key, known=placed is not None, at=at)
         self._desk.pod_is_on(node, pod)
 
@@ -320,7 +320,7 @@ class ClusterState:
             self.freshness.promised_in_the_dark(row, key, self.reports[row])
             self.judge(row)
 
-    def stands(self, key: str, pod: Pod) -> None:
+    def pod_placed(self, key: str, pod: Pod) -> None:
         """Show a placed pod to those that come after it: its labels, and what it says about pods beside it."""
         try:
             terms = self.classes.terms_of(pod)
@@ -330,7 +330,7 @@ class ClusterState:
             )
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
-        self.volumes.pod_stands(key, self.pods[key].row, pod)
+        self.volumes.pod_placed(key, self.pods[key].row, pod)
 
     def confirm(self, key: str, at: float | None = None) -> None:
         """The cluster shows the pod on its node, at a moment if that is known: the promise became a fact."""

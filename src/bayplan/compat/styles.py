@@ -29,7 +29,7 @@ def placed(
     place: Callable[[Gang], Nodes],
 ) -> GangDecision:
     """Where another system would put a gang, or its words for why not."""
-    gang = replace(gang, whole=_with_whole_labels(gang.whole, tree))
+    gang = replace(gang, root=_with_whole_labels(gang.root, tree))
     unknown = ", ".join([*_never_expressed(gang), *not_expressed(gang)])
     if unknown:
         return _refused(gang, f"{unknown} cannot be expressed there; use style {BAYPLAN}")
@@ -47,21 +47,21 @@ def _with_whole_labels(group: Group, tree: Tree) -> Group:
         group,
         required=label(group.required),
         preferred=label(group.preferred),
-        slices=tuple(replace(each, level=label(each.level) or each.level) for each in group.slices),
+        segments=tuple(replace(each, level=label(each.level) or each.level) for each in group.segments),
         groups=tuple(_with_whole_labels(inner, tree) for inner in group.groups),
     )
 
 
 def _never_expressed(gang: Gang) -> Iterator[str]:
     """What the gang asks for and no other system knows."""
-    groups = list(gang.whole.every_group())
+    groups = list(gang.root.every_group())
     yield from asked(
         {
             "patience": gang.patience is not None,
             "objective": gang.objective not in (USUAL, LOWEST_COMMON_DOMAIN),
             "domainPlacement spread": gang.roomiest,
             "minimumGroups": any(group.minimum_groups is not None for group in groups),
-            "segments inside groups": any(group.slices for group in groups[1:]),
+            "segments inside groups": any(group.segments for group in groups[1:]),
             f"the level {NUMA}": any(level_meant(level, ()) == NUMA for level in gang.levels),
         }
     )
@@ -83,13 +83,13 @@ def _seated(state: ClusterState, tree: Tree, gang: Gang, node_of: Mapping[str, s
     paths = tree.paths[tree.node_level]
     seats = [
         Seat(key, group.name, node_of[key], paths[position_of[node_of[key]]], gang.ranks[key])
-        for group in gang.whole.every_group()
+        for group in gang.root.every_group()
         for key in map(pod_key, group.pods)
         if key in node_of
     ]
     preferred_domains = None
-    if gang.whole.preferred is not None and (level := tree.level_number(gang.whole.preferred)) is not None:
-        running = (pod.spec.node_name or "" for group in gang.whole.every_group() for pod in group.running)
+    if gang.root.preferred is not None and (level := tree.level_number(gang.root.preferred)) is not None:
+        running = (pod.spec.node_name or "" for group in gang.root.every_group() for pod in group.running)
         nodes = {node for node in (*node_of.values(), *running) if node in position_of}
         preferred_domains = len({int(tree.domain_at[level][position_of[node]]) for node in nodes})
     return GangDecision(

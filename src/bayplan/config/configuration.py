@@ -143,11 +143,6 @@ class Configuration:
     """What the file asks for and does not get."""
 
 
-def profiles_of(raw: object) -> dict[str, Profile]:
-    """The profiles of a decoded configuration document, for commands."""
-    return configuration_of(raw).profiles
-
-
 def configuration_of(raw: object) -> Configuration:
     """Everything in a decoded configuration document, also of other systems."""
     reader = _foreign_reader(raw)

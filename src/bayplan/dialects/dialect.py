@@ -79,9 +79,9 @@ def full_name(metadata: Metadata) -> str:
     return f"{metadata.namespace or 'default'}/{metadata.name}"
 
 
-def as_others_prefer(whole: Group) -> Objective:
+def as_others_prefer(root: Group) -> Objective:
     """The objective of Kueue's and KAI's gangs: a preferred level asks for the lowest common domain."""
-    return LOWEST_COMMON_DOMAIN if any(group.preferred for group in whole.every_group()) else USUAL
+    return LOWEST_COMMON_DOMAIN if any(group.preferred for group in root.every_group()) else USUAL
 
 
 def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:

@@ -1,14 +1,14 @@
 """Pods of a group: which count as arrived, and which wait, run or have finished.
 
 Failed pods do not count, nor do bound pods that are being deleted: their controllers replace them. A group that needs
-more pods than have arrived is incomplete, unless it `has_begun`.
+more pods than have arrived is incomplete, unless it `has_started`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.ranks.ranks import RANK, rank_key
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -41,7 +41,7 @@ def bound_with_its_gang(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and RANK in (pod.metadata.annotations or {})
 
 
-def has_begun(pods: Iterable[Pod], *, was_complete: bool) -> bool:
+def has_started(pods: Iterable[Pod], *, was_complete: bool) -> bool:
     """True if the gang no longer waits for pods: all were there once and one still is, so the others have ended.
 
     All were there if the gang `was_complete`, or if a member was bound with it. If all pods are being deleted, the gang
@@ -57,7 +57,7 @@ def group_of(
     name: str = "",
     required: str | None = None,
     preferred: str | None = None,
-    slices: tuple[Slices, ...] = (),
+    segments: tuple[Segments, ...] = (),
 ) -> Group:
     """A group of which `least` pods must get nodes; running and succeeded pods count."""
     present = [pod for pod in pods if not succeeded(pod)]
@@ -71,7 +71,7 @@ def group_of(
         minimum=min(max(least - started, 0), len(waiting)),
         required=required,
         preferred=preferred,
-        slices=slices,
+        segments=segments,
     )
 
 

@@ -20,7 +20,7 @@ from bayplan.engine.gangs.objective import objective_of
 from bayplan.gangs.model import Gang, Patience
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec
+from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, ParallelGroup, PatienceSpec
 
 OBJECTIVE = "bayplan.io/objective"
 PATIENCE = "bayplan.io/patience"
@@ -100,10 +100,10 @@ def _with(gang: Gang, key: str, text: str) -> Gang:
         return replace(gang, spread=placement_in(text) == SPREAD)
     if key == DOMAIN_PLACEMENT:
         return replace(gang, roomiest=placement_in(text) == SPREAD)
-    groups, whole = parallelism_in(text), gang.whole
-    if whole.groups:
+    groups, root = parallelism_in(text), gang.root
+    if root.groups:
         raise ValueError("is for a gang without groups inside")
-    if whole.running:
+    if root.running:
         return gang  # ranks are taken
-    pods = len(whole.pods) + len(whole.coming)
+    pods = len(root.pods) + len(root.coming)
     return replace(gang, parallelism=parallel_groups(groups, pods, ObjectPath("")))

@@ -23,8 +23,8 @@ from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLO
 from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.errors import ObjectPath
+from bayplan.kube.volcano_annotations import DECISION, POLICY
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.volcano_annotations import DECISION, POLICY
 
 OWN_PREFIX = "bayplan.io/"
 # All keys of bayplan's own on pods, owners and PodGroups.

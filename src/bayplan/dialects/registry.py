@@ -28,7 +28,7 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.object_set import OtherPodGroup
 from bayplan.kube.resources import Resource
-from bayplan.kube.wire import podgroup_v1alpha1
+from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod, VersionedGroupObject
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
@@ -65,7 +65,7 @@ def _added(name: str, found: list[Dialect[Any]]) -> Dialect[Any]:
 
 
 # Every built-in group object.
-AnyPodGroup = podgroup_v1alpha1.PodGroup | OtherPodGroup
+AnyPodGroup = bayplan_v1alpha1.PodGroup | OtherPodGroup
 
 
 @cache
@@ -105,7 +105,7 @@ def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
     """Fields and annotations of a group object without effect, one sentence each with its path."""
     keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
     complaints = {key: complaint for key, complaint in keys if complaint}
-    if isinstance(written, podgroup_v1alpha1.PodGroup):
+    if isinstance(written, bayplan_v1alpha1.PodGroup):
         set_here = FIELDS.keys() & (written.metadata.annotations or {}).keys()
         complaints |= {key: f"has no effect on this kind; set spec.{FIELDS[key]}" for key in sorted(set_here)}
     annotations = tuple(f'metadata.annotations["{key}"]: {complaint}' for key, complaint in complaints.items())

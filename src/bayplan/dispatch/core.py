@@ -11,7 +11,7 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Stage
 from bayplan.dispatch.kept.late_room import LateRoom, LateRooms
 from bayplan.dispatch.kept.nominations import Nomination
-from bayplan.dispatch.preemption import Outcome, Preempting
+from bayplan.dispatch.preemption import Preempting, PreemptionResult
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.waking import ForItself, Waits, Waking
@@ -69,7 +69,7 @@ class Core:
         )
         self.waking.parked(waits_for)
 
-    def park_preemptor(self, unit: str, outcome: Outcome, waits_for: Waits, now: float) -> None:
+    def park_preemptor(self, unit: str, outcome: PreemptionResult, waits_for: Waits, now: float) -> None:
         """Park a unit after an attempt to preempt: a nominated one wakes as soon as its victims are gone."""
         nominated = outcome.stage is not Stage.PLANNED or outcome.again_at == now
         if nominated or outcome.for_kept_room:

@@ -29,8 +29,8 @@ from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.waking import ForItself, Waker
 from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 from bayplan.scheduling.profile import Profile
 
 
@@ -102,14 +102,14 @@ class Dispatcher:
         if gang and is_news:
             self.gangs.touch(gang, now)
 
-    def stands_alone(self, key: str, now: float) -> None:
+    def ungrouped(self, key: str, now: float) -> None:
         """The pod grouper leaves a pod as it is: alone, or in the gang that it names itself."""
         pod = self.waiting.get(key)
         if pod is not None and gang_named(pod) and not self.roster.gang_of(key):
             self.pods.remove(key)
             self.set_pod(pod, now)
         else:
-            self.pods.stands_alone(key, now)
+            self.pods.ungrouped(key, now)
 
     def remove_pod(self, key: str, now: float, *, replaced: bool = True) -> None:
         """A pod ended or was deleted; `replaced` unless it is known that none like it follows on its node."""
@@ -156,7 +156,7 @@ class Dispatcher:
             if gang:
                 self.gangs.touch(gang, now)
             else:
-                self.pods.stands_alone(key, now)
+                self.pods.ungrouped(key, now)
         self.gangs.queue_touched(now)
 
     def resync(self, now: float) -> None:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.members import has_begun
+from bayplan.dialects.members import has_started
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
@@ -32,8 +32,8 @@ from bayplan.gangs.relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
 
@@ -58,7 +58,7 @@ class GangDecider:
             # Binds or deletions are in flight: their watch events will touch the gang again.
             core.queue.done(unit)
             return None
-        if progress.is_complete(name) and has_begun(running, was_complete=True) and self.is_news(name, now):
+        if progress.is_complete(name) and has_started(running, was_complete=True) and self.is_news(name, now):
             core.queue.done(unit)
             return Complete(name)
         written = core.roster.groups.get(name)
@@ -110,7 +110,7 @@ class GangDecider:
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
         late, name = core.late, unit.removeprefix(GANG)
-        late.lend(name, Counter({group.name: len(group.pods) for group in gang.whole.every_group()}))
+        late.lend(name, Counter({group.name: len(group.pods) for group in gang.root.every_group()}))
         try:
             with core.preempting.kept_room.deciding(scheduler.profile) as closing:
                 action = self._seat(unit, gang, scheduler, running, closing, began, waited or 0.0, now)
@@ -245,7 +245,7 @@ def _priority(gang: Gang) -> int:
 
 def _has_what_it_needs(gang: Gang) -> bool:
     """True if every pod that a gang needs has a node."""
-    return not any(group.least for group in gang.whole.every_group())
+    return not any(group.least for group in gang.root.every_group())
 
 
 def _namespaces(scheduler: GangScheduler, gang: Gang) -> Namespaces:

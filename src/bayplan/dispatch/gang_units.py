@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bayplan.cluster.pods.terms import namespace_of
-from bayplan.dialects.members import has_begun
+from bayplan.dialects.members import has_started
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import Incomplete, members_left
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
@@ -19,8 +19,8 @@ from bayplan.dispatch.gang_decision import GangDecider, split_of
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 # Larger gangs are not queued after every event, but after a pause that grows with their size.
 LARGE_GANG = 256
@@ -113,7 +113,7 @@ class GangUnits:
             self._unqueue(name)
         else:
             priority = max(pod.spec.priority or 0 for pod in waiting or running)
-            head_start = HEAD_START if has_begun(running, was_complete=True) else 0.0
+            head_start = HEAD_START if has_started(running, was_complete=True) else 0.0
             created = self._first_queued.setdefault(name, since) - head_start
             tenant = namespace_of((*waiting, *running)[0])
             queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
@@ -180,7 +180,7 @@ class GangUnits:
             del self._to_count[name]
             yield name
 
-    def why_not_whole(self, name: str) -> str:
+    def why_incomplete(self, name: str) -> str:
         """Why a gang without waiting members is not complete: missing pods, or split over domains; empty if it is."""
         try:
             gang = self._core.roster.gang(name)

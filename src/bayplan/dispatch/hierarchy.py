@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.kube.wire.scheduling_v1alpha3 import MOST_LEVELS
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import MOST_LEVELS
 
 
 class GroupHierarchy:

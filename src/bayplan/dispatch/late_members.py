@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.members import has_begun
+from bayplan.dialects.members import has_started
 from bayplan.dialects.own.members import asks_for_a_level, group_label, lacking
 from bayplan.dispatch.actions import GANG, Unschedulable
 from bayplan.dispatch.core import Core
@@ -18,8 +18,8 @@ from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.gangs.cycle import later_seats
 from bayplan.gangs.model import Gang, LaterSeat
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 
 
 class LateMembers:
@@ -44,7 +44,7 @@ class LateMembers:
             return  # Binds are in flight: which members are missing is not known yet.
         written, missing = core.roster.groups.get(name), Counter[str]()
         is_there = isinstance(written, PodGroup) and not written.metadata.deletion_timestamp
-        if isinstance(written, PodGroup) and is_there and has_begun(running, was_complete=True):
+        if isinstance(written, PodGroup) and is_there and has_started(running, was_complete=True):
             missing = lacking(written, (*waiting, *running))
         core.late.lacks(name, missing)
         if missing and lost:
@@ -103,5 +103,5 @@ class LateMembers:
         decision = refusal.gang
         if is_nominated or refusal.beyond_need or decision is None or decision.waits or decision.problem:
             return
-        if has_begun(running, was_complete=True) and late.begins(name, now, now):
+        if has_started(running, was_complete=True) and late.begins(name, now, now):
             late.keep_more(name, lambda: later_seats(scheduler, gang), scheduler, gang.pods[0], now)

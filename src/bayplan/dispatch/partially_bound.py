@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 
 from bayplan.dialects.members import bound_with_its_gang
 from bayplan.kube.times import moment_of
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroupSpec
 
 # Leaves time for the write and its watch event.
 REPORT_AGAIN_AFTER = 30.0

@@ -83,7 +83,7 @@ class PodUnits:
     """All pods without a node, members of gangs included; pods outside gangs are units of the queue.
 
     `expects_group` tells whether a pod that names no gang can still be added to one. Such a pod is gated until
-    `stands_alone` says otherwise.
+    `ungrouped` says otherwise.
     """
 
     def __init__(self, core: Core, expects_group: Callable[[Pod], bool]) -> None:
@@ -120,7 +120,7 @@ class PodUnits:
         gang = gang_named(pod)
         return bool(gang) and dialect_of_gang(gang) is not own.DIALECT and self._expects_group(pod)
 
-    def stands_alone(self, key: str, now: float) -> None:
+    def ungrouped(self, key: str, now: float) -> None:
         """The pod grouper found that a pod belongs to no gang."""
         pod = self.waiting.get(key)
         if pod is not None and key not in self._core.state.pods and not self._core.roster.gang_of(key):

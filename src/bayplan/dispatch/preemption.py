@@ -54,7 +54,7 @@ PODS_COUNTED_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PreemptionResult:
     """What came of an attempt: a plan or why there is none, what becomes of it, and when to look again."""
 
     plan: AnyPreemption
@@ -97,7 +97,7 @@ class Preempting:
         """Give back the room of a unit that is about to be decided."""
         self._resumed = self.nominations.give_back(unit)
 
-    def for_pod(self, pod: Pod, profile: Profile, closing: Closing, now: float) -> Outcome | None:
+    def for_pod(self, pod: Pod, profile: Profile, closing: Closing, now: float) -> PreemptionResult | None:
         """What can be done for a pod without a place; None if its profile does not preempt."""
 
         def plan() -> Preemption | NoPreemption:
@@ -111,7 +111,9 @@ class Preempting:
         names = frozenset(self._state.classes.of(pod).request.total)
         return self._attempt(pod_key(pod), (pod,), priority_of(pod), profile, names, plan, seats, closing, now)
 
-    def for_gang(self, unit: str, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float) -> Outcome | None:
+    def for_gang(
+        self, unit: str, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float
+    ) -> PreemptionResult | None:
         """What can be done for a gang without a place; None if its profile does not preempt."""
 
         def plan() -> GangPreemption | NoPreemption:
@@ -140,7 +142,7 @@ class Preempting:
         seats: Callable[[Preemption | GangPreemption], list[Decision] | None],
         closing: Closing,
         now: float,
-    ) -> Outcome | None:
+    ) -> PreemptionResult | None:
         if profile.preemption is PreemptionMode.OFF:
             return None
         self._now = now
@@ -149,30 +151,30 @@ class Preempting:
         if resumed is not None:
             if {each.pod for _, each in resumed.seats} <= by_key.keys() and self._still_holds(resumed):
                 self.nominations.keep(resumed)
-                return Outcome(resumed.plan, Stage.UNDER_WAY, now + LOOKS_EVERY)
+                return PreemptionResult(resumed.plan, Stage.UNDER_WAY, now + LOOKS_EVERY)
             self.nominations.withdraw(resumed)
         if not self._freeable.refresh(names | {PODS}, PODS_COUNTED_AT_ONCE):
-            return Outcome(COUNTING, again_at=now)
+            return PreemptionResult(COUNTING, again_at=now)
         found = closing.decide(plan, lambda made: self._seats_of(made, by_key))
         if isinstance(found, NoPreemption) and closing.rows:
-            return Outcome(NoPreemption(closing.reason), again_at=now + LOOKS_EVERY, for_kept_room=True)
+            return PreemptionResult(NoPreemption(closing.reason), again_at=now + LOOKS_EVERY, for_kept_room=True)
         if isinstance(found, NoPreemption) or profile.preemption is PreemptionMode.DRY_RUN:
-            return Outcome(found, again_at=min(self._left_alone.values(), default=None))
+            return PreemptionResult(found, again_at=min(self._left_alone.values(), default=None))
         if found.cost[0]:
             # The API server refuses evictions that violate a budget.
-            return Outcome(found, again_at=now + LEFT_ALONE)
+            return PreemptionResult(found, again_at=now + LEFT_ALONE)
         before = max(self._nominated_before.get(key, 0.0) for key in by_key)
         if found.victims and before > now:
-            return Outcome(NoPreemption("its nominated node has yet to report the room"), again_at=before)
+            return PreemptionResult(NoPreemption("its nominated node has yet to report the room"), again_at=before)
         decisions = seats(found)
         if decisions is None:
-            return Outcome(NoPreemption("the plan could not be confirmed"))
+            return PreemptionResult(NoPreemption("the plan could not be confirmed"))
         seated = tuple((by_key[each.pod], each) for each in decisions)
         leaving = {each.key for each in found.victims} | set(found.leaving)
         self.nominations.keep(Nomination(unit, priority, seated, found, leaving))
-        return Outcome(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
+        return PreemptionResult(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
 
-    def rows_taken(self, unit: str, outcome: Outcome | None) -> set[int]:
+    def rows_taken(self, unit: str, outcome: PreemptionResult | None) -> set[int]:
         """The rows where an attempt has just nominated a unit."""
         nomination = self.nominations.get(unit)
         if outcome is None or outcome.stage is not Stage.CARRY_OUT or nomination is None:

@@ -142,7 +142,7 @@ class SchedulingQueue:
         if unit is None:
             return
         unit.failures += 1
-        unit.troubles = 0
+        unit.errors = 0
         rest = self.tenants.hit_limit(unit.tenant) if hit_limit else 0.0
         unit.rest_until = now + max(took * REST_PER_SECOND_OF_WORK, rest)
         unit.backoff_until = now if eager else now + self._backoff_after(unit.failures)
@@ -165,14 +165,14 @@ class SchedulingQueue:
         self._advance(now)
         unit = self._take_in_flight(key)
         if unit is not None:
-            unit.troubles += 1
-            unit.rest_until = now + self._backoff_after(unit.troubles)
+            unit.errors += 1
+            unit.rest_until = now + self._backoff_after(unit.errors)
             self._places.activate(unit, now)
 
     def done(self, key: str) -> Unit | None:
         """Forget a unit in flight that has its place. If it `changed` meanwhile, the owner puts it again."""
         unit = self._units.get(key)
-        if unit is None or unit.place is not UnitState.IN_FLIGHT:
+        if unit is None or unit.state is not UnitState.IN_FLIGHT:
             return None
         self.remove(key)
         return unit
@@ -180,7 +180,7 @@ class SchedulingQueue:
     def _take_in_flight(self, key: str) -> Unit | None:
         """A unit that returns from an attempt; None if it was removed meanwhile."""
         unit = self._units.get(key)
-        if unit is None or unit.place is not UnitState.IN_FLIGHT:
+        if unit is None or unit.state is not UnitState.IN_FLIGHT:
             return None
         self._places.remove(unit)
         return unit
@@ -252,7 +252,7 @@ class SchedulingQueue:
 
     def counts(self) -> dict[UnitState, int]:
         """Pods by state. Units behind the scout of an open wait group count as parked."""
-        return {place: self._places.pods[place] for place in UnitState}
+        return {state: self._places.pods[state] for state in UnitState}
 
     def get(self, key: str) -> Unit | None:
         """A unit by its key, to be read only."""

@@ -30,7 +30,7 @@ from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1alpha3 import MOST_LEVELS
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import MOST_LEVELS
 
 
 class _PodsByGang:

@@ -25,7 +25,7 @@ class UnitState(Enum):
 class Unit:
     """A pod or a gang of `pods` pods that waits for a decision; `tenant` is the namespace that it is charged to.
 
-    `attempts` counts all decisions, `failures` those without a place, `troubles` other failures in a row. A rest must
+    `attempts` counts all decisions, `failures` those without a place, `errors` other failures in a row. A rest must
     elapse even if no other unit waits; a backoff need not. `changed` means that the unit was put while in flight.
     """
 
@@ -35,10 +35,10 @@ class Unit:
     pods: int
     first_seen: float
     tenant: str = ""
-    place: UnitState = UnitState.ACTIVE
+    state: UnitState = UnitState.ACTIVE
     attempts: int = 0
     failures: int = 0
-    troubles: int = 0
+    errors: int = 0
     backoff_until: float = 0.0
     rest_until: float = 0.0
     changed: bool = False
@@ -72,17 +72,17 @@ class SubQueues:
         self.resting: LazyHeap[str] = LazyHeap()
         self.pods: Counter[UnitState] = Counter()
 
-    def add(self, unit: Unit, place: UnitState, now: float) -> None:
+    def add(self, unit: Unit, state: UnitState, now: float) -> None:
         """Put a unit that is in no sub-queue into one."""
-        unit.place = place
-        self.pods[place] += unit.pods
-        if place is UnitState.ACTIVE:
+        unit.state = state
+        self.pods[state] += unit.pods
+        if state is UnitState.ACTIVE:
             self._active.put(unit.key, unit.order)
-        elif place is UnitState.BACKOFF and unit.rest_until > now:
+        elif state is UnitState.BACKOFF and unit.rest_until > now:
             self.resting.put(unit.key, (unit.rest_until,))
-        elif place is UnitState.BACKOFF:
+        elif state is UnitState.BACKOFF:
             self.backoff.put(unit.key, (unit.backoff_until, *unit.order))
-        elif place is UnitState.PARKED and unit.wait_group is not None:
+        elif state is UnitState.PARKED and unit.wait_group is not None:
             unit.wait_group.parked.put(unit.key, unit.order)
 
     def activate(self, unit: Unit, now: float) -> None:
@@ -92,20 +92,20 @@ class SubQueues:
 
     def remove(self, unit: Unit) -> UnitState:
         """Take a unit out of its sub-queue, and return its state."""
-        self.pods[unit.place] -= unit.pods
-        if unit.place is UnitState.ACTIVE:
+        self.pods[unit.state] -= unit.pods
+        if unit.state is UnitState.ACTIVE:
             self._active.remove(unit.key)
             passed = self._passed.get(unit.tenant)
             if passed is not None:
                 passed.remove(unit.key)
                 if not passed:
                     del self._passed[unit.tenant]
-        elif unit.place is UnitState.BACKOFF:
+        elif unit.state is UnitState.BACKOFF:
             self.resting.remove(unit.key)
             self.backoff.remove(unit.key)
-        elif unit.place is UnitState.PARKED and unit.wait_group is not None:
+        elif unit.state is UnitState.PARKED and unit.wait_group is not None:
             unit.wait_group.parked.remove(unit.key)
-        return unit.place
+        return unit.state
 
     def next_active(self, at_limit: Collection[str], now: float) -> str | None:
         """The first active unit; units of namespaces in debt come last, and those `at_limit` not at all."""

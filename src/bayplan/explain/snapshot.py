@@ -21,16 +21,16 @@ from bayplan.kube import topology_levels
 from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup, StorageObject
 from bayplan.kube.resources import STORAGE, pod_groups
 from bayplan.kube.wire import (
-    hypernode_v1alpha1,
-    numatopology_v1alpha1,
-    podgroup_v1alpha1,
-    scheduling_v1beta1,
-    topology_v1alpha2,
+    bayplan_v1alpha1,
+    k8s_scheduling_v1beta1,
+    node_resource_topology_v1alpha2,
     volcano_batch_v1alpha1,
+    volcano_nodeinfo_v1alpha1,
+    volcano_topology_v1alpha1,
 )
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from bayplan.workloads.reduced import fields_of_rules, reduced, without_nulls
 
 KEY = "bayplan"
@@ -64,12 +64,12 @@ _KINDS: dict[type, tuple[str, str]] = {
     Namespace: ("v1", "Namespace"),
     Node: ("v1", "Node"),
     Pod: ("v1", "Pod"),
-    NodeResourceTopology: (f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}", "NodeResourceTopology"),
-    Numatopology: (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND),
+    NodeResourceTopology: (node_resource_topology_v1alpha2.API_VERSIONS[0], "NodeResourceTopology"),
+    Numatopology: (volcano_nodeinfo_v1alpha1.API_VERSION, volcano_nodeinfo_v1alpha1.KIND),
     # Kueue's and KAI's are alike, so either name will do.
     topology_levels.Topology: (topology_levels.API_VERSIONS[-1], topology_levels.KIND),
-    hypernode_v1alpha1.HyperNode: (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND),
-    scheduling_v1beta1.Workload: (scheduling_v1beta1.API_VERSION, scheduling_v1beta1.WORKLOAD),
+    volcano_topology_v1alpha1.HyperNode: (volcano_topology_v1alpha1.API_VERSION, volcano_topology_v1alpha1.KIND),
+    k8s_scheduling_v1beta1.Workload: (k8s_scheduling_v1beta1.API_VERSION, k8s_scheduling_v1beta1.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
     **{each.type: (each.api_version, each.kind) for each in STORAGE},
 }
@@ -80,11 +80,11 @@ _Thing = (
     | NodeResourceTopology
     | Numatopology
     | topology_levels.Topology
-    | hypernode_v1alpha1.HyperNode
-    | podgroup_v1alpha1.PodGroup
+    | volcano_topology_v1alpha1.HyperNode
+    | bayplan_v1alpha1.PodGroup
     | OtherPodGroup
     | volcano_batch_v1alpha1.Job
-    | scheduling_v1beta1.Workload
+    | k8s_scheduling_v1beta1.Workload
     | StorageObject
 )
 

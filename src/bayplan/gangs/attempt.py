@@ -43,7 +43,7 @@ class GangAttempt:
 
     scheduler: GangScheduler
     gang: Gang
-    whole: Group
+    root: Group
     tree: Tree
     budget: Budget
     relations: GangRelations = NO_RELATIONS
@@ -61,7 +61,7 @@ class GangAttempt:
         except OutOfWork:
             unknown = Solution(Status.LIMIT_REACHED, bound=f"{LIMIT_REACHED}: {UNCOUNTED}")
             return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), unknown)
-        budget = self.budget.at_most(WORK if part is self.whole else WORK / 4)
+        budget = self.budget.at_most(WORK if part is self.root else WORK / 4)
         if self.relations.fellows.rules:
             return self._beside_fellows(outline, slots, budget, self.relations.fellows)
         settled = self.scheduler.settled
@@ -69,7 +69,7 @@ class GangAttempt:
         if known is not None and known.answers(outline, self.tree, slots):
             return known
         tried = self._search(outline, slots, budget)
-        if part is self.gang.whole and len(slots) == 1 and tried.status in PROVEN:
+        if part is self.gang.root and len(slots) == 1 and tried.status in PROVEN:
             settled[self.gang] = tried
         return tried
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.gangs.model import BAYPLAN, Gang, Group, Slices
+from bayplan.gangs.model import BAYPLAN, Gang, Group, Segments
 from bayplan.gangs.numa_level import is_numa
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.trees import names_domains
@@ -26,7 +26,7 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
         return f'topology: "{gang.topology}" does not exist; {known}'
     if not gang.topology and len(topologies) > 1 and names_domains(gang, tree.levels):
         return f"topology: is missing; there are {', '.join(topologies)}"
-    if gang.patience is not None and gang.whole.preferred is None:
+    if gang.patience is not None and gang.root.preferred is None:
         return "patience: is for a preferred level; the gang has none"
     wrong = _wrong_as_written(gang, tree) or _wrong_members(gang)
     if wrong:
@@ -41,11 +41,11 @@ def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
 def _wrong_as_written(gang: Gang, tree: Tree) -> str:
     """Check levels and segments as written, before segments are cut."""
     right: set[Hashable] = set()
-    for group in gang.whole.every_group():
-        asked = (group.required, group.preferred, group.slices)
+    for group in gang.root.every_group():
+        asked = (group.required, group.preferred, group.segments)
         if asked in right:
             continue  # most groups of a gang ask for the same
-        wrong = _wrong_layers(group.slices) or _wrong_levels(group, tree)
+        wrong = _wrong_layers(group.segments) or _wrong_levels(group, tree)
         if wrong:
             return f"{_prefix(group)}{wrong}"
         right.add(asked)
@@ -62,10 +62,10 @@ def _wrong_members(gang: Gang) -> str:
         return f"pod {gang.duplicate_pod} is twice in the gang"
     if not gang.pods and not any(group.running for group in groups):
         return "size: 0; the gang or a group inside it must have 1 pod or more"
-    if gang.whole.slices and gang.whole.groups:
+    if gang.root.segments and gang.root.groups:
         return "segments: a gang with groups cannot have segments of its own; make each segment a group"
     for group in groups:
-        if group.minimum is None and group.minimum_groups is None and not group.slices:
+        if group.minimum is None and group.minimum_groups is None and not group.segments:
             continue
         # Other systems cut replacements into segments in their own way.
         joins = bool(group.running) and gang.style != BAYPLAN
@@ -111,17 +111,17 @@ def _wrong_sizes(group: Group) -> str:
 
 
 def _wrong_segments(group: Group) -> str:
-    unit = next((each.size for each in group.slices if each.required), 1)
-    if group.slices and len(group.pods) % group.slices[0].size:
-        return f"segments: size {group.slices[0].size} does not divide {len(group.pods)}"
+    unit = next((each.size for each in group.segments if each.required), 1)
+    if group.segments and len(group.pods) % group.segments[0].size:
+        return f"segments: size {group.segments[0].size} does not divide {len(group.pods)}"
     return f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
 
 
-def _wrong_layers(slices: Sequence[Slices]) -> str:
-    if len(slices) > MOST_LAYERS:
-        return f"segments: {len(slices)} layers; must be at most {MOST_LAYERS}"
+def _wrong_layers(segments: Sequence[Segments]) -> str:
+    if len(segments) > MOST_LAYERS:
+        return f"segments: {len(segments)} layers; must be at most {MOST_LAYERS}"
     around = 0
-    for each in slices:
+    for each in segments:
         if each.size < 1:
             return f"segments: size {each.size} must be 1 or more"
         if around % each.size:
@@ -136,7 +136,7 @@ def _wrong_levels(group: Group, tree: Tree) -> str:
         if label is not None and tree.level_number(label) is None:
             return f"{field}: {not_a_level(label, tree.levels, known)}"
     outer = -1
-    for each in group.slices:
+    for each in group.segments:
         number = tree.level_number(each.level)
         if number is None:
             return f"segments: {not_a_level(each.level, tree.levels, known)}"

@@ -69,7 +69,7 @@ def started_anew(group: Group) -> Group:
 
 def running_members(gang: Gang) -> list[Pod]:
     """Return the members that have nodes."""
-    return [pod for group in gang.whole.every_group() for pod in group.running]
+    return [pod for group in gang.root.every_group() for pod in group.running]
 
 
 def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness | None:
@@ -85,10 +85,10 @@ def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness 
     paths = [path_of[node] for node in nodes]
     now = Closeness(level, _domains(paths, number), distances_among(paths))
     trial = scheduler.without(running_members(gang))
-    whole = started_anew(gang.whole)
+    root = started_anew(gang.root)
     asked = replace(
         gang,
-        whole=replace(whole, preferred=whole.preferred or level),
+        root=replace(root, preferred=root.preferred or level),
         topology=gang.topology or tree.name or single_label(HOSTNAME),
         patience=None,
     )
@@ -106,10 +106,10 @@ def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness 
 
 
 def _level(gang: Gang, tree: Tree) -> str:
-    if gang.whole.preferred:
-        return gang.whole.preferred
+    if gang.root.preferred:
+        return gang.root.preferred
     lowest = tree.levels[-1] if tree.levels else HOSTNAME
-    required = tree.level_number(gang.whole.required) if gang.whole.required else None
+    required = tree.level_number(gang.root.required) if gang.root.required else None
     return HOSTNAME if required is not None and required >= len(tree.levels) - 1 else lowest
 
 

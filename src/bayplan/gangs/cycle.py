@@ -62,35 +62,35 @@ def schedule_gang(
         return decision
 
     budget = Budget(WORK_OF_A_DECISION if around is None else min(WORK_OF_A_DECISION, around.left), around, hard=True)
-    whole = _preferring_groups(scheduler, gang, by_segments(gang), tree)
-    attempt = GangAttempt(scheduler, gang, whole, tree, budget, relations)
+    root = _preferring_groups(scheduler, gang, by_segments(gang), tree)
+    attempt = GangAttempt(scheduler, gang, root, tree, budget, relations)
     if attempt.prefers_reported:
         # Use nodes without a report only if a member fits nowhere else.
         on_reported = replace(attempt, reported_only=True)
-        outcome = PartOutcome(whole, on_reported.place(whole))
+        outcome = PartOutcome(root, on_reported.place(root))
         if outcome.found:
-            return _decision(gang, whole, outcome if room_is_kept else with_room(on_reported, outcome), waited)
+            return _decision(gang, root, outcome if room_is_kept else with_room(on_reported, outcome), waited)
     outcome = best_part(attempt)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
-        return _decision(gang, whole, outcome if room_is_kept else with_room(attempt, outcome), waited)
+        return _decision(gang, root, outcome if room_is_kept else with_room(attempt, outcome), waited)
     return GangDecision(gang.name, outcome.status, bound_with_zones(gang, tree.levels, outcome.tried.solution.bound))
 
 
-def _preferring_groups(scheduler: GangScheduler, gang: Gang, whole: Group, tree: Tree) -> Group:
+def _preferring_groups(scheduler: GangScheduler, gang: Gang, root: Group, tree: Tree) -> Group:
     """Return the gang with its innermost parallel groups as preferred segments."""
-    if not gang.parallelism or not whole.pods:
-        return whole
-    pod = scheduler.state.classes.of(whole.pods[0])
-    slots = scheduler.slots(pod, tree, max(len(whole.pods), LEAST_SLOTS_COUNTED))
-    return preferring_groups(whole, gang, tree, slots)
+    if not gang.parallelism or not root.pods:
+        return root
+    pod = scheduler.state.classes.of(root.pods[0])
+    slots = scheduler.slots(pod, tree, max(len(root.pods), LEAST_SLOTS_COUNTED))
+    return preferring_groups(root, gang, tree, slots)
 
 
-def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> GangDecision:
+def _decision(gang: Gang, root: Group, outcome: PartOutcome, waited: float) -> GangDecision:
     tried = outcome.tried
-    used = None if gang.whole.preferred is None else domains_used(tried.problem, tried.solution, 0)
+    used = None if gang.root.preferred is None else domains_used(tried.problem, tried.solution, 0)
     left = 0.0 if used is None else patience_left(gang, used, len(tried.problem.used(0)), waited)
     waits = ""
     if left and gang.patience is not None:
@@ -101,8 +101,8 @@ def _decision(gang: Gang, whole: Group, outcome: PartOutcome, waited: float) -> 
         tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part may also fit",
         Seats(gang, tried),
         tried.solution.gap,
-        outcome.left_out(whole),
-        outcome.relaxed(whole),
+        outcome.left_out(root),
+        outcome.relaxed(root),
         used,
         waits,
         left,
@@ -123,9 +123,9 @@ def later_seats(scheduler: GangScheduler, gang: Gang) -> Sequence[LaterSeat]:
     relations = scheduler.relations(gang)
     if relations.problem:
         return ()
-    whole = by_segments(gang)
+    root = by_segments(gang)
     budget = Budget(WORK_OF_A_DECISION, hard=True)
-    return room_for(GangAttempt(scheduler, gang, as_later(whole), tree, budget, relations))
+    return room_for(GangAttempt(scheduler, gang, as_later(root), tree, budget, relations))
 
 
 def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> list[Decision] | None:

@@ -27,10 +27,11 @@ BAYPLAN = "bayplan"
 
 
 @dataclass(frozen=True, slots=True)
-class Slices:
-    """Segments: slices of `size` pods, each inside one domain of a level (a node label).
+class Segments:
+    """Segments of `size` pods, each inside one domain of a level (a node label). Kueue calls them slices.
 
-    `apart` puts any two of them into different domains. Slices that are not `required` are dropped if they do not fit.
+    `apart` puts any two of them into different domains. Segments that are not `required` are dropped if they do not
+    fit.
     """
 
     size: int
@@ -78,7 +79,7 @@ class Group:
     preferred: str | None = None
     minimum: int | None = None
     minimum_groups: int | None = None
-    slices: tuple[Slices, ...] = ()
+    segments: tuple[Segments, ...] = ()
     running: tuple[Pod, ...] = ()
     segment: int | None = None
     segment_of: str | None = None
@@ -114,7 +115,7 @@ class Gang:
     """
 
     name: str
-    whole: Group
+    root: Group
     topology: str = ""
     spread: bool = False
     patience: Patience | None = None
@@ -127,20 +128,20 @@ class Gang:
     @cached_property
     def pods(self) -> list[Pod]:
         """All waiting pods, by rank."""
-        return [pod for group in self.whole.every_group() for pod in group.pods]
+        return [pod for group in self.root.every_group() for pod in group.pods]
 
     @cached_property
     def ranks(self) -> dict[str, int]:
         """The ranks of the waiting pods, by key, without those of running members."""
-        return numbers_of([Members(group.pods, group.running, len(group.coming)) for group in self.whole.every_group()])
+        return numbers_of([Members(group.pods, group.running, len(group.coming)) for group in self.root.every_group()])
 
     @property
     def levels(self) -> list[str]:
         """The levels that the gang asks for, each once."""
         asked = (
             level
-            for group in self.whole.every_group()
-            for level in (group.required, group.preferred, *(each.level for each in group.slices))
+            for group in self.root.every_group()
+            for level in (group.required, group.preferred, *(each.level for each in group.segments))
         )
         return list(dict.fromkeys(level for level in asked if level))
 
@@ -152,7 +153,7 @@ class Gang:
     @cached_property
     def has_started(self) -> bool:
         """True if a member has a node."""
-        return any(group.running for group in self.whole.every_group())
+        return any(group.running for group in self.root.every_group())
 
     @cached_property
     def has_pod_terms(self) -> bool:

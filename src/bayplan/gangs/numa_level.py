@@ -26,18 +26,18 @@ def is_numa(level: str | None, levels: Sequence[str]) -> bool:
     return level is not None and level_meant(level, levels) == NUMA
 
 
-def zone_units(whole: Group, levels: Sequence[str]) -> dict[str, int]:
+def zone_units(root: Group, levels: Sequence[str]) -> dict[str, int]:
     """Return, by group, how many pods share a zone: all, those of a segment, or `NO_UNIT`."""
-    groups = whole.every_group()
-    named = {group.required for group in groups} | {each.level for group in groups for each in group.slices}
+    groups = root.every_group()
+    named = {group.required for group in groups} | {each.level for group in groups for each in group.segments}
     if not any(is_numa(level, levels) for level in named):
         return dict.fromkeys((group.name for group in groups), NO_UNIT)
-    return dict(_units(whole, levels, NO_UNIT))
+    return dict(_units(root, levels, NO_UNIT))
 
 
 def _units(group: Group, levels: Sequence[str], around: int) -> Iterator[tuple[str, int]]:
     own = _number_of_pods(group) if is_numa(group.required, levels) else around
-    sliced = next((each.size for each in group.slices if is_numa(each.level, levels)), NO_UNIT)
+    sliced = next((each.size for each in group.segments if is_numa(each.level, levels)), NO_UNIT)
     yield group.name, own or sliced
     for inner in group.groups:
         yield from _units(inner, levels, own)
@@ -47,11 +47,11 @@ def _number_of_pods(group: Group) -> int:
     return sum(len(each.pods) for each in group.every_group())
 
 
-def unit_problem(state: ClusterState, whole: Group, units: Mapping[str, int]) -> str:
+def unit_problem(state: ClusterState, root: Group, units: Mapping[str, int]) -> str:
     """Return why pods cannot share a zone on any node; an empty string if nothing prevents it."""
     if not any(units.values()):
         return ""
-    for group in whole.every_group():
+    for group in root.every_group():
         if not units[group.name] or not group.pods:
             continue
         classes: dict[PodClass, Pod] = {}
@@ -68,9 +68,9 @@ def unit_problem(state: ClusterState, whole: Group, units: Mapping[str, int]) ->
 
 def bound_with_zones(gang: Gang, levels: Sequence[str], bound: str) -> str:
     """Return why a gang does not fit, in terms of NUMA zones if its pods share them; the search speaks of nodes."""
-    if is_numa(gang.whole.required, levels):
+    if is_numa(gang.root.required, levels):
         return f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
-    units = [unit for unit in zone_units(gang.whole, levels).values() if unit]
+    units = [unit for unit in zone_units(gang.root, levels).values() if unit]
     return f"{bound}; only pods that share a NUMA zone are counted, {units[0]} at a time" if units else bound
 
 
@@ -97,14 +97,14 @@ def _required_units(
     gang: Gang, seats: Sequence[Seat], levels: Sequence[str]
 ) -> Iterator[tuple[str, list[str], tuple[Pod, ...]]]:
     """Yield each unit that must be in one zone: its name, its pods, and running members."""
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         if is_numa(group.required, levels):
             inside = {each.name for each in group.every_group()}
             running = tuple(pod for each in group.every_group() for pod in each.running)
             keys = [seat.pod for seat in seats if seat.group in inside]
             if keys:
                 yield group.name or gang.name, keys, running
-        if any(is_numa(each.level, levels) and each.required for each in group.slices):
+        if any(is_numa(each.level, levels) and each.required for each in group.segments):
             segments: dict[int | None, list[str]] = {}
             for seat in seats:
                 if seat.group == group.name:

@@ -21,10 +21,10 @@ from bayplan.cluster.pods.pod_class import PodClass, are_alike
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, preferred_domains
 from bayplan.engine.numa.mixes import NodeMixes
-from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.numa_level import unit_problem, zone_units
 from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod
@@ -50,7 +50,7 @@ class Outline:
     parts: tuple[Part, ...]
     pods_of: tuple[PartPods, ...]
     classes: tuple[PodClass, ...]
-    layers: tuple[Layer, ...]
+    layers: tuple[SegmentLayer, ...]
     problem: str
     units: tuple[int, ...] = ()
     """By shape, how many consecutive pods share a NUMA zone, or `NO_UNIT`."""
@@ -86,20 +86,20 @@ class Tried:
         return preferred_domains(self.problem, self.solution)
 
 
-def outline_of(state: ClusterState, tree: Tree, whole: Group) -> Outline:
+def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
     """Return the parts and shapes of a gang, or of the part that is to start."""
-    units = zone_units(whole, tree.levels)
-    are_running = any(group.running for group in whole.every_group())
-    reader = _Reader(state, tree, units, are_running, problem=unit_problem(state, whole, units))
-    reader.read_shapes(whole)
-    in_layers = len(reader.classes) <= 1 and not whole.groups
-    reader.read(replace(whole, slices=()) if in_layers else whole, -1)
+    units = zone_units(root, tree.levels)
+    are_running = any(group.running for group in root.every_group())
+    reader = _Reader(state, tree, units, are_running, problem=unit_problem(state, root, units))
+    reader.read_shapes(root)
+    in_layers = len(reader.classes) <= 1 and not root.groups
+    reader.read(replace(root, segments=()) if in_layers else root, -1)
     return Outline(
         tree.levels,
         tuple(reader.parts),
         tuple(reader.pods_of),
         tuple(pod for pod, _ in reader.classes),
-        tuple(reader.layer(each) for each in whole.slices) if in_layers else (),
+        tuple(reader.layer(each) for each in root.segments) if in_layers else (),
         reader.problem,
         tuple(unit for _, unit in reader.classes),
     )
@@ -121,12 +121,12 @@ class _Reader:
     avoiding: dict[str, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
 
-    def read_shapes(self, whole: Group) -> None:
+    def read_shapes(self, root: Group) -> None:
         """Find the shape of every pod. Pods from one template are read once.
 
         Most pods equal the one before: comparing specs takes 0.1 us by identity and 0.4 us by value, reading one 4 us.
         """
-        for group in whole.every_group():
+        for group in root.every_group():
             before: Pod | None = None
             unit = self.units[group.name]
             for pod in group.pods:
@@ -146,8 +146,8 @@ class _Reader:
         self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
         return self.classes.setdefault((pod_class, unit), len(self.classes))
 
-    def layer(self, slices: Slices) -> Layer:
-        return Layer(self.number(slices.level), slices.size, slices.apart)
+    def layer(self, segments: Segments) -> SegmentLayer:
+        return SegmentLayer(self.number(segments.level), segments.size, segments.apart)
 
     def number(self, label: str) -> int:
         if label not in self.numbers:
@@ -163,7 +163,7 @@ class _Reader:
         if group.optional and required is not None and len({self._domain(required, at) for at in running_at}) > 1:
             required = None  # members run in several domains: the preference was dropped before
         preferred = None if group.preferred is None else self.number(group.preferred)
-        own = self._by_shape(group, () if group.slices else group.pods)
+        own = self._by_shape(group, () if group.segments else group.pods)
         part = Part(
             group.name,
             parent,
@@ -175,11 +175,11 @@ class _Reader:
             running_at=tuple(running_at),
         )
         self._add(part, PartPods(group.name if group.segment_of is None else group.segment_of, own, group.segment))
-        if group.slices:
-            layers = [self.layer(each) for each in group.slices]
+        if group.segments:
+            layers = [self.layer(each) for each in group.segments]
             sets = {
                 depth: self._set_of(f"{group.name}/{each.level}")
-                for depth, each in enumerate(group.slices)
+                for depth, each in enumerate(group.segments)
                 if each.apart
             }
             self._cut(group, layers, sets, number, 0, group.pods)
@@ -193,7 +193,7 @@ class _Reader:
     def _cut(
         self,
         group: Group,
-        layers: Sequence[Layer],
+        layers: Sequence[SegmentLayer],
         sets: Mapping[int, int],
         parent: int,
         first: int,

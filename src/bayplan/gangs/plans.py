@@ -57,40 +57,40 @@ class PartOutcome:
             return self.tried.status
         return Status.FEASIBLE if self.found else Status.LIMIT_REACHED
 
-    def left_out(self, whole: Group) -> tuple[str, ...]:
+    def left_out(self, root: Group) -> tuple[str, ...]:
         """Return the pods of the whole gang that are not in this part."""
-        if self.part is whole:
+        if self.part is root:
             return ()
-        return tuple(sorted(_names(whole) - _names(self.part)))
+        return tuple(sorted(_names(root) - _names(self.part)))
 
-    def relaxed(self, whole: Group) -> tuple[str, ...]:
+    def relaxed(self, root: Group) -> tuple[str, ...]:
         """Return the dropped preferences of groups in this part."""
-        if self.part is whole:
+        if self.part is root:
             return ()
         kept = {group.name: group for group in self.part.every_group()}
-        preferences = (each for each in preferences_of(whole) if each.group in kept)
+        preferences = (each for each in preferences_of(root) if each.group in kept)
         return tuple(each.text for each in preferences if not each.is_kept_by(kept[each.group]))
 
 
-def _names(whole: Group) -> set[str]:
-    return {pod_key(pod) for group in whole.every_group() for pod in group.pods}
+def _names(root: Group) -> set[str]:
+    return {pod_key(pod) for group in root.every_group() for pod in group.pods}
 
 
 def best_part(attempt: GangAttempt) -> PartOutcome:
     """Return the largest part of a gang that fits; if none does, the result for the smallest part."""
-    whole = attempt.whole
-    everything = PartOutcome(whole, attempt.place(whole))
-    if everything.found or not _is_optional(whole):
+    root = attempt.root
+    everything = PartOutcome(root, attempt.place(root))
+    if everything.found or not _is_optional(root):
         return everything
     trial = PartTrial(attempt, undecided=everything.tried.status is Status.LIMIT_REACHED)
-    outcome = _most_groups(_least(without_preferences(whole)), trial)
+    outcome = _most_groups(_least(without_preferences(root)), trial)
     if not outcome.found:
         return outcome
-    outcome = _grown(outcome, whole, trial)
+    outcome = _grown(outcome, root, trial)
     if not _number_of_pods(outcome.part):
         return _smallest_refused(everything, trial.refused, complete=outcome.complete and not trial.undecided)
-    kept = most_preferences(trial, outcome.part, outcome.tried, whole)
-    return PartOutcome(kept.whole, kept.tried, outcome.complete and kept.proven and not trial.undecided)
+    kept = most_preferences(trial, outcome.part, outcome.tried, root)
+    return PartOutcome(kept.root, kept.tried, outcome.complete and kept.proven and not trial.undecided)
 
 
 def _smallest_refused(
@@ -101,12 +101,12 @@ def _smallest_refused(
     return PartOutcome(*tried, complete)
 
 
-def _is_optional(whole: Group) -> bool:
+def _is_optional(root: Group) -> bool:
     """True if anything can be dropped."""
     return any(
         group.least < len(group.pods) or (group.minimum_groups is not None and group.minimum_groups < len(group.groups))
-        for group in whole.every_group()
-    ) or any(True for _ in preferences_of(whole))
+        for group in root.every_group()
+    ) or any(True for _ in preferences_of(root))
 
 
 def _least(group: Group) -> Group:
@@ -194,12 +194,12 @@ def _number_of_pods(group: Group) -> int:
 # -- members ---------------------------------------------------------------------------------------------------------
 
 
-def _grown(outcome: PartOutcome, whole: Group, trial: PartTrial) -> PartOutcome:
+def _grown(outcome: PartOutcome, root: Group, trial: PartTrial) -> PartOutcome:
     """Grow groups beyond their minimum, in whole segments, one group after another, as far as they fit."""
-    originals = {group.name: group for group in whole.every_group()}
+    originals = {group.name: group for group in root.every_group()}
     for name in [group.name for group in outcome.part.every_group()]:
         original = originals[name]
-        unit = next((each.size for each in original.slices if each.required), 1)
+        unit = next((each.size for each in original.segments if each.required), 1)
         low, high = 0, (len(original.pods) - original.least) // unit
         middle = high  # most likely all fit
         while low < high:

@@ -17,7 +17,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import FOUND, GangAttempt
-from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.outline import Tried
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -51,51 +51,51 @@ class PartTrial:
 
 @dataclass(frozen=True)
 class Preference:
-    """A group's preferred segments; without `slices`, its preference to be in one domain."""
+    """A group's preferred segments; without `segments`, its preference to be in one domain."""
 
     group: str
-    slices: Slices | None = None
+    segments: Segments | None = None
 
     @property
     def text(self) -> str:
         """`segments of 4`, `segments of 4 in group b`, `segment 1`."""
-        if self.slices is None:
+        if self.segments is None:
             return self.group
-        return f"segments of {self.slices.size}{f' in group {self.group}' if self.group else ''}"
+        return f"segments of {self.segments.size}{f' in group {self.group}' if self.group else ''}"
 
     def is_kept_by(self, group: Group) -> bool:
         """True if the group, as placed, satisfies this preference."""
-        return group.required is not None if self.slices is None else self.slices in group.slices
+        return group.required is not None if self.segments is None else self.segments in group.segments
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A part of a gang with the preferences it keeps; not `proven` if it might keep more."""
 
-    whole: Group
+    root: Group
     tried: Tried
     proven: bool = True
 
 
-def preferences_of(whole: Group) -> Iterator[Preference]:
+def preferences_of(root: Group) -> Iterator[Preference]:
     """Yield all preferences of a gang: group after group, wide segments before narrow ones."""
-    for group in whole.every_group():
+    for group in root.every_group():
         if _is_preference(group):
             yield Preference(group.name)
-        yield from (Preference(group.name, each) for each in group.slices if not each.required)
+        yield from (Preference(group.name, each) for each in group.segments if not each.required)
 
 
-def without_preferences(whole: Group) -> Group:
+def without_preferences(root: Group) -> Group:
     """Return the same groups without their preferences."""
-    return _granted(whole, {group.name: group for group in whole.every_group()}, frozenset())
+    return _granted(root, {group.name: group for group in root.every_group()}, frozenset())
 
 
-def most_preferences(parts: PartTrial, part: Group, tried: Tried, whole: Group) -> Kept:
+def most_preferences(parts: PartTrial, part: Group, tried: Tried, root: Group) -> Kept:
     """Return a part that fits without preferences, with as many preferences of the whole as fit together."""
     pods = {group.name: len(group.pods) for group in part.every_group()}
-    preferences = [each for each in preferences_of(whole) if each.group in pods and _divides(each, pods[each.group])]
-    trial = _PreferenceTrial(Kept(part, tried), whole, parts)
-    alike = _alike(part, whole, preferences, parts.attempt.class_of)
+    preferences = [each for each in preferences_of(root) if each.group in pods and _divides(each, pods[each.group])]
+    trial = _PreferenceTrial(Kept(part, tried), root, parts)
+    alike = _alike(part, root, preferences, parts.attempt.class_of)
     if trial.kept(preferences) is not None:
         alike, most = [], preferences
     else:
@@ -153,9 +153,9 @@ def _choices(alike: Sequence[Sequence[Preference]], number: int) -> Iterator[lis
         unfinished += [(index + 1, [*chosen, *same[:share]]) for share in shares]
 
 
-def _alike(part: Group, whole: Group, preferences: Sequence[Preference], class_of: ClassOf) -> list[list[Preference]]:
+def _alike(part: Group, root: Group, preferences: Sequence[Preference], class_of: ClassOf) -> list[list[Preference]]:
     """Group interchangeable preferences: the only ones of sibling groups that differ in names alone."""
-    originals = {group.name: group for group in whole.every_group()}
+    originals = {group.name: group for group in root.every_group()}
     beside = {group.name: (around.name, group) for around in part.every_group() for group in around.groups}
     numbers = Counter(preference.group for preference in preferences)
     classes: dict[Hashable, list[Preference]] = {}
@@ -166,7 +166,7 @@ def _alike(part: Group, whole: Group, preferences: Sequence[Preference], class_o
             around, group = beside[preference.group]
             if sum(numbers[each.name] for each in group.every_group()) == 1:
                 original = originals[preference.group]
-                key = (around, kinds.of(group), original.slices, original.required, original.apart)
+                key = (around, kinds.of(group), original.segments, original.required, original.apart)
         classes.setdefault(key, []).append(preference)
     return list(classes.values())
 
@@ -177,16 +177,16 @@ def _is_preference(group: Group) -> bool:
 
 
 def _divides(preference: Preference, pods: int) -> bool:
-    return preference.slices is None or pods % preference.slices.size == 0
+    return preference.segments is None or pods % preference.segments.size == 0
 
 
 class _PreferenceTrial:
     """Tries each choice of preferences once, skips supersets of refused ones, and gives up when the budget is spent."""
 
-    def __init__(self, without: Kept, whole: Group, parts: PartTrial) -> None:
+    def __init__(self, without: Kept, root: Group, parts: PartTrial) -> None:
         self.gave_up = False
         self._without = without
-        self._originals = {group.name: group for group in whole.every_group()}
+        self._originals = {group.name: group for group in root.every_group()}
         self._parts = parts
         self._found: dict[frozenset[Preference], Kept] = {frozenset(): without}
         self._refused: list[frozenset[Preference]] = []
@@ -199,7 +199,7 @@ class _PreferenceTrial:
         if self._parts.budget.is_spent:
             self.gave_up = True
         else:
-            group = _granted(self._without.whole, self._originals, choice)
+            group = _granted(self._without.root, self._originals, choice)
             tried = self._parts.place(group)
             if tried.status in FOUND:
                 self._found[choice] = Kept(group, tried)
@@ -214,7 +214,9 @@ def _granted(group: Group, originals: Mapping[str, Group], preferences: frozense
     is_bound = not _is_preference(original) or Preference(group.name) in preferences
     return replace(
         group,
-        slices=tuple(each for each in original.slices if each.required or Preference(group.name, each) in preferences),
+        segments=tuple(
+            each for each in original.segments if each.required or Preference(group.name, each) in preferences
+        ),
         required=original.required if is_bound else None,
         apart=original.apart if is_bound else None,
         groups=tuple(_granted(each, originals, preferences) for each in group.groups),
@@ -245,7 +247,7 @@ class GroupKinds:
     def _key(self, group: Group) -> Hashable:
         return (
             tuple(id(self._class_of(pod)) for pod in group.pods),
-            (group.required, group.preferred, group.minimum, group.minimum_groups, group.slices),
+            (group.required, group.preferred, group.minimum, group.minimum_groups, group.segments),
             (group.apart, group.optional),
             tuple(pod.spec.node_name for pod in group.running),
             frozenset(Counter(self.of(inner) for inner in group.groups).items()),

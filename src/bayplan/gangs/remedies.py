@@ -94,7 +94,7 @@ def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Runnin
     if tree is None:
         return ()
     tries = _Tries(scheduler)
-    groups = [group for group in gang.whole.every_group() if group.pods or group.required or group.slices]
+    groups = [group for group in gang.root.every_group() if group.pods or group.required or group.segments]
     found: list[FewerPods | WiderLevel | PreferredLevel | PreferredSegments] = []
     for group in groups[:MOST_GROUPS]:
         found += _fewer_pods(tries, gang, group)
@@ -135,12 +135,12 @@ def _changed(gang: Gang, name: str, **changes: Any) -> Gang:
         inner = replace(group, groups=tuple(map(in_group, group.groups)))
         return replace(inner, **changes) if group.name == name else inner
 
-    return replace(gang, whole=in_group(gang.whole))
+    return replace(gang, root=in_group(gang.root))
 
 
 def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
     """Yield the largest number of pods that fits, in whole segments; found by bisection."""
-    unit = next((each.size for each in group.slices if each.required), 1)
+    unit = next((each.size for each in group.segments if each.required), 1)
     low, high = 0, (group.least - 1) // unit
     while low < high:
         middle = (low + high + 1) // 2
@@ -167,15 +167,15 @@ def _other_levels(tries: _Tries, gang: Gang, group: Group, tree: Tree) -> Iterat
     if decision is not None:
         label = NUMA if in_zone else HOSTNAME if number == tree.node_level else tree.levels[number]
         yield PreferredLevel(
-            group.name, label, decision.preferred_domains if group is gang.whole and not in_zone else None
+            group.name, label, decision.preferred_domains if group is gang.root and not in_zone else None
         )
 
 
 def _softer_segments(tries: _Tries, gang: Gang, group: Group) -> Iterator[PreferredSegments]:
-    for each in group.slices:
+    for each in group.segments:
         if each.required:
-            slices = tuple(replace(one, required=one.required and one is not each) for one in group.slices)
-            if tries.fits(_changed(gang, group.name, slices=slices)):
+            segments = tuple(replace(one, required=one.required and one is not each) for one in group.segments)
+            if tries.fits(_changed(gang, group.name, segments=segments)):
                 yield PreferredSegments(group.name, each.size, each.level)
                 return
 
@@ -212,8 +212,8 @@ def _promising(scheduler: GangScheduler, gang: Gang, running: Sequence[Running],
     if len(classes) != 1:
         return by_size
     pod, state = classes.pop(), scheduler.state
-    needed = sum(group.least for group in gang.whole.every_group())
-    level = tree.level_number(gang.whole.required) if gang.whole.required else None
+    needed = sum(group.least for group in gang.root.every_group())
+    level = tree.level_number(gang.root.required) if gang.root.required else None
     slots = scheduler.slots(pod, tree, len(gang.pods))
     position_of = {state.names[row]: position for position, row in enumerate(tree.rows)}
     wanted = {name: amount for name, amount in pod.request.total.items() if amount}

@@ -49,12 +49,12 @@ def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
 
 def room_for(attempt: GangAttempt) -> Sequence[LaterSeat]:
     """Return seats for as many as possible of the later members of a gang that has started and has no waiting pods."""
-    everybody = list(_with_absent(attempt.whole))
+    everybody = list(_with_absent(attempt.root))
     if not any(map(_asks_for_a_level, everybody)):
         return ()
 
     def with_later(number: int) -> Tried | None:
-        tried = attempt.place(_joined(attempt.whole, _Share(number)))
+        tried = attempt.place(_joined(attempt.root, _Share(number)))
         return tried if tried.status in FOUND else None
 
     tried = _most(sum(len(group.coming) for group in everybody), with_later, attempt.budget)
@@ -87,7 +87,7 @@ def as_later(group: Group) -> Group:
 
 
 def _asks_for_a_level(group: Group) -> bool:
-    return bool(group.required or group.preferred or group.slices)
+    return bool(group.required or group.preferred or group.segments)
 
 
 def _with_room_in_bound(tried: Tried, room: int, coming: int) -> Tried:
@@ -118,7 +118,7 @@ class _Share:
 
 def _joined(group: Group, share: _Share) -> Group:
     """Return a group and its inner groups with a share of the later members; every pod is now required."""
-    unit = max((each.size for each in group.slices), default=1)
+    unit = max((each.size for each in group.segments), default=1)
     return replace(
         group,
         pods=(*group.pods, *share.of(group.coming, unit)),

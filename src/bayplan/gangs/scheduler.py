@@ -45,13 +45,13 @@ class GangScheduler:
         """Proven answers for gangs of equal pods, valid until a slot changes."""
         self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
-    def outline(self, gang: Gang, whole: Group, tree: Tree) -> Outline:
+    def outline(self, gang: Gang, root: Group, tree: Tree) -> Outline:
         """Return a gang's parts and shapes; cached for gangs without running members."""
-        if whole is not gang.whole or any(group.running for group in whole.every_group()):
-            return outline_of(self.state, tree, whole)
+        if root is not gang.root or any(group.running for group in root.every_group()):
+            return outline_of(self.state, tree, root)
         known = self._outlines.get(gang)
         if known is None or known.levels != tree.levels:
-            known = self._outlines[gang] = outline_of(self.state, tree, whole)
+            known = self._outlines[gang] = outline_of(self.state, tree, root)
         return known
 
     def relations(self, gang: Gang) -> GangRelations:

@@ -24,7 +24,7 @@ def split_problem(gang: Gang, tree: Tree, state: ClusterState) -> str:
 
     Ignores optional requirements. Nodes outside the tree are in no domain.
     """
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         level = None if group.required is None or group.optional else tree.level_number(group.required)
         if level is None:
             continue
@@ -48,7 +48,7 @@ def running_seats(gang: Gang, tree: Tree) -> tuple[Seat, ...]:
 
     The path of a node outside of the tree is its name alone.
     """
-    members = [(group, pod) for group in gang.whole.every_group() for pod in group.running]
+    members = [(group, pod) for group in gang.root.every_group() for pod in group.running]
     nodes = {pod.spec.node_name for _, pod in members}
     path_of = {path[-1]: path for path in tree.paths[tree.node_level] if path[-1] in nodes}
     seats = []

@@ -17,7 +17,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.model import Gang, Group, LevelRoom
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 
 # The tree of a cluster without any Topology: all nodes side by side.
 NO_LEVELS = ""
@@ -47,9 +47,7 @@ class Topologies:
         name = gang.topology or (next(iter(self.levels)) if len(self.levels) == 1 else "")
         known = self.aliases.get(name)
         return (
-            gang
-            if not known or known.keys().isdisjoint(gang.levels)
-            else replace(gang, whole=_named(gang.whole, known))
+            gang if not known or known.keys().isdisjoint(gang.levels) else replace(gang, root=_named(gang.root, known))
         )
 
 
@@ -60,7 +58,7 @@ def _named(group: Group, aliases: Mapping[str, str]) -> Group:
         absent=tuple(_named(each, aliases) for each in group.absent),
         required=aliases.get(group.required or "", group.required),
         preferred=aliases.get(group.preferred or "", group.preferred),
-        slices=tuple(replace(each, level=aliases.get(each.level, each.level)) for each in group.slices),
+        segments=tuple(replace(each, level=aliases.get(each.level, each.level)) for each in group.segments),
     )
 
 

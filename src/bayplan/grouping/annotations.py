@@ -62,9 +62,9 @@ from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidValue
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import is_node_label, same_level
+from bayplan.kube.volcano_annotations import POLICY
 from bayplan.kube.whole_number import whole_number
-from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup, PatienceSpec, Segment
-from bayplan.kube.wire.volcano_annotations import POLICY
+from bayplan.kube.wire.bayplan_v1alpha1 import ParallelGroup, PatienceSpec, Segment
 
 _Value = TypeVar("_Value")
 GANG = "bayplan.io/gang"

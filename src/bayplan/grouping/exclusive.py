@@ -12,7 +12,7 @@ from __future__ import annotations
 from bayplan.grouping.expressions import amount_of
 from bayplan.grouping.raw import annotations_of, map_at
 from bayplan.grouping.workload import OwningWorkload, RoleSpec
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec
 
 JOB_SET = "jobset.x-k8s.io"
 LEADER_WORKER_SET = "leaderworkerset.x-k8s.io"

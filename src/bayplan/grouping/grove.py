@@ -27,8 +27,8 @@ from bayplan.grouping.raw import (
     text_at,
 )
 from bayplan.grouping.workload import group_name
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 
 API_VERSION = "scheduler.grove.io/v1alpha1"
 POD_GANG = "grove.io/podgang"

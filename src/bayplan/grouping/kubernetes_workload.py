@@ -32,7 +32,7 @@ from bayplan.grouping.raw import RawObject, Reference, annotations_of, look_up, 
 from bayplan.grouping.workload import UNKNOWN, OwningWorkload, RoleSpec
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.topology_levels import same_level
-from bayplan.kube.wire.scheduling_v1beta1 import (
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import (
     API_VERSION,
     WORKLOAD,
     BasicPolicy,
@@ -40,7 +40,7 @@ from bayplan.kube.wire.scheduling_v1beta1 import (
     PodGroupTemplate,
     SchedulingPolicy,
 )
-from bayplan.kube.wire.scheduling_v1beta1 import Workload as KubernetesWorkload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload as KubernetesWorkload
 
 TEMPLATES = "spec.podGroupTemplates"
 SCHEDULING = "spec.scheduling"

@@ -26,8 +26,8 @@ from bayplan.grouping.rules import first
 from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
 from bayplan.grouping.workload import ITS_PODS, OwningWorkload, RoleSpec, group_name
 from bayplan.kube.topology_levels import same_level
+from bayplan.kube.wire.bayplan_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
-from bayplan.kube.wire.podgroup_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 
 # bayplan ignores the gang's queue, but readers of the PodGroup may want it.
 KEPT_LABELS = ("kai.scheduler/queue", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class")

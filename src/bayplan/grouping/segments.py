@@ -14,7 +14,7 @@ from itertools import accumulate
 from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
 from bayplan.grouping.raw import Reference
 from bayplan.grouping.workload import OwningWorkload, RoleSpec
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, Segment
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, Segment
 
 UNNAMED = "segment"
 

@@ -25,13 +25,13 @@ from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact
 from bayplan.kube.json_text import TOO_DEEP, decode
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import ObjectSet, OtherObject, kind_in_set
+from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
 from bayplan.kube.validation.fields import UnknownField, field_faults, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
-from bayplan.kube.wire import topology_v1alpha2
+from bayplan.kube.wire import node_resource_topology_v1alpha2
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod, WireStruct
 from bayplan.kube.wire.meta_v1 import WireObject
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
-from bayplan.kube.wire.unread_fields import remarked, unknown_field, unread_in_report
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 SUFFIXES = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 
@@ -259,7 +259,7 @@ class _Reader:
 
     def _decode_into_set(self, entry: _Entry, kind: str, api_version: str) -> None:
         found = self._found
-        group, _, version = api_version.rpartition("/")
+        group = api_version.rpartition("/")[0]
         if kind == "Node" and not group:
             node = self._decode(entry, Node)
             found.nodes.append(node)
@@ -274,8 +274,8 @@ class _Reader:
         elif kind == "Namespace" and not group:
             found.namespaces.append(self._decode(entry, Namespace))
         elif kind == NodeResourceTopology.__name__:
-            if api_version and (group != topology_v1alpha2.GROUP or version not in topology_v1alpha2.VERSIONS):
-                allowed = ", ".join(f"{topology_v1alpha2.GROUP}/{known}" for known in topology_v1alpha2.VERSIONS)
+            if api_version and api_version not in node_resource_topology_v1alpha2.API_VERSIONS:
+                allowed = ", ".join(node_resource_topology_v1alpha2.API_VERSIONS)
                 at = self._subject(kind, entry, "apiVersion")
                 raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
             report = self._decode(entry, NodeResourceTopology)

@@ -18,22 +18,23 @@ from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
 from bayplan.kube.resources import KNOWN_POD_GROUPS, POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
+    bayplan_v1alpha1,
     coscheduling_v1alpha1,
-    hypernode_v1alpha1,
-    numatopology_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1alpha3,
-    scheduling_v1beta1,
+    k8s_scheduling_v1alpha3,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_batch_v1alpha1,
+    volcano_nodeinfo_v1alpha1,
     volcano_scheduling_v1beta1,
+    volcano_topology_v1alpha1,
 )
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Node, Pod
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import WireObject
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 
 MOST_SEARCHES = 20
 
@@ -47,11 +48,11 @@ StorageObject = (
     | VolumeAttachment
 )
 OtherPodGroup = (
-    podgroup_v2alpha2.PodGroup
+    kai_scheduling_v2alpha2.PodGroup
     | volcano_scheduling_v1beta1.PodGroup
     | coscheduling_v1alpha1.PodGroup
-    | scheduling_v1beta1.PodGroup
-    | scheduling_v1alpha3.CompositePodGroup
+    | k8s_scheduling_v1beta1.PodGroup
+    | k8s_scheduling_v1alpha3.CompositePodGroup
 )
 
 # Kinds that are in every dump and describe no gang.
@@ -60,13 +61,13 @@ _BUILT_IN = frozenset(
 )
 # By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
 _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
-    (numatopology_v1alpha1.API_VERSION, numatopology_v1alpha1.KIND): (Numatopology, "numatopologies"),
-    (hypernode_v1alpha1.API_VERSION, hypernode_v1alpha1.KIND): (hypernode_v1alpha1.HyperNode, "hyper_nodes"),
-    (podgroup_v1alpha1.API_VERSION, podgroup_v1alpha1.KIND): (podgroup_v1alpha1.PodGroup, "gangs"),
+    (volcano_nodeinfo_v1alpha1.API_VERSION, volcano_nodeinfo_v1alpha1.KIND): (Numatopology, "numatopologies"),
+    (volcano_topology_v1alpha1.API_VERSION, volcano_topology_v1alpha1.KIND): (HyperNode, "hyper_nodes"),
+    (bayplan_v1alpha1.API_VERSION, bayplan_v1alpha1.KIND): (bayplan_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
     **{
-        (version, scheduling_v1beta1.WORKLOAD): (scheduling_v1beta1.Workload, "kubernetes_workloads")
-        for version in scheduling_v1beta1.API_VERSIONS
+        (version, k8s_scheduling_v1beta1.WORKLOAD): (k8s_scheduling_v1beta1.Workload, "kubernetes_workloads")
+        for version in k8s_scheduling_v1beta1.API_VERSIONS
     },
     **{
         (version, topology_levels.KIND): (topology_levels.Topology, "levels")
@@ -128,11 +129,11 @@ class ObjectSet:
     unreadable_topologies: list[str] = field(default_factory=list)
     """Nodes whose NodeResourceTopology has a wrong shape."""
     levels: list[topology_levels.Topology] = field(default_factory=list)
-    hyper_nodes: list[hypernode_v1alpha1.HyperNode] = field(default_factory=list)
-    gangs: list[podgroup_v1alpha1.PodGroup] = field(default_factory=list)
+    hyper_nodes: list[HyperNode] = field(default_factory=list)
+    gangs: list[bayplan_v1alpha1.PodGroup] = field(default_factory=list)
     other_gangs: list[OtherPodGroup] = field(default_factory=list)
     volcano_jobs: list[volcano_batch_v1alpha1.Job] = field(default_factory=list)
-    kubernetes_workloads: list[scheduling_v1beta1.Workload] = field(default_factory=list)
+    kubernetes_workloads: list[k8s_scheduling_v1beta1.Workload] = field(default_factory=list)
     storage: list[StorageObject] = field(default_factory=list)
     """Claims, volumes, classes and what CSI drivers say."""
     others: list[OtherObject] = field(default_factory=list)

@@ -16,26 +16,26 @@ from bayplan.extensions import DIALECTS, load, registered
 from bayplan.kube import topology_levels
 from bayplan.kube.wire import (
     apps_v1,
+    bayplan_v1alpha1,
     coordination_v1,
     coscheduling_v1alpha1,
     events_v1,
-    hypernode_v1alpha1,
-    numatopology_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
+    k8s_scheduling_v1alpha3,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
+    node_resource_topology_v1alpha2,
     policy_v1,
-    scheduling_v1alpha3,
-    scheduling_v1beta1,
     storage_v1,
-    topology_v1alpha2,
     volcano_batch_v1alpha1,
+    volcano_nodeinfo_v1alpha1,
     volcano_scheduling_v1beta1,
+    volcano_topology_v1alpha1,
 )
 from bayplan.kube.wire.core_v1 import Namespace, Node, Pod, ReplicationController, Service
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ REPLICA_SETS = Resource(apps_v1.API_VERSION, "replicasets", "ReplicaSet", apps_v
 STATEFUL_SETS = Resource(apps_v1.API_VERSION, "statefulsets", "StatefulSet", apps_v1.StatefulSet)
 # Whose selectors say which pods belong together.
 SELECTING: tuple[Resource[Any], ...] = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
-POD_GROUPS = Resource(podgroup_v1alpha1.API_VERSION, "podgroups", podgroup_v1alpha1.KIND, podgroup_v1alpha1.PodGroup)
+POD_GROUPS = Resource(bayplan_v1alpha1.API_VERSION, "podgroups", bayplan_v1alpha1.KIND, bayplan_v1alpha1.PodGroup)
 KAI_POD_GROUPS = Resource(
-    f"{podgroup_v2alpha2.GROUP}/{podgroup_v2alpha2.VERSIONS[0]}", "podgroups", "PodGroup", podgroup_v2alpha2.PodGroup
+    kai_scheduling_v2alpha2.API_VERSION, "podgroups", "PodGroup", kai_scheduling_v2alpha2.PodGroup
 )
 VOLCANO_POD_GROUPS = Resource(
     volcano_scheduling_v1beta1.API_VERSION, "podgroups", "PodGroup", volcano_scheduling_v1beta1.PodGroup
@@ -120,24 +120,24 @@ COSCHEDULING_POD_GROUPS = Resource(
     coscheduling_v1alpha1.API_VERSION, "podgroups", "PodGroup", coscheduling_v1alpha1.PodGroup
 )
 KUBERNETES_POD_GROUPS = Resource(
-    scheduling_v1beta1.API_VERSION,
+    k8s_scheduling_v1beta1.API_VERSION,
     "podgroups",
-    scheduling_v1beta1.KIND,
-    scheduling_v1beta1.PodGroup,
-    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+    k8s_scheduling_v1beta1.KIND,
+    k8s_scheduling_v1beta1.PodGroup,
+    other_versions=k8s_scheduling_v1beta1.API_VERSIONS[1:],
 )
 KUBERNETES_COMPOSITE_POD_GROUPS = Resource(
-    scheduling_v1alpha3.API_VERSION,
+    k8s_scheduling_v1alpha3.API_VERSION,
     "compositepodgroups",
-    scheduling_v1alpha3.KIND,
-    scheduling_v1alpha3.CompositePodGroup,
+    k8s_scheduling_v1alpha3.KIND,
+    k8s_scheduling_v1alpha3.CompositePodGroup,
 )
 KUBERNETES_WORKLOADS = Resource(
-    scheduling_v1beta1.API_VERSION,
+    k8s_scheduling_v1beta1.API_VERSION,
     "workloads",
-    scheduling_v1beta1.WORKLOAD,
-    scheduling_v1beta1.Workload,
-    other_versions=scheduling_v1beta1.API_VERSIONS[1:],
+    k8s_scheduling_v1beta1.WORKLOAD,
+    k8s_scheduling_v1beta1.Workload,
+    other_versions=k8s_scheduling_v1beta1.API_VERSIONS[1:],
 )
 VOLCANO_JOBS = Resource(
     volcano_batch_v1alpha1.API_VERSION, "jobs", volcano_batch_v1alpha1.KIND, volcano_batch_v1alpha1.Job
@@ -166,25 +166,25 @@ def pod_groups() -> dict[type[Any], Resource[Any]]:
 
 
 NODE_RESOURCE_TOPOLOGIES = Resource(
-    f"{topology_v1alpha2.GROUP}/{topology_v1alpha2.VERSIONS[0]}",
+    node_resource_topology_v1alpha2.API_VERSIONS[0],
     "noderesourcetopologies",
     "NodeResourceTopology",
     NodeResourceTopology,
     namespaced=False,
-    other_versions=tuple(f"{topology_v1alpha2.GROUP}/{version}" for version in topology_v1alpha2.VERSIONS[1:]),
+    other_versions=node_resource_topology_v1alpha2.API_VERSIONS[1:],
 )
 NUMATOPOLOGIES = Resource(
-    numatopology_v1alpha1.API_VERSION,
-    numatopology_v1alpha1.PLURAL,
-    numatopology_v1alpha1.KIND,
+    volcano_nodeinfo_v1alpha1.API_VERSION,
+    volcano_nodeinfo_v1alpha1.PLURAL,
+    volcano_nodeinfo_v1alpha1.KIND,
     Numatopology,
     namespaced=False,
 )
 HYPER_NODES = Resource(
-    hypernode_v1alpha1.API_VERSION,
-    hypernode_v1alpha1.PLURAL,
-    hypernode_v1alpha1.KIND,
-    hypernode_v1alpha1.HyperNode,
+    volcano_topology_v1alpha1.API_VERSION,
+    volcano_topology_v1alpha1.PLURAL,
+    volcano_topology_v1alpha1.KIND,
+    volcano_topology_v1alpha1.HyperNode,
     namespaced=False,
 )
 KUEUE_TOPOLOGIES = Resource(

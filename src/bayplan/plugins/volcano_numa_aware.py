@@ -33,7 +33,7 @@ from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.engine.numa.zones_needed import NOT_KNOWN, zones_needed
 from bayplan.extensions import NUMA_AWARE, compat
 from bayplan.kube.errors import field_and_problem
-from bayplan.kube.wire.volcano_annotations import NO_POLICIES, POLICIES, POLICY
+from bayplan.kube.volcano_annotations import NO_POLICIES, POLICIES, POLICY
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, of_one_node
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH

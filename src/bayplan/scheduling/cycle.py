@@ -77,7 +77,7 @@ def assume(state: ClusterState, decision: Decision, pod: Pod) -> None:
         by_amounts=decision.by_amounts,
         volumes=decision.volumes,
     )
-    state.stands(decision.pod, pod)
+    state.pod_placed(decision.pod, pod)
 
 
 def _nominated_node(

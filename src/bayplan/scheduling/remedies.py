@@ -24,7 +24,7 @@ from bayplan.engine.numa.admission import admits_in_single_zones, relevant_wants
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.placement import knowledge_of
 from bayplan.engine.numa.rows import Mask
-from bayplan.kube.wire.volcano_annotations import NO_POLICIES, POLICIES
+from bayplan.kube.volcano_annotations import NO_POLICIES, POLICIES
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile

@@ -1,5 +1,5 @@
 """A cluster in memory: machines, kubelets that refuse like real ones, a clock, and schedulers to compare.
 
-In: a scenario (`scenario/`). Out: a `Run` for each scheduler, and tables and pages that compare them.
-Start at `simulation.py`.
+In: a scenario (`scenario/`). Out: a `Run` for each scheduler, and tables and pages that compare
+them (`results/`). Start at `simulation.py`.
 """

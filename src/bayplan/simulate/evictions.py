@@ -23,7 +23,7 @@ from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dispatch.actions import Stage
 from bayplan.dispatch.kept.kept_room import Closing
 from bayplan.dispatch.kept.nominations import Nomination
-from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Outcome, Preempting
+from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Gang, GangDecision
@@ -92,8 +92,8 @@ class Evictions:
         pods = {pod_key(pod): pod for pod in gang.pods}
         preempting = self._preempting
 
-        def evict_for(made: GangDecision, closing: Closing) -> Outcome | None:
-            needs_more = any(group.least for group in gang.whole.every_group())
+        def evict_for(made: GangDecision, closing: Closing) -> PreemptionResult | None:
+            needs_more = any(group.least for group in gang.root.every_group())
             infeasible = made.status is Status.INFEASIBLE and not made.problem and needs_more
             if not infeasible and not preempting.was_nominated(unit):
                 return None
@@ -118,7 +118,7 @@ class Evictions:
         priority: int,
         place: Callable[[], Made],
         seats_of: Callable[[Made], Iterable[tuple[Pod, int]]],
-        evict_for: Callable[[Made, Closing], Outcome | None],
+        evict_for: Callable[[Made, Closing], PreemptionResult | None],
         now: float,
     ) -> Attempt[Made]:
         preempting = self._preempting

@@ -1,9 +1,8 @@
 """Turns of gangs: who of each waits, and what the scheduler decides about a gang when its turn comes.
 
-    arrive -> join: a unit of the queue, once all that the gang needs are there -> decide -> seats;
-    the rest of an elastic gang waits on
-                                                                                   -> patience:
-                                                                                   a moment at which it is tried again
+    arrive -> join: a unit of the queue, once all that the gang needs are there
+           -> decide -> seats; the rest of an elastic gang keeps waiting
+                     -> patience: a moment at which the gang is tried again
 
 Everything is decided by the scheduler's own code: `schedule_gang` with the time that the gang has waited
 (`gangs/model.py`), and `assume_gang`. Pods that come later, those beyond the minimum or in place of refused ones, join

@@ -20,8 +20,8 @@ from bayplan.dialects.own.members import Incomplete, gang_of_members
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodStatus
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.simulate.run import GangRun
 from bayplan.simulate.scenario.model import GangPattern, Seconds, SimulatedNode, Workload
 
@@ -184,7 +184,7 @@ class Gangs:
         return round(sum(counts) / len(counts), 4) if counts else None
 
     @property
-    def outcomes(self) -> tuple[GangRun, ...]:
+    def runs(self) -> tuple[GangRun, ...]:
         """What became of each gang, in the order of the scenario."""
         return tuple(
             GangRun(

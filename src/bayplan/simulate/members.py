@@ -88,7 +88,7 @@ def zones_decided(decision: Decision, state: ClusterState) -> dict[str, set[int]
     return found
 
 
-def outcome_of(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadResult:
+def workload_result(workload: Workload, members: Sequence[LiveMember], refused: int) -> WorkloadResult:
     """How a workload with these members fared."""
     return WorkloadResult(
         name=workload.name,
@@ -109,11 +109,11 @@ def true_state(agents: Iterable[NodeAgent], bound: Mapping[str, Pod]) -> Cluster
         state.set_node(agent.node)
         state.set_topology(agent.topology(complete=True))
         for key in agent.kubelet.pods:
-            state.set_pod(standing_pod(bound[key], agent.name, agent.zones_by_container(key)))
+            state.set_pod(bound_pod(bound[key], agent.name, agent.zones_by_container(key)))
     return state
 
 
-def standing_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
+def bound_pod(pod: Pod, node: str, zones: dict[str, list[int]]) -> Pod:
     """A pod as it stands on its node, with the zones of its containers."""
     annotations = {**(pod.metadata.annotations or {}), NUMA_ZONES: msgspec.json.encode(zones).decode()}
     return msgspec.structs.replace(

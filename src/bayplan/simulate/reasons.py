@@ -1,6 +1,6 @@
 """Why pods still wait at the end of a simulation, in the scheduler's own words, asked once for each workload.
 
-`simulate/simulation.py` asks when a run is over or interrupted; `comparison_text.py` and `page.py` show it.
+`simulate/simulation.py` asks when a run is over or interrupted; `results/` shows it.
 """
 
 from __future__ import annotations

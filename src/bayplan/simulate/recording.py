@@ -24,7 +24,7 @@ from bayplan.engine.numa.fragmentation import aligned_amounts
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.topology_levels import Topology, TopologyLevel, TopologySpec
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodStatus
-from bayplan.simulate.members import standing_pod
+from bayplan.simulate.members import bound_pod
 from bayplan.simulate.run import KubeletRefusal, Moment, Run
 from bayplan.simulate.scenario.gangs import TREE
 from bayplan.simulate.scenario.model import Scenario
@@ -104,7 +104,7 @@ class Recording:
         for agent in self._agents:
             for key in agent.kubelet.pods:
                 pod = ranked.get(key, view.bound[key])
-                found.pods.append(_member(standing_pod(pod, agent.name, agent.zones_by_container(key)), gangs.get(key)))
+                found.pods.append(_member(bound_pod(pod, agent.name, agent.zones_by_container(key)), gangs.get(key)))
         found.pods += [_member(pod, gangs.get(f"{pod.metadata.namespace}/{pod.metadata.name}")) for pod in view.waiting]
         found.pods += map(_refused, view.tally.refusals)
         if self.scenario.levels:

@@ -1,7 +1,7 @@
 """What one simulated run came to, as data: counts, the time line, refusals, and the cluster at the end.
 
-`simulate/simulation.py` fills it; `simulate/comparison.py` writes tables and documents from several runs, and
-`simulate/page.py` the HTML page. Nothing here computes a placement.
+`simulate/simulation.py` fills it; `simulate/results/comparison.py` writes tables and documents from several runs, and
+`simulate/results/page.py` the HTML page. Nothing here computes a placement.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Run:
     gangs_whole: int = 0
     gangs_in_part: int = 0
     domains_per_gang: float | None = None
-    gang_outcomes: tuple[GangRun, ...] = ()
+    gang_runs: tuple[GangRun, ...] = ()
     zones_decided: int = 0
     zones_not_as_decided: int = 0
     evicted: int | None = None

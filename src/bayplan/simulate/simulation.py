@@ -39,9 +39,9 @@ from bayplan.simulate.members import (
     agent_of,
     by_chance,
     first,
-    outcome_of,
     true_state,
     waits,
+    workload_result,
     zones_decided,
 )
 from bayplan.simulate.reasons import reasons_to_wait
@@ -465,7 +465,9 @@ class Simulation:
             refusals=tuple(tally.refusals),
             waiting_pods=reasons_to_wait(self._gang_scheduler, self._units_without_nodes()),
             workloads=tuple(
-                outcome_of(workload, self._by_workload.get(workload.name, []), tally.refused_by_workload[workload.name])
+                workload_result(
+                    workload, self._by_workload.get(workload.name, []), tally.refused_by_workload[workload.name]
+                )
                 for workload in self.scenario.workloads
             ),
             state=true_state(self._agents.values(), self._bound),
@@ -473,7 +475,7 @@ class Simulation:
             gangs_whole=self._gangs.whole,
             gangs_in_part=self._gangs.in_part,
             domains_per_gang=self._gangs.domains_per_gang,
-            gang_outcomes=self._gangs.outcomes,
+            gang_runs=self._gangs.runs,
             refused_by_node=dict(sorted(tally.refused_by_node.items())),
             remarks=tuple(self._remarks),
             evicted=None if self._evictions is None else self._evictions.evicted,

@@ -20,8 +20,8 @@ from bayplan.grouping.annotations import asks
 from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.workloads.existing import controller_of, is_active, owner_of
 from bayplan.workloads.kinds import kind_of
 from bayplan.workloads.plan import Beside, grouping_of, labelled

@@ -23,8 +23,8 @@ from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.workloads.existing import OwnerIndex, matched, owner_of, pods_of
 from bayplan.workloads.kinds import WorkloadKind, kind_of
 from bayplan.workloads.planned import Around, PlannedPod, generated, is_true

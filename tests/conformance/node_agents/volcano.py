@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from bayplan.cluster.pods.request import CPU, MEMORY
 from bayplan.kube.quantity import Quantity, QuantityError, parse
-from bayplan.kube.wire.numatopology_v1alpha1 import CpuInfo, Numatopology, PodAllocation, ResourceInfo
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import CpuInfo, Numatopology, PodAllocation, ResourceInfo
 from bayplan.services.agent.forms.volcano_exporter import CpuUse, container_allocations, sorted_pods
 from bayplan.services.agent.sources.state_files import CpuState
 

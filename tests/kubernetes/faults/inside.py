@@ -22,7 +22,7 @@ from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.builders.services import scheduler_service
 from tests.kubernetes.control_plane.waiting import wait_until

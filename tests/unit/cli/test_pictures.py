@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.explain.theme import DARK, LIGHT, THEMES, Theme, css_variables
-from bayplan.simulate.page_style import PAGE_STYLE
+from bayplan.simulate.results.page_style import PAGE_STYLE
 from tests.pictures import contrast, lightness, rendered, written_in
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from hypothesis import strategies as st
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
 from tests.builders.clusters import cluster, decide, free_in_zones
 from tests.builders.objects import bound, cpu_pod, node

@@ -25,7 +25,7 @@ from bayplan.cluster.limits import (
 )
 from bayplan.cluster.reports.inventory import NotUnderstood, read_inventory, read_pods
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
 from tests.builders.objects import node, simple_pod, topology, zone
 
 

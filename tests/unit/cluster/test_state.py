@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.clusters import cluster, free_in_zones, free_on, place
 from tests.builders.numatopologies import machine, numatopology
 from tests.builders.objects import GI, GPU, Amounts, bound, container, cpu_zones, node, pod, simple_pod, topology, zone

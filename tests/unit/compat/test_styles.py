@@ -12,7 +12,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.objective import objective_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Segments
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.gangs import gang_scheduler, gpu_pods
@@ -116,13 +116,13 @@ def test_the_rules_of_kueue(size: int, wishes: dict[str, Any], expected: dict[st
     [
         ("kueue", {"minimum": 3}, "minimum"),
         ("kueue", {"required": BLOCK, "preferred": RACK}, "required and preferred together"),
-        ("kueue", {"slices": (Slices(2, RACK, apart=True),)}, "segments that are apart"),
-        ("kueue", {"slices": (Slices(2, RACK, required=False),)}, "segments that are only preferred"),
+        ("kueue", {"segments": (Segments(2, RACK, apart=True),)}, "segments that are apart"),
+        ("kueue", {"segments": (Segments(2, RACK, required=False),)}, "segments that are only preferred"),
         ("kueue", {"spread": True}, "placement spread"),
         ("kueue-balanced", {"minimum": 3}, "minimum"),
         ("kueue", {"objective": objective_of(["least-leftover"])}, "objective"),
         ("kai", {"objective": objective_of(["least-leftover"])}, "objective"),
-        ("kai", {"slices": (Slices(2, RACK),)}, "segments"),
+        ("kai", {"segments": (Segments(2, RACK),)}, "segments"),
         ("kai", {"preferred": RACK, "patience": Patience(1, 60)}, "patience"),
     ],
 )
@@ -220,7 +220,7 @@ def test_kueue_makes_a_torn_segment_whole_again() -> None:
         pods=gpu_pods(1),
         running=running({"b2-r1-0": 2, "b2-r1-1": 1, "b2-r2-1": 4}),
         required=BLOCK,
-        slices=(Slices(4, RACK),),
+        segments=(Segments(4, RACK),),
     )
     assert [seat.path[:2] for seat in coming_back("kueue", whole).seats] == [("b2", "r1")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.config.configuration import ConfigurationError, configuration_of, profiles_of
+from bayplan.config.configuration import ConfigurationError, configuration_of
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.profile import Profile
@@ -18,7 +18,7 @@ HEADER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeScheduler
 
 def profile_with(plugins: Json | None = None, config: list[Json] | None = None) -> Profile:
     written = {"schedulerName": "numa", "plugins": plugins or {}, "pluginConfig": config or []}
-    return profiles_of({**HEADER, "profiles": [written]})["numa"]
+    return configuration_of({**HEADER, "profiles": [written]}).profiles["numa"]
 
 
 def filters(profile: Profile) -> list[str]:
@@ -34,7 +34,7 @@ def names(*plugins: str) -> list[Json]:
 
 
 def test_an_empty_file_is_the_default_profile() -> None:
-    (profile,) = profiles_of(HEADER).values()
+    (profile,) = configuration_of(HEADER).profiles.values()
     expected = {**DEFAULT_WEIGHTS, "LeastNUMANodes": 10}
     assert (profile.name, filters(profile), weights(profile)) == ("bayplan", list(FILTER_ORDER), expected)
 
@@ -56,7 +56,7 @@ def test_fewer_zones_come_first_unless_a_strategy_is_chosen(arguments: Json, *, 
 
 def test_each_scheduler_name_has_its_profile() -> None:
     written = [{"schedulerName": "a"}, {"schedulerName": "b", "plugins": {"filter": {"disabled": names("*")}}}]
-    profiles = profiles_of({**HEADER, "profiles": written})
+    profiles = configuration_of({**HEADER, "profiles": written}).profiles
     assert {name: len(profile.filters) for name, profile in profiles.items()} == {"a": len(FILTER_ORDER), "b": 0}
 
 
@@ -165,7 +165,7 @@ def topology_match(**arguments: object) -> Json:
 )
 def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        profiles_of(raw)
+        configuration_of(raw)
     assert str(caught.value) == message
 
 
@@ -292,7 +292,7 @@ def test_an_argument_that_does_not_exist_is_named_by_its_path() -> None:
 
 def test_a_profile_for_the_default_scheduler_has_kube_schedulers_scores() -> None:
     written = [{"schedulerName": "default-scheduler"}, {"schedulerName": "bayplan"}]
-    stock, own = profiles_of({**HEADER, "profiles": written}).values()
+    stock, own = configuration_of({**HEADER, "profiles": written}).profiles.values()
     assert weights(stock) == {**weights(own), "NodeResourcesBalancedAllocation": 1, "ImageLocality": 1}
     assert (stock.spread is not None, own.spread is not None) == (True, False)
 
@@ -302,6 +302,6 @@ def test_its_scores_can_be_disabled_and_weighted_like_all_others() -> None:
     plugins = {"score": {"disabled": names("ImageLocality"), "enabled": heavier}}
     spread = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
     written = {"schedulerName": "default-scheduler", "plugins": plugins, "pluginConfig": [spread]}
-    (profile,) = profiles_of({**HEADER, "profiles": [written]}).values()
+    (profile,) = configuration_of({**HEADER, "profiles": [written]}).profiles.values()
     assert "ImageLocality" not in weights(profile)
     assert (weights(profile)["NodeResourcesBalancedAllocation"], profile.spread) == (5, None)

@@ -22,12 +22,12 @@ def test_pods_name_their_group_in_a_label() -> None:
 def test_so_many_start_together_and_the_others_may_follow() -> None:
     found = gang(DIALECT, pod_group(2), [member("a"), member("b"), member("c")])
     assert (found.name, found.topology) == ("ml/pg", "")
-    assert outline(found.whole) == {"": (["a", "b", "c"], 2)}
+    assert outline(found.root) == {"": (["a", "b", "c"], 2)}
 
 
 def test_members_with_a_node_count() -> None:
     found = gang(DIALECT, pod_group(2), [member("a", node="n1"), member("b"), member("c")])
-    assert outline(found.whole) == {"": (["b", "c"], 1)}
+    assert outline(found.root) == {"": (["b", "c"], 1)}
 
 
 def test_it_waits_until_enough_have_arrived() -> None:

@@ -13,7 +13,7 @@ from bayplan.dialects.kai.pod_group import DIALECT
 from bayplan.dialects.registry import gang_of_members, key_of
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.wire import podgroup_v2alpha2 as kai
+from bayplan.kube.wire import kai_scheduling_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.gangs import member
 from tests.unit.dialects.readings import gang, outline, waits, wrong
@@ -43,9 +43,9 @@ def test_pods_find_their_sub_group_by_label() -> None:
     )
     members = [in_sub_group("w-10", "workers"), in_sub_group("w-9", "workers"), in_sub_group("l-0", "leader")]
     found = gang(DIALECT, written, members)
-    assert (found.name, found.topology, found.whole.required) == ("ml/pg", "network", "block")
-    assert outline(found.whole) == {"workers": (["w-9", "w-10"], 2), "leader": (["l-0"], 1)}
-    assert [group.preferred for group in found.whole.groups] == ["rack", None]
+    assert (found.name, found.topology, found.root.required) == ("ml/pg", "network", "block")
+    assert outline(found.root) == {"workers": (["w-9", "w-10"], 2), "leader": (["l-0"], 1)}
+    assert [group.preferred for group in found.root.groups] == ["rack", None]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_pods_find_their_sub_group_by_label() -> None:
 def test_members_that_run_count_towards_the_minimum(running: int, waiting: int, minimum: int) -> None:
     pods = [member(f"r-{number}", node="n1") for number in range(running)]
     pods += [member(f"w-{number}") for number in range(waiting)]
-    (group,) = gang(DIALECT, kai_group(minMember=3), pods).whole.groups
+    (group,) = gang(DIALECT, kai_group(minMember=3), pods).root.groups
     assert (len(group.running), len(group.pods), group.least) == (running, waiting, minimum)
 
 
@@ -86,14 +86,14 @@ def replicas(**spec: Any) -> kai.PodGroup:
 def test_min_sub_group_is_how_many_of_the_sub_groups_must_start() -> None:
     names = [f"{role}{number}" for number in range(3) for role in ("leader", "worker")]
     members = [in_sub_group(f"{name}-0", name) for name in names]
-    assert gang(DIALECT, replicas(minSubGroup=2), members).whole.minimum_groups == 2
-    assert gang(DIALECT, replicas(), members).whole.minimum_groups is None
+    assert gang(DIALECT, replicas(minSubGroup=2), members).root.minimum_groups == 2
+    assert gang(DIALECT, replicas(), members).root.minimum_groups is None
 
 
 def test_sub_groups_whose_pods_are_missing_may_stay_away_beyond_the_minimum() -> None:
     members = [in_sub_group(f"{name}-0", name) for name in ("leader0", "worker0", "leader1", "worker1", "leader2")]
     found = gang(DIALECT, replicas(minSubGroup=2), members)
-    assert [group.name for group in found.whole.groups] == ["r0", "r1"]
+    assert [group.name for group in found.root.groups] == ["r0", "r1"]
     assert waits(DIALECT, replicas(), members) == "waits for pods: 0 of 1 in group worker2 have arrived"
 
 
@@ -115,16 +115,16 @@ CONSTRAINT = {"requiredTopologyLevel": "example.com/block", "preferredTopologyLe
 @pytest.mark.parametrize("name", ["topologyConstraint", "topologyConstraints"])
 def test_the_constraint_is_read_under_both_names(name: str) -> None:
     found = gang(DIALECT, kai_group(**{name: {"topology": "network", **CONSTRAINT}}), [member("w-0")])
-    assert (found.topology, found.whole.required, found.whole.preferred) == ("network", "example.com/block", "rack")
+    assert (found.topology, found.root.required, found.root.preferred) == ("network", "example.com/block", "rack")
     sub_group = {"name": "workers", name: CONSTRAINT}
     found = gang(DIALECT, kai_group(subGroups=[sub_group]), [in_sub_group("w-0", "workers")])
-    assert (found.topology, found.whole.groups[0].required) == ("network", "example.com/block")
+    assert (found.topology, found.root.groups[0].required) == ("network", "example.com/block")
 
 
 def test_of_two_constraints_that_differ_one_counts_and_the_other_is_remarked() -> None:
     other = {"topology": "network", "requiredTopologyLevel": "rack"}
     written = kai_group(topologyConstraint={"topology": "network", **CONSTRAINT}, topologyConstraints=other)
-    assert gang(DIALECT, written, [member("w-0")]).whole.required == "example.com/block"
+    assert gang(DIALECT, written, [member("w-0")]).root.required == "example.com/block"
     (remark,) = DIALECT.remarks(written)
     assert remark == "topologyConstraints: has no effect: topologyConstraint says otherwise and counts"
     assert DIALECT.remarks(kai_group(topologyConstraint=other, topologyConstraints=other)) == ()
@@ -152,7 +152,7 @@ def test_a_constraint_without_a_topology_waits_where_none_or_several_could_be_me
 def test_nodes_and_numa_zones_need_no_topology() -> None:
     written = kai_group(topologyConstraint={"requiredTopologyLevel": "numa"})
     found = gang(DIALECT, written, [member("w-0")], Topologies())
-    assert (found.topology, found.whole.required) == ("nodes by kubernetes.io/hostname", "numa")
+    assert (found.topology, found.root.required) == ("nodes by kubernetes.io/hostname", "numa")
 
 
 def test_levels_can_be_named_by_the_aliases_of_the_topology() -> None:
@@ -162,4 +162,4 @@ def test_levels_can_be_named_by_the_aliases_of_the_topology() -> None:
     written = kai_group(topologyConstraint={"preferredTopologyLevel": "island"}, subGroups=[sub_group])
     found = gang_of_members(key_of(written), written, [in_sub_group("w-0", "workers")], topologies)
     assert isinstance(found, Gang)
-    assert (found.whole.preferred, found.whole.groups[0].required) == labels
+    assert (found.root.preferred, found.root.groups[0].required) == labels

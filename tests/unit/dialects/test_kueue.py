@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bayplan.dialects.kueue.pod_set import DIALECT, MUST_BE_A_LABEL, Request, request_of
-from bayplan.gangs.model import Slices
+from bayplan.gangs.model import Segments
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.gangs import member
@@ -40,11 +40,11 @@ class TestRequests:
             (asking(unconstrained_topology="true"), Request()),
             (
                 asking(required_topology=BLOCK, slice_required_topology=RACK, slice_size="4"),
-                Request(BLOCK, slices=(Slices(4, RACK),)),
+                Request(BLOCK, slices=(Segments(4, RACK),)),
             ),
             (
                 {LAYERS: '[{"topology": "block", "size": 8}, {"topology": "rack", "size": 4}]'},
-                Request(slices=(Slices(8, "block"), Slices(4, "rack"))),
+                Request(slices=(Segments(8, "block"), Segments(4, "rack"))),
             ),
             (asking(required_topology=RACK, group_name="lead"), Request(RACK, shares_with="lead")),
         ],
@@ -128,8 +128,8 @@ class TestRequests:
 class TestPodGroups:
     def test_all_pods_of_a_group_start_together(self) -> None:
         found = gang(DIALECT, None, [grouped("b", required_topology=RACK), grouped("a", required_topology=RACK)])
-        assert (found.name, found.topology, found.whole.required) == ("ml/pg", "network", RACK)
-        assert outline(found.whole) == {"": (["a", "b"], 2)}
+        assert (found.name, found.topology, found.root.required) == ("ml/pg", "network", RACK)
+        assert outline(found.root) == {"": (["a", "b"], 2)}
 
     def test_a_label_that_is_no_level_remembers_who_asks_for_it(self) -> None:
         """No node may carry it: then the annotation is named, and what there is."""
@@ -145,24 +145,24 @@ class TestPodGroups:
 
     def test_late_members_do_not_wait_for_those_that_have_ended(self) -> None:
         found = gang(DIALECT, None, [grouped("a", 3, node="n1"), grouped("b", 3)])
-        assert outline(found.whole) == {"": (["b"], 1)}
+        assert outline(found.root) == {"": (["b"], 1)}
 
     def test_fast_admission_does_not_wait(self) -> None:
         pod = grouped("a", 3)
         assert pod.metadata.annotations is not None
         pod.metadata.annotations[K + "pod-group-fast-admission"] = "true"
-        assert outline(gang(DIALECT, None, [pod]).whole) == {"": (["a"], 1)}
+        assert outline(gang(DIALECT, None, [pod]).root) == {"": (["a"], 1)}
 
     def test_roles_are_groups(self) -> None:
         pods = [grouped("l", 3, role="x", required_topology=RACK), *_workers(3, required_topology=BLOCK)]
         found = gang(DIALECT, None, pods)
-        assert outline(found.whole) == {"pod-set-0": (["l"], 1), "pod-set-1": (["w-0", "w-1"], 2)}
-        assert [group.required for group in found.whole.groups] == [RACK, BLOCK]
+        assert outline(found.root) == {"pod-set-0": (["l"], 1), "pod-set-1": (["w-0", "w-1"], 2)}
+        assert [group.required for group in found.root.groups] == [RACK, BLOCK]
 
     def test_roles_that_share_a_domain_are_in_a_group_around_them(self) -> None:
         wish: dict[str, Any] = {"required_topology": RACK, "group_name": "both"}
         found = gang(DIALECT, None, [grouped("l", 3, role="x", **wish), *_workers(3, **wish)])
-        (around,) = found.whole.groups
+        (around,) = found.root.groups
         assert (around.name, around.required) == ("both", RACK)
         assert [(group.name, group.required) for group in around.groups] == [("pod-set-0", None), ("pod-set-1", None)]
 

@@ -49,7 +49,7 @@ def pod_group(asked: dict[str, Any] | None, annotations: dict[str, str] | None =
 )
 def test_tiers_are_those_of_hyper_nodes(asked: dict[str, Any], required: str | None, preferred: str | None) -> None:
     found = gang(DIALECT, pod_group(asked), PODS, HYPER)
-    assert (found.whole.required, found.whole.preferred) == (required, preferred)
+    assert (found.root.required, found.root.preferred) == (required, preferred)
     assert found.topology == (HYPER_NODES if required else WITH_OTHER_NODES if preferred else "")
 
 
@@ -57,7 +57,7 @@ def test_an_annotation_chooses_a_topology_instead() -> None:
     chosen = pod_group({"highestTierAllowed": 1}, {TOPOLOGY: "network"})
     for topologies in (HYPER, BROKEN):
         found = gang(DIALECT, chosen, PODS, topologies)
-        assert (found.topology, found.whole.required) == ("network", RACK)
+        assert (found.topology, found.root.required) == ("network", RACK)
 
 
 @pytest.mark.parametrize(

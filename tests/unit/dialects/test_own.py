@@ -10,8 +10,8 @@ import pytest
 from bayplan.dialects.own.pod_group import DIALECT, KUBERNETES_WORKLOAD
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from tests.builders.gangs import member
 from tests.unit.dialects.readings import BLOCK, RACK, gang, wrong
 

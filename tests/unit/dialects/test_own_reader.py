@@ -9,9 +9,9 @@ import pytest
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.own.reader import gang_of
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
-from bayplan.gangs.model import Gang, Patience, Slices
+from bayplan.gangs.model import Gang, Patience, Segments
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from tests.builders.gangs import group_object
 
 SHAPE = {"resources": {"cpu": 1}}
@@ -26,8 +26,8 @@ def test_pods_are_made_from_a_shape() -> None:
     gang = read(size=3, minimum=2, pod=SHAPE, topology="network", required="block", preferred="rack")
     assert gang.name == "ml/train"
     assert [pod_key(pod) for pod in gang.pods] == ["ml/train-0", "ml/train-1", "ml/train-2"]
-    assert (gang.topology, gang.whole.required, gang.whole.preferred) == ("network", "block", "rack")
-    assert (gang.whole.least, gang.spread, gang.patience) == (2, False, None)
+    assert (gang.topology, gang.root.required, gang.root.preferred) == ("network", "block", "rack")
+    assert (gang.root.least, gang.spread, gang.patience) == (2, False, None)
     resources = gang.pods[0].spec.containers[0].resources if gang.pods[0].spec.containers else None
     assert resources is not None
     assert resources.requests == resources.limits == {"cpu": 1}
@@ -50,8 +50,8 @@ def test_groups_inherit_the_shape_around_them() -> None:
     ]
     cpus = [container.resources for pod in gang.pods for container in pod.spec.containers or []]
     assert [(each.requests or {})["cpu"] for each in cpus if each] == [4, 1, 1, 1]
-    assert gang.whole.minimum_groups == 1
-    assert gang.whole.groups[1].required == "rack"
+    assert gang.root.minimum_groups == 1
+    assert gang.root.groups[1].required == "rack"
 
 
 def test_a_whole_pod_spec_is_taken_as_it_is() -> None:
@@ -73,16 +73,16 @@ def test_segments_patience_and_placement() -> None:
     )
     assert gang.spread
     assert gang.patience == Patience(2, 30)
-    assert gang.whole.slices == (
-        Slices(4, "rack", apart=True, required=True),
-        Slices(2, "kubernetes.io/hostname", apart=False, required=False),
+    assert gang.root.segments == (
+        Segments(4, "rack", apart=True, required=True),
+        Segments(2, "kubernetes.io/hostname", apart=False, required=False),
     )
 
 
 def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
     segments = [{"name": f"w-{number}", "size": size, "segment": number} for number, size in enumerate((2, 1))]
     gang = read(pod=SHAPE, groups=[{"name": "leader", "size": 1}, {"name": "workers", "groups": segments}])
-    assert [(group.name, group.segment, group.segment_of) for group in gang.whole.every_group()] == [
+    assert [(group.name, group.segment, group.segment_of) for group in gang.root.every_group()] == [
         ("", None, None),
         ("leader", None, None),
         ("workers", None, None),
@@ -152,5 +152,5 @@ def test_wrong_fields_are_named(spec: dict[str, Any], message: str) -> None:
 
 def test_groups_may_be_cut_into_segments() -> None:
     gang = read(pod=SHAPE, groups=[{"name": "workers", "size": 8, "segments": [{"size": 4, "level": "rack"}]}])
-    assert gang.whole.slices == ()
-    assert gang.whole.groups[0].slices == (Slices(4, "rack"),)
+    assert gang.root.segments == ()
+    assert gang.root.groups[0].segments == (Segments(4, "rack"),)

@@ -13,10 +13,10 @@ from bayplan.gangs.model import Gang, ParallelGroups, Patience
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire import (
+    bayplan_v1alpha1,
     coscheduling_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1beta1,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_scheduling_v1beta1,
 )
 from bayplan.kube.wire.core_v1 import Pod
@@ -31,8 +31,8 @@ EVERY_WORD = {
 }
 KINDS: dict[str, tuple[type[AnyPodGroup], dict[str, Any]]] = {
     "coscheduling": (coscheduling_v1alpha1.PodGroup, {"minMember": 4}),
-    "kai": (podgroup_v2alpha2.PodGroup, {"minMember": 4}),
-    "kubernetes": (scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}),
+    "kai": (kai_scheduling_v2alpha2.PodGroup, {"minMember": 4}),
+    "kubernetes": (k8s_scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}),
     "volcano": (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}),
 }
 
@@ -97,7 +97,7 @@ def test_parallel_groups_are_for_gangs_without_groups_inside() -> None:
 
 def test_bayplan_s_own_group_has_fields_instead() -> None:
     written = group_object(
-        podgroup_v1alpha1.PodGroup, {"size": 4}, annotations={"bayplan.io/domain-placement": "spread"}
+        bayplan_v1alpha1.PodGroup, {"size": 4}, annotations={"bayplan.io/domain-placement": "spread"}
     )
     told = 'metadata.annotations["bayplan.io/domain-placement"]: has no effect on this kind; set spec.domainPlacement'
     assert remarks_on(written) == (told,)

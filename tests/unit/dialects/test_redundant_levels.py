@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.own.pod_group import redundant_levels
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroupSpec
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroupSpec
 
 NETWORK = {"network": ("zone", "block", "rack")}
 HOST = "kubernetes.io/hostname"

@@ -11,10 +11,10 @@ import pytest
 
 from bayplan.dialects.registry import AnyPodGroup, dialect_of
 from bayplan.kube.wire import (
+    bayplan_v1alpha1,
     coscheduling_v1alpha1,
-    podgroup_v1alpha1,
-    podgroup_v2alpha2,
-    scheduling_v1beta1,
+    k8s_scheduling_v1beta1,
+    kai_scheduling_v2alpha2,
     volcano_scheduling_v1beta1,
 )
 from tests.builders.gangs import member
@@ -32,9 +32,9 @@ def written(struct: type[Any], spec: dict[str, Any], status: dict[str, Any] | No
 
 
 OF_FOUR = [
-    (podgroup_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
-    (scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
-    (podgroup_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
+    (bayplan_v1alpha1.PodGroup, {"size": 4}, {"phase": "Scheduled"}),
+    (k8s_scheduling_v1beta1.PodGroup, {"schedulingPolicy": {"gang": {"minCount": 4}}}, SCHEDULED_UPSTREAM),
+    (kai_scheduling_v2alpha2.PodGroup, {"minMember": 4}, SCHEDULED_IN_KAI),
     (volcano_scheduling_v1beta1.PodGroup, {"minMember": 4}, {"phase": "Running"}),
     (coscheduling_v1alpha1.PodGroup, {"minMember": 4}, {"phase": "Scheduled"}),
 ]
@@ -48,7 +48,7 @@ def test_a_replacement_starts_beside_those_that_run(
     # The scheduler does not follow pods that have ended: the fourth is not to be seen.
     pods = [member("b", node="n1"), member("c", node="n2"), member("new")]
     group = written(struct, spec, complete)
-    (found,) = outline(gang(dialect_of(group), group, pods).whole).values()
+    (found,) = outline(gang(dialect_of(group), group, pods).root).values()
     assert found == (["new"], 1)
     never_complete = written(struct, spec)
     assert waits(dialect_of(group), never_complete, pods) == "waits for pods: 3 of 4 have arrived"
@@ -61,7 +61,7 @@ def test_those_that_succeeded_have_arrived(
     del complete
     group = written(struct, spec)
     pods = [member("a", node="n1", phase="Succeeded"), member("b", node="n1"), member("c"), member("d")]
-    (found,) = outline(gang(dialect_of(group), group, pods).whole).values()
+    (found,) = outline(gang(dialect_of(group), group, pods).root).values()
     assert found == (["c", "d"], 2)
 
 
@@ -82,13 +82,13 @@ def test_a_gang_without_members_left_starts_anew_together(
     "struct, label, spec, complete",
     [
         (
-            podgroup_v1alpha1.PodGroup,
+            bayplan_v1alpha1.PodGroup,
             GROUP,
             {"groups": [{"name": "driver", "size": 1}, {"name": "workers", "size": 2}]},
             {"phase": "Scheduled"},
         ),
         (
-            podgroup_v2alpha2.PodGroup,
+            kai_scheduling_v2alpha2.PodGroup,
             SUB_GROUP,
             {"subGroups": [{"name": "driver", "minMember": 1}, {"name": "workers", "minMember": 2}]},
             SCHEDULED_IN_KAI,
@@ -107,7 +107,7 @@ def test_a_worker_is_replaced_after_the_driver_has_ended(
 ) -> None:
     group = written(struct, spec, complete)
     pods = [member("w-0", {label: "workers"}, node="n1"), member("w-1b", {label: "workers"})]
-    assert outline(gang(dialect_of(group), group, pods).whole) == {"workers": (["w-1b"], 1)}
+    assert outline(gang(dialect_of(group), group, pods).root) == {"workers": (["w-1b"], 1)}
     assert "have arrived" in waits(dialect_of(group), written(struct, spec), pods)
 
 
@@ -115,13 +115,13 @@ def test_a_worker_is_replaced_after_the_driver_has_ended(
     "struct, label, spec, complete",
     [
         (
-            podgroup_v1alpha1.PodGroup,
+            bayplan_v1alpha1.PodGroup,
             GROUP,
             {"minimumGroups": 1, "groups": [{"name": "leader", "size": 1}, {"name": "workers", "size": 2}]},
             {"phase": "Scheduled"},
         ),
         (
-            podgroup_v2alpha2.PodGroup,
+            kai_scheduling_v2alpha2.PodGroup,
             SUB_GROUP,
             {
                 "minSubGroup": 1,
@@ -141,9 +141,9 @@ def test_a_group_that_comes_later_still_starts_together(
         member("w-0", {label: "workers"}),
         member("w-1", {label: "workers"}),
     )
-    assert outline(gang(dialect_of(group), group, [leader, first]).whole) == {"leader": ([], 0)}
+    assert outline(gang(dialect_of(group), group, [leader, first]).root) == {"leader": ([], 0)}
     both = gang(dialect_of(group), group, [leader, first, second])
-    assert outline(both.whole)["workers"] == (["w-0", "w-1"], 2)
+    assert outline(both.root)["workers"] == (["w-0", "w-1"], 2)
 
 
 def test_partitions_of_volcano_are_filled_up_again() -> None:
@@ -151,4 +151,4 @@ def test_partitions_of_volcano_are_filled_up_again() -> None:
     spec = {"minMember": 4, "subGroupPolicy": [policy]}
     group = written(volcano_scheduling_v1beta1.PodGroup, spec, {"phase": "Running"})
     pods = [member("w-0", {PARTITION: "0"}, node="n1"), member("w-3b", {PARTITION: "1"})]
-    assert outline(gang(dialect_of(group), group, pods).whole) == {"w-0": ([], 0), "w-1": (["w-3b"], 1)}
+    assert outline(gang(dialect_of(group), group, pods).root) == {"w-0": ([], 0), "w-1": (["w-3b"], 1)}

@@ -11,7 +11,7 @@ from bayplan.dialects.dialect import TOPOLOGY
 from bayplan.dialects.kubernetes.pod_group import DIALECT
 from bayplan.dialects.progress import Phase, Progress
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 from tests.builders.gangs import group_object, member
 from tests.unit.dialects.readings import BLOCK, NETWORK, RACK, gang, outline, waits, wrong
 
@@ -35,24 +35,24 @@ def test_pods_name_their_group_in_their_spec() -> None:
 
 
 def test_a_gang_starts_with_its_minimum() -> None:
-    assert outline(gang(DIALECT, pod_group(GANG_OF_TWO), members(3)).whole) == {"": (["w-0", "w-1", "w-2"], 2)}
+    assert outline(gang(DIALECT, pod_group(GANG_OF_TWO), members(3)).root) == {"": (["w-0", "w-1", "w-2"], 2)}
     assert waits(DIALECT, pod_group(GANG_OF_TWO), members(1)) == "waits for pods: 1 of 2 have arrived"
 
 
 def test_with_the_basic_policy_any_pod_may_begin_and_the_others_follow() -> None:
     basic = pod_group({"basic": {}})
-    assert gang(DIALECT, basic, members(3)).whole.least == 1
-    assert gang(DIALECT, basic, [*members(2), member("r", node="n1")]).whole.least == 0
+    assert gang(DIALECT, basic, members(3)).root.least == 1
+    assert gang(DIALECT, basic, [*members(2), member("r", node="n1")]).root.least == 0
 
 
 class TestTheTree:
     def test_a_level_is_looked_for_in_the_topologies(self) -> None:
         found = gang(DIALECT, pod_group(GANG_OF_TWO, RACK), members(2))
-        assert (found.whole.required, found.topology) == (RACK, "network")
+        assert (found.root.required, found.topology) == (RACK, "network")
 
     def test_a_label_of_no_topology_is_a_tree_by_itself(self) -> None:
         found = gang(DIALECT, pod_group(GANG_OF_TWO, "example.com/row"), members(2))
-        assert (found.whole.required, found.topology) == ("example.com/row", "nodes by example.com/row")
+        assert (found.root.required, found.topology) == ("example.com/row", "nodes by example.com/row")
 
     def test_hosts_need_no_topology(self) -> None:
         found = gang(DIALECT, pod_group(GANG_OF_TWO, "kubernetes.io/hostname"), members(2), Topologies())
@@ -123,7 +123,7 @@ def test_the_disruption_mode_says_how_many_members_keep_running(mode: object, le
 
 def test_a_raised_minimum_counts_for_pods_that_are_still_to_come() -> None:
     running = [member("r-0", node="n1"), member("r-1", node="n1")]
-    assert gang(DIALECT, pod_group({"gang": {"minCount": 3}}), [*running, *members(2)]).whole.least == 1
+    assert gang(DIALECT, pod_group({"gang": {"minCount": 3}}), [*running, *members(2)]).root.least == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.kubernetes.workloads import COUNTS, KubernetesWorkloads
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup, Workload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup, Workload
 from tests.builders.gangs import group_object
 from tests.unit.dialects.readings import BLOCK, RACK
 

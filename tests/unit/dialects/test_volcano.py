@@ -46,7 +46,7 @@ def test_pods_name_their_group_in_an_annotation(key: str) -> None:
 class TestMinima:
     def test_only_the_sum_counts(self) -> None:
         found = gang(DIALECT, pod_group(minMember=2), workers(3))
-        assert outline(found.whole) == {"": (["worker-0", "worker-1", "worker-2"], 2)}
+        assert outline(found.root) == {"": (["worker-0", "worker-1", "worker-2"], 2)}
 
     def test_it_waits_until_enough_have_arrived(self) -> None:
         assert waits(DIALECT, pod_group(minMember=4), workers(3)) == "waits for pods: 3 of 4 have arrived"
@@ -54,38 +54,38 @@ class TestMinima:
     def test_each_task_has_its_own(self) -> None:
         written = pod_group(minMember=3, minTaskMember={"ps": 1, "worker": 2})
         found = gang(DIALECT, written, [*workers(3), task("ps", 0)])
-        assert outline(found.whole) == {"ps": (["ps-0"], 1), "worker": (["worker-0", "worker-1", "worker-2"], 2)}
+        assert outline(found.root) == {"ps": (["ps-0"], 1), "worker": (["worker-0", "worker-1", "worker-2"], 2)}
         assert waits(DIALECT, written, workers(3)) == "waits for pods: 0 of 1 in group ps have arrived"
 
     def test_a_larger_sum_asks_for_more_of_the_first_tasks(self) -> None:
         written = pod_group(minMember=4, minTaskMember={"ps": 1, "worker": 1})
         found = gang(DIALECT, written, [*workers(3), task("ps", 0), task("ps", 1)])
-        assert {name: least for name, (_, least) in outline(found.whole).items()} == {"ps": 2, "worker": 2}
+        assert {name: least for name, (_, least) in outline(found.root).items()} == {"ps": 2, "worker": 2}
         (remark,) = DIALECT.remarks(written)
         told = "minMember: 4 is more than the 2 of minTaskMember: the first tasks provide the difference"
         assert remark == told
 
     def test_a_smaller_sum_makes_those_of_tasks_void_as_in_volcano(self) -> None:
         written = pod_group(minMember=2, minTaskMember={"ps": 1, "worker": 2})
-        assert outline(gang(DIALECT, written, workers(3)).whole) == {"": (["worker-0", "worker-1", "worker-2"], 2)}
+        assert outline(gang(DIALECT, written, workers(3)).root) == {"": (["worker-0", "worker-1", "worker-2"], 2)}
         (remark,) = DIALECT.remarks(written)
         assert remark.startswith("minTaskMember: has no effect, as in Volcano: its sum 3 is more than")
 
     def test_with_a_minimum_of_zero_any_pod_may_begin(self) -> None:
-        assert gang(DIALECT, pod_group(), workers(2)).whole.least == 1
-        assert gang(DIALECT, pod_group(), [*workers(2), task("worker", 2, node="n1")]).whole.least == 0
+        assert gang(DIALECT, pod_group(), workers(2)).root.least == 1
+        assert gang(DIALECT, pod_group(), [*workers(2), task("worker", 2, node="n1")]).root.least == 0
 
     def test_members_with_a_node_count(self) -> None:
         written = pod_group(minMember=3, minTaskMember={"ps": 1, "worker": 2})
         found = gang(DIALECT, written, [*workers(2), task("ps", 0, node="n1")])
-        assert {name: least for name, (_, least) in outline(found.whole).items()} == {"ps": 0, "worker": 2}
+        assert {name: least for name, (_, least) in outline(found.root).items()} == {"ps": 0, "worker": 2}
 
 
 class TestSubGroups:
     def test_pods_are_divided_by_labels(self) -> None:
         policy = {**PARTITIONS, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
         found = gang(DIALECT, pod_group(minMember=4, subGroupPolicy=[policy]), workers(4, size=2))
-        (around,) = found.whole.groups
+        (around,) = found.root.groups
         assert outline(around) == {
             "worker-0": (["worker-0", "worker-1"], 2),
             "worker-1": (["worker-2", "worker-3"], 2),
@@ -106,20 +106,20 @@ class TestSubGroups:
     def test_so_many_must_start(self, minima: dict[str, Any], needed: int) -> None:
         policy = {**PARTITIONS, "minSubGroups": minima.pop("minSubGroups", 0)}
         found = gang(DIALECT, pod_group(**minima, subGroupPolicy=[policy]), workers(6, size=2))
-        assert found.whole.groups[0].minimum_groups == needed
+        assert found.root.groups[0].minimum_groups == needed
 
     def test_those_that_are_not_full_wait(self) -> None:
         policy = {**PARTITIONS, "minSubGroups": 1}
         found = gang(DIALECT, pod_group(minMember=1, subGroupPolicy=[policy]), workers(3, size=2))
-        assert list(outline(found.whole)) == ["worker-0"]
+        assert list(outline(found.root)) == ["worker-0"]
         told = waits(DIALECT, pod_group(minMember=3, subGroupPolicy=[PARTITIONS]), workers(3, size=2))
         assert told == "waits for sub-groups of 2 pods: 1 of 2 in group worker have arrived"
 
     def test_other_tasks_stand_beside_them(self) -> None:
         written = pod_group(minMember=5, minTaskMember={"ps": 1, "worker": 4}, subGroupPolicy=[PARTITIONS])
         found = gang(DIALECT, written, [*workers(4, size=2), task("ps", 0)])
-        assert [group.name for group in found.whole.groups] == ["ps", "worker"]
-        assert {name: least for name, (_, least) in outline(found.whole).items()} == {
+        assert [group.name for group in found.root.groups] == ["ps", "worker"]
+        assert {name: least for name, (_, least) in outline(found.root).items()} == {
             "worker-0": 2,
             "worker-1": 2,
             "ps": 1,
@@ -149,7 +149,7 @@ class TestTiers:
         self, asked: dict[str, Any], required: str | None, preferred: str | None
     ) -> None:
         found = gang(DIALECT, pod_group(minMember=1, networkTopology=asked), workers(2))
-        assert (found.whole.required, found.whole.preferred) == (required, preferred)
+        assert (found.root.required, found.root.preferred) == (required, preferred)
         assert found.topology == ("network" if required or preferred else "")
 
     def test_of_several_topologies_one_is_chosen_by_annotation(self) -> None:
@@ -158,7 +158,7 @@ class TestTiers:
         told = wrong(DIALECT, pod_group(networkTopology=asked), workers(1), trees)
         assert told.endswith(f"choose one of network, power with the annotation {TOPOLOGY}")
         chosen = pod_group({TOPOLOGY: "power"}, networkTopology=asked)
-        assert gang(DIALECT, chosen, workers(1), trees).whole.required == "example.com/feed"
+        assert gang(DIALECT, chosen, workers(1), trees).root.required == "example.com/feed"
 
     @pytest.mark.parametrize(
         "asked, trees, told",

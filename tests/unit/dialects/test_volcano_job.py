@@ -11,7 +11,7 @@ from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.dialects.volcano.job import job_problem, pod_group_of, pods_of
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.volcano_annotations import policy_in
+from bayplan.kube.volcano_annotations import policy_in
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 from tests.builders.gangs import group_object
 from tests.unit.dialects.readings import BLOCK, RACK, gang, outline
@@ -54,12 +54,12 @@ def test_a_tasks_topology_policy_is_written_on_its_pods() -> None:
 
 
 def test_all_pods_start_together_unless_the_job_says_otherwise() -> None:
-    assert {name: least for name, (_, least) in outline(planned(task("ps", 1), task("worker", 2)).whole).items()} == {
+    assert {name: least for name, (_, least) in outline(planned(task("ps", 1), task("worker", 2)).root).items()} == {
         "ps": 1,
         "worker": 2,
     }
     loose = planned(task("ps", 1, minAvailable=1), task("worker", 4, minAvailable=2), minAvailable=3)
-    assert {name: least for name, (_, least) in outline(loose.whole).items()} == {"ps": 1, "worker": 2}
+    assert {name: least for name, (_, least) in outline(loose.root).items()} == {"ps": 1, "worker": 2}
 
 
 def test_partitions_are_sub_groups() -> None:
@@ -70,8 +70,8 @@ def test_partitions_are_sub_groups() -> None:
         minAvailable=2,
         networkTopology={"mode": "hard", "highestTierAllowed": 2},
     )
-    assert found.whole.required == BLOCK
-    (around,) = found.whole.groups
+    assert found.root.required == BLOCK
+    (around,) = found.root.groups
     assert (around.minimum_groups, [group.required for group in around.groups]) == (1, [RACK, RACK])
 
 

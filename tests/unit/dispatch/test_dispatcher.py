@@ -13,7 +13,8 @@ from bayplan.dialects.progress import MemberCounts
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.grouping.group import awaits_look
-from bayplan.kube.wire import scheduling_v1beta1 as kubernetes
+from bayplan.kube.wire import k8s_scheduling_v1beta1 as kubernetes
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.kube.wire.core_v1 import (
     Affinity,
     Metadata,
@@ -24,7 +25,6 @@ from bayplan.kube.wire.core_v1 import (
     SchedulingGate,
     SchedulingGroup,
 )
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.scheduling.profile import default_profile
 from tests.builders.objects import simple_pod
 from tests.builders.units import (
@@ -91,7 +91,7 @@ class TestPods:
         assert places(scheduler.decide(0)) == {"ml/b": "n1"}
         assert scheduler.decide(0) is None
         unjudged.clear()
-        scheduler.pods.stands_alone("ml/a", 1)
+        scheduler.pods.ungrouped("ml/a", 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1"}
 
     def test_a_pod_that_loses_its_owner_waits_for_no_grouper(self) -> None:
@@ -115,14 +115,14 @@ class TestPods:
         assert scheduler.decide(0) is None
         for member in members:
             looked_at.add(pod_key(member))
-            scheduler.stands_alone(pod_key(member), 1)
+            scheduler.ungrouped(pod_key(member), 1)
         assert places(scheduler.decide(1)) == {"ml/a": "n1", "ml/b": "n1"}
 
     def test_a_pod_that_joined_a_gang_meanwhile_waits_with_it(self) -> None:
         scheduler = dispatcher("n1", expects_group=lambda pod: not (pod.metadata.labels or {}))
         scheduler.set_pod(pod("a"), 0)
         scheduler.set_pod(pod("a", gang="train"), 1)
-        scheduler.pods.stands_alone("ml/a", 1)
+        scheduler.pods.ungrouped("ml/a", 1)
         assert reason(scheduler.decide(1)) == "waits for PodGroup ml/train, which does not exist"
 
     def test_an_unschedulable_pod_is_retried_only_when_room_appears(self) -> None:

@@ -15,8 +15,8 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod, SchedulingGroup
-from bayplan.kube.wire.scheduling_v1alpha3 import CompositePodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import CompositePodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 from tests.builders import units
 from tests.builders.gangs import member
 
@@ -69,7 +69,7 @@ def waits(roster: GangRoster, key: str = TRAIN) -> str:
     return found.reason
 
 
-def whole(roster: GangRoster, key: str = TRAIN) -> Gang:
+def root(roster: GangRoster, key: str = TRAIN) -> Gang:
     found = roster.gang(key)
     assert isinstance(found, Gang), found
     return found
@@ -82,7 +82,7 @@ def test_objects_and_pods_make_one_gang_in_any_order_of_arrival() -> None:
     for order in permutations(things):
         roster = roster_of(*order)
         assert list(roster.names()) == [TRAIN]
-        assert outline(whole(roster).whole) == expected
+        assert outline(root(roster).root) == expected
         assert [each.metadata.name for each in roster.waiting(TRAIN)] == ["a-0", "b-0"]
 
 
@@ -95,19 +95,19 @@ def test_groups_nest_and_each_has_its_own_level() -> None:
         pod("a-0", "a"),
         pod("b-0", "b"),
     )
-    found = whole(roster)
+    found = root(roster)
     left = {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-0"]}}}
     groups = {"b": {"pods": ["b-0"]}, "left (composite)": left}
-    assert outline(found.whole) == {"needs": 2, "in": BLOCK, "groups": groups}
+    assert outline(found.root) == {"needs": 2, "in": BLOCK, "groups": groups}
     assert found.topology == "network"
 
 
 def test_a_group_without_its_pods_is_left_out_where_others_suffice() -> None:
     things = (pod_group("a"), pod_group("b", 2), pod("a-0", "a"), pod("b-0", "b"))
     enough = roster_of(composite("train", 1), *things)
-    assert outline(whole(enough).whole) == {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-0"]}}}
+    assert outline(root(enough).root) == {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-0"]}}}
     each_alone = roster_of(composite("train"), *things)
-    assert whole(each_alone).whole.minimum_groups == 1
+    assert root(each_alone).root.minimum_groups == 1
     assert waits(roster_of(composite("train", 2), *things)) == (
         "waits for groups: 1 of 2 in CompositePodGroup train have all pods that they need; "
         "waits for pods: 1 of 2 in PodGroup b have arrived"
@@ -161,9 +161,9 @@ def test_replacements_join_a_gang_that_has_begun() -> None:
         {**msgspec.to_builtins(composite("train", 2)), "status": {"conditions": [complete]}}, CompositePodGroup
     )
     roster = roster_of(begun, pod_group("a", 2), pod_group("b"), pod("a-0", "a", "n1"), pod("a-1", "a"))
-    found = whole(roster)
-    assert outline(found.whole) == {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-1"]}}}
-    assert found.whole.groups[0].least == 1
+    found = root(roster)
+    assert outline(found.root) == {"needs": 1, "in": None, "groups": {"a": {"pods": ["a-1"]}}}
+    assert found.root.groups[0].least == 1
 
 
 def in_group(name: str, group: str) -> Pod:

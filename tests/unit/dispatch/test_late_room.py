@@ -11,8 +11,8 @@ from bayplan.dispatch.actions import Action, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.allowance import UNUSED_COUNTS_FOR
 from bayplan.dispatch.kept.late_room import MOST_OF_A_NAMESPACE, End, EndedRoom
+from bayplan.kube.wire.bayplan_v1alpha1 import STARTED, GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from bayplan.kube.wire.core_v1 import Metadata, Pod, PodCondition, PodStatus
-from bayplan.kube.wire.podgroup_v1alpha1 import STARTED, GroupSpec, PodGroup, PodGroupSpec, PodGroupStatus
 from tests.builders.units import RACK, being_deleted, dispatcher, fail, on_node, places, pod
 
 KEPT_FOR = 300.0

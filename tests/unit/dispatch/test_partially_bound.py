@@ -9,8 +9,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.partially_bound import FORBIDDEN_FOR, has_original_members
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Pod, PodCondition, PodStatus
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
 from tests.builders.units import (
     RACK,
     being_deleted,

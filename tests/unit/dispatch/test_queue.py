@@ -62,7 +62,7 @@ class Story:
 
     def place(self, key: str) -> UnitState | None:
         unit = self.queue.get(key)
-        return None if unit is None else unit.place
+        return None if unit is None else unit.state
 
 
 # -- order -----------------------------------------------------------------------------------------------------------

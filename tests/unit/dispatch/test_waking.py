@@ -61,7 +61,7 @@ class Scene:
         self.waking.wake(self.queue, self.now)
         unit = self.queue.get(key)
         assert unit is not None
-        return unit.place is not UnitState.PARKED
+        return unit.state is not UnitState.PARKED
 
 
 def ends(name: str) -> Callable[[Scene], object]:

@@ -21,7 +21,7 @@ from bayplan.kube.resources import KAI_TOPOLOGIES, KUEUE_TOPOLOGIES, NODE_RESOUR
 from bayplan.kube.topology_levels import Topology
 from bayplan.kube.wire.coordination_v1 import LeaseSpec
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.objects import topology, zone
 
 NOW = 1_800_000_000.0

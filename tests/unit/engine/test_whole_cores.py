@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.engine.numa.admission import Verdict
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from tests.builders.clusters import cluster, decide
 from tests.builders.objects import container, pod, simple_pod, topology, zone

@@ -19,7 +19,7 @@ from bayplan.kube.wire.core_v1 import (
     ResourceRequirements,
     Taint,
 )
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.profile import default_profile

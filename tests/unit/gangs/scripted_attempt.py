@@ -17,10 +17,10 @@ from tests.unit.engine.gangs.small_trees import racks
 class ScriptedAttempt(GangAttempt):
     """Tries parts of a gang by asking a function for the status of each."""
 
-    def __init__(self, whole: Group, status_of: Callable[[Group], Status], budget: Budget | None = None) -> None:
+    def __init__(self, root: Group, status_of: Callable[[Group], Status], budget: Budget | None = None) -> None:
         state = ClusterState()
         scheduler = gang_scheduler(state)
-        super().__init__(scheduler, Gang("ml/train", whole), whole, racks("b1/r1: 1")[0], budget or Budget())
+        super().__init__(scheduler, Gang("ml/train", root), root, racks("b1/r1: 1")[0], budget or Budget())
         self._status_of = status_of
 
     def place(self, part: Group) -> Tried:

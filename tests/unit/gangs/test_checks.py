@@ -8,7 +8,7 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree
 from bayplan.gangs.checks import problem_of
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.objects import node, simple_pod, simple_pods
 
@@ -28,30 +28,31 @@ def tree(*levels: str, nodes: int = 1) -> Tree:
     return build_tree(state, "network", levels)
 
 
-def problem(whole: Group, over: Tree | None = None) -> str:
-    return problem_of(Gang("ml/gang", whole, "network"), over or tree("block", "rack"), ["network"])
+def problem(root: Group, over: Tree | None = None) -> str:
+    return problem_of(Gang("ml/gang", root, "network"), over or tree("block", "rack"), ["network"])
 
 
 @pytest.mark.parametrize(
-    "whole",
+    "root",
     [
         Group(pods=pods(4), required="block", preferred="rack"),
         Group(pods=pods(4), required=HOSTNAME),
         Group(pods=pods(4), minimum=0),
-        Group(pods=pods(4), minimum=2, slices=(Slices(2, "rack"), Slices(1, HOSTNAME))),
-        Group(pods=pods(4), minimum=3, slices=(Slices(2, "rack", required=False),)),
+        Group(pods=pods(4), minimum=2, segments=(Segments(2, "rack"), Segments(1, HOSTNAME))),
+        Group(pods=pods(4), minimum=3, segments=(Segments(2, "rack", required=False),)),
         Group(
-            groups=(Group("a", pods(2, "a"), slices=(Slices(2, "rack"),)), Group("b", pods(1, "b"))), minimum_groups=1
+            groups=(Group("a", pods(2, "a"), segments=(Segments(2, "rack"),)), Group("b", pods(1, "b"))),
+            minimum_groups=1,
         ),
         Group(running=pods(1)),
     ],
 )
-def test_nothing_is_wrong(whole: Group) -> None:
-    assert problem(whole) == ""
+def test_nothing_is_wrong(root: Group) -> None:
+    assert problem(root) == ""
 
 
 @pytest.mark.parametrize(
-    "whole, expected",
+    "root, expected",
     [
         (Group(), NO_PODS),
         (Group(groups=(Group("a"),)), NO_PODS),
@@ -70,50 +71,50 @@ def test_nothing_is_wrong(whole: Group) -> None:
             Group(groups=(Group("a", pods(1), required="row"),)),
             f'group "a": required: "row" is not a level; {KNOWN}',
         ),
-        (Group(pods=pods(4), slices=(Slices(2, "row"),)), f'segments: "row" is not a level; {KNOWN}'),
-        (Group(pods=pods(4), slices=(Slices(3, "rack"),)), "segments: size 3 does not divide 4"),
-        (Group(pods=pods(4), slices=(Slices(0, "rack"),)), "segments: size 0 must be 1 or more"),
+        (Group(pods=pods(4), segments=(Segments(2, "row"),)), f'segments: "row" is not a level; {KNOWN}'),
+        (Group(pods=pods(4), segments=(Segments(3, "rack"),)), "segments: size 3 does not divide 4"),
+        (Group(pods=pods(4), segments=(Segments(0, "rack"),)), "segments: size 0 must be 1 or more"),
         (
-            Group(pods=pods(8), slices=(Slices(4, "block"), Slices(3, "rack"))),
+            Group(pods=pods(8), segments=(Segments(4, "block"), Segments(3, "rack"))),
             "segments: size 3 does not divide 4",
         ),
         (
-            Group(pods=pods(8), slices=(Slices(4, "rack"), Slices(2, "block"))),
+            Group(pods=pods(8), segments=(Segments(4, "rack"), Segments(2, "block"))),
             'segments: level "block" must be below the one before',
         ),
         (
-            Group(pods=pods(8), slices=tuple(Slices(1, "rack") for _ in range(4))),
+            Group(pods=pods(8), segments=tuple(Segments(1, "rack") for _ in range(4))),
             "segments: 4 layers; must be at most 3",
         ),
         (
-            Group(pods=pods(8), minimum=6, slices=(Slices(4, "rack"),)),
+            Group(pods=pods(8), minimum=6, segments=(Segments(4, "rack"),)),
             "minimum: 6 is not a multiple of the segments' size 4",
         ),
         (
-            Group(pods=pods(2), groups=(Group("a", pods(1, "a")),), slices=(Slices(2, "rack"),)),
+            Group(pods=pods(2), groups=(Group("a", pods(1, "a")),), segments=(Segments(2, "rack"),)),
             "segments: a gang with groups cannot have segments of its own; make each segment a group",
         ),
     ],
 )
-def test_what_is_wrong(whole: Group, expected: str) -> None:
-    assert problem(whole) == expected
+def test_what_is_wrong(root: Group, expected: str) -> None:
+    assert problem(root) == expected
 
 
 @pytest.mark.parametrize(
-    "slices, expected",
+    "segments, expected",
     [
-        ([Slices(0, "rack")], "segments: size 0 must be 1 or more"),
-        ([Slices(-1, "rack")], "segments: size -1 must be 1 or more"),
-        ([Slices(4, "block"), Slices(3, "rack")], "segments: size 3 does not divide 4"),
-        ([Slices(4, "rack"), Slices(2, "block")], 'segments: level "block" must be below the one before'),
-        ([Slices(2, "row")], f'segments: "row" is not a level; {KNOWN}'),
+        ([Segments(0, "rack")], "segments: size 0 must be 1 or more"),
+        ([Segments(-1, "rack")], "segments: size -1 must be 1 or more"),
+        ([Segments(4, "block"), Segments(3, "rack")], "segments: size 3 does not divide 4"),
+        ([Segments(4, "rack"), Segments(2, "block")], 'segments: level "block" must be below the one before'),
+        ([Segments(2, "row")], f'segments: "row" is not a level; {KNOWN}'),
     ],
 )
-def test_segments_are_looked_at_as_they_are_written_though_members_run(slices: list[Slices], expected: str) -> None:
+def test_segments_are_looked_at_as_they_are_written_though_members_run(segments: list[Segments], expected: str) -> None:
     bound = simple_pod({"cpu": 1}, "runs", nodeName="n1")
     annotated = msgspec.structs.replace(bound.metadata, annotations={"bayplan.io/segment": "0"})
     runs = msgspec.structs.replace(bound, metadata=annotated)
-    assert problem(Group(pods=pods(1), running=(runs,), slices=tuple(slices))) == expected
+    assert problem(Group(pods=pods(1), running=(runs,), segments=tuple(segments))) == expected
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,10 @@ def test_a_topology_that_does_not_exist(topologies: list[str], expected: str) ->
 
 
 def test_a_tree_without_nodes() -> None:
-    whole = Group(pods=pods(1))
+    root = Group(pods=pods(1))
     expected = 'topology: no node carries all labels of "network" (block, rack)'
-    assert problem(whole, tree("block", "rack", nodes=0)) == expected
-    assert problem(whole, tree(nodes=0)) == "the cluster has no nodes"
+    assert problem(root, tree("block", "rack", nodes=0)) == expected
+    assert problem(root, tree(nodes=0)) == "the cluster has no nodes"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Patience, Segments
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.clusters import cluster, free_on
@@ -41,8 +41,8 @@ def running(*nodes: str) -> tuple[Pod, ...]:
     return tuple(simple_pod({GPU: 0}, f"runs-{rank}", nodeName=name) for rank, name in enumerate(nodes))
 
 
-def decide(scheduler: GangScheduler, whole: Group, *, spread: bool = False) -> GangDecision:
-    return schedule_gang(scheduler, Gang("ml/gang", whole, "network", spread))
+def decide(scheduler: GangScheduler, root: Group, *, spread: bool = False) -> GangDecision:
+    return schedule_gang(scheduler, Gang("ml/gang", root, "network", spread))
 
 
 def nodes(decision: GangDecision) -> list[str]:
@@ -68,8 +68,8 @@ def test_neighbours_in_rank_are_neighbours_in_the_tree() -> None:
 
 
 def test_groups_are_named_and_ranks_count_through_all_of_them() -> None:
-    whole = Group(groups=(Group("a", gpu_pods(2, "a"), required="rack"), Group("b", gpu_pods(2, "b"), required="rack")))
-    decision = decide(racks("b1/r1: 2", "b1/r2: 2"), whole)
+    root = Group(groups=(Group("a", gpu_pods(2, "a"), required="rack"), Group("b", gpu_pods(2, "b"), required="rack")))
+    decision = decide(racks("b1/r1: 2", "b1/r2: 2"), root)
     assert [(seat.group, seat.rank) for seat in decision.seats] == [("a", 0), ("a", 1), ("b", 2), ("b", 3)]
 
 
@@ -80,7 +80,7 @@ def test_groups_are_named_and_ranks_count_through_all_of_them() -> None:
 )
 def test_segments_are_numbered_by_rank_and_stay_in_their_rack(gpus: Sequence[int]) -> None:
     members = tuple(simple_pod({GPU: number}, f"p-{rank}") for rank, number in enumerate(gpus))
-    decision = decide(racks("b1/r1: 3", "b1/r2: 3", "b1/r3: 2"), Group(pods=members, slices=(Slices(2, "rack"),)))
+    decision = decide(racks("b1/r1: 3", "b1/r2: 3", "b1/r3: 2"), Group(pods=members, segments=(Segments(2, "rack"),)))
     by_rank = sorted(decision.seats, key=lambda seat: seat.rank)
     assert [seat.segment for seat in by_rank] == [0, 0, 1, 1, 2, 2]
     for segment in range(3):
@@ -88,7 +88,7 @@ def test_segments_are_numbered_by_rank_and_stay_in_their_rack(gpus: Sequence[int
 
 
 def test_segments_of_groups_inside() -> None:
-    inner = Group("a", gpu_pods(4, "a"), slices=(Slices(2, "rack", apart=True),))
+    inner = Group("a", gpu_pods(4, "a"), segments=(Segments(2, "rack", apart=True),))
     decision = decide(racks("b1/r1: 4", "b1/r2: 2"), Group(groups=(inner, Group("b", gpu_pods(1, "b")))))
     assert [(seat.path[1], seat.segment) for seat in decision.seats if seat.group == "a"] in (
         [("r1", 0), ("r1", 0), ("r2", 1), ("r2", 1)],
@@ -110,7 +110,7 @@ def test_spread_uses_every_node_of_the_rack() -> None:
 
 
 @pytest.mark.parametrize(
-    "whole, used",
+    "root, used",
     [
         (Group(pods=gpu_pods(4), required="rack"), None),
         (Group(pods=gpu_pods(6), required="block", preferred="rack"), 2),
@@ -118,8 +118,8 @@ def test_spread_uses_every_node_of_the_rack() -> None:
         (Group(pods=gpu_pods(4), preferred=HOSTNAME), 2),
     ],
 )
-def test_preferred_domains_are_counted(whole: Group, used: int | None) -> None:
-    decision = decide(racks("b1/r1: 2 2", "b1/r2: 3"), whole)
+def test_preferred_domains_are_counted(root: Group, used: int | None) -> None:
+    decision = decide(racks("b1/r1: 2 2", "b1/r2: 3"), root)
     assert (decision.status, decision.preferred_domains) == (Status.OPTIMAL, used)
 
 
@@ -137,8 +137,8 @@ def test_members_that_run_draw_the_others_near() -> None:
 
 
 def test_members_that_run_in_two_racks_cannot_be_in_one() -> None:
-    whole = Group(groups=(Group("a", gpu_pods(1), required="rack", running=running("n1", "n2")),))
-    decision = decide(racks("b1/r1: 2", "b1/r2: 2"), whole)
+    root = Group(groups=(Group("a", gpu_pods(1), required="rack", running=running("n1", "n2")),))
+    decision = decide(racks("b1/r1: 2", "b1/r2: 2"), root)
     assert not decision.placed
     expected = 'group "a": members run in b1/r1 and in b1/r2, but must share one rack'
     assert decision.problem == decision.bound == expected
@@ -173,13 +173,13 @@ def test_members_beyond_the_minimum_join_if_they_can(room: str, seated: int) -> 
 
 def test_groups_grow_in_their_order_each_as_far_as_it_can() -> None:
     # Group a would take three more on one node, where there is room for one; b takes what it wants elsewhere.
-    whole = Group(
+    root = Group(
         groups=(
             Group("a", gpu_pods(4, "a"), required=HOSTNAME, minimum=1),
             Group("b", gpu_pods(3, "b"), required=HOSTNAME, minimum=1),
         )
     )
-    decision = decide(racks("b1/r1: 3", "b1/r2: 2"), whole)
+    decision = decide(racks("b1/r1: 3", "b1/r2: 2"), root)
     assert [(seat.group, seat.node) for seat in decision.seats] == [("a", "n1")] * 3 + [("b", "n2")] * 2
     assert decision.left_out == ("default/a-3", "default/b-2")
 
@@ -233,8 +233,8 @@ def test_too_many_different_choices_prove_nothing() -> None:
 
 @pytest.mark.parametrize("required, seated", [(True, 0), (False, 4)])
 def test_segments_that_are_only_wished_for_are_given_up(required: bool, seated: int) -> None:
-    whole = Group(pods=gpu_pods(4), slices=(Slices(2, "rack", required=required),))
-    decision = decide(racks("b1/r1: 3", "b1/r2: 1"), whole)
+    root = Group(pods=gpu_pods(4), segments=(Segments(2, "rack", required=required),))
+    decision = decide(racks("b1/r1: 3", "b1/r2: 1"), root)
     assert len(decision.seats) == seated
     assert decision.relaxed == (("segments of 2",) if seated else ())
 
@@ -260,8 +260,8 @@ def test_a_replacement_waits_only_if_that_saves_a_rack(
 ) -> None:
     free = [1 if name == places else 0 for name in ("n1", "n2", "n3")]
     scheduler = racks(*(f"b1/r{number}: {gpus}" for number, gpus in enumerate(free, 1)))
-    whole = Group(pods=gpu_pods(1), preferred="rack", running=running(*stand_on))
-    decision = schedule_gang(scheduler, Gang("ml/gang", whole, "network", patience=Patience(1, 30)), waited=10.0)
+    root = Group(pods=gpu_pods(1), preferred="rack", running=running(*stand_on))
+    decision = schedule_gang(scheduler, Gang("ml/gang", root, "network", patience=Patience(1, 30)), waited=10.0)
     assert (decision.placed, bool(decision.waits), decision.patience_left) == (not waits, waits, 20.0 if waits else 0.0)
 
 

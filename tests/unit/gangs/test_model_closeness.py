@@ -20,8 +20,8 @@ from tests.builders.objects import GPU, container, node, pod, simple_pod, topolo
 BLOCK, RACK = "x/block", "x/rack"
 
 
-def decide(state: ClusterState, whole: Group, *objective: str) -> GangDecision:
-    gang = Gang("ml/g", whole, "net", objective=objective_of(objective))
+def decide(state: ClusterState, root: Group, *objective: str) -> GangDecision:
+    gang = Gang("ml/g", root, "net", objective=objective_of(objective))
     return schedule_gang(gang_scheduler(state, BLOCK, RACK, tree="net"), gang)
 
 

@@ -63,15 +63,15 @@ GANGS = {
 }
 
 
-@pytest.mark.parametrize("whole", GANGS.values(), ids=GANGS)
+@pytest.mark.parametrize("root", GANGS.values(), ids=GANGS)
 @pytest.mark.parametrize("seed", range(6))
-def test_as_if_asked_for_the_first_time(whole: Group, seed: int) -> None:
+def test_as_if_asked_for_the_first_time(root: Group, seed: int) -> None:
     random = Random(seed)
     state = cluster(random)
-    gang, kept = Gang("ml/g", whole, "net"), scheduler(state)
+    gang, kept = Gang("ml/g", root, "net"), scheduler(state)
     for step in range(60):
         change(state, random, step)
-        now, afresh = schedule_gang(kept, gang), schedule_gang(scheduler(state), Gang("ml/g", whole, "net"))
+        now, afresh = schedule_gang(kept, gang), schedule_gang(scheduler(state), Gang("ml/g", root, "net"))
         assert (now.status, now.bound, tuple(now.seats)) == (afresh.status, afresh.bound, tuple(afresh.seats)), step
 
 

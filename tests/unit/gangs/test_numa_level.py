@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Segments
 from bayplan.gangs.remedies import FewerPods, PreferredLevel, WiderLevel, gang_remedies
 from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.wire.core_v1 import Pod
@@ -101,19 +101,21 @@ def test_a_kubelet_that_aligns_nothing_has_no_zone_to_give() -> None:
 
 def test_segments_are_in_one_zone_each() -> None:
     cluster = Cluster(a=kubelet(8, 4))
-    asked = gang(6, slices=(Slices(2, "numa"),))
+    asked = gang(6, segments=(Segments(2, "numa"),))
     assert cluster.bound(asked) == [("a", {0})] * 4 + [("a", {1})] * 2
 
 
 def test_each_pod_in_one_zone_is_segments_of_one() -> None:
     cluster = Cluster(a=kubelet(5, 5, policy=Policy.BEST_EFFORT))
-    assert cluster.bound(gang(4, slices=(Slices(1, "numa"),))) == [("a", {0})] * 2 + [("a", {1})] * 2
-    assert not Cluster(a=kubelet(5, 5, policy=Policy.BEST_EFFORT)).decide(gang(5, slices=(Slices(1, "numa"),))).placed
+    assert cluster.bound(gang(4, segments=(Segments(1, "numa"),))) == [("a", {0})] * 2 + [("a", {1})] * 2
+    assert (
+        not Cluster(a=kubelet(5, 5, policy=Policy.BEST_EFFORT)).decide(gang(5, segments=(Segments(1, "numa"),))).placed
+    )
 
 
 def test_a_zone_that_keeps_room_for_half_a_segment_ends_the_count() -> None:
     # Zone 0 holds three pods: the second segment would begin there and end in zone 1.
-    decision = Cluster(a=kubelet(6, 8)).decide(gang(4, slices=(Slices(2, "numa"),)))
+    decision = Cluster(a=kubelet(6, 8)).decide(gang(4, segments=(Segments(2, "numa"),)))
     assert not decision.placed
     assert decision.bound.endswith("only pods that share a NUMA zone are counted, 2 at a time")
 

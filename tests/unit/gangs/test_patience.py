@@ -24,8 +24,8 @@ def gang(*created: str | None, running: tuple[str, ...] = ()) -> Gang:
             simple_pod({"cpu": 1}, f"{name}-{number}", created=moment) for number, moment in enumerate(moments)
         )
 
-    whole = Group(pods=pods("p", created), running=pods("r", running), preferred="rack")
-    return Gang("ml/g", whole, patience=Patience(2, 60))
+    root = Group(pods=pods("p", created), running=pods("r", running), preferred="rack")
+    return Gang("ml/g", root, patience=Patience(2, 60))
 
 
 @pytest.mark.parametrize(

@@ -21,21 +21,21 @@ from tests.unit.gangs.scripted_attempt import ScriptedAttempt
     ],
 )
 def test_a_part_is_optimal_only_if_every_larger_one_is_refuted(beyond: Status, seated: int, status: Status) -> None:
-    whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(6)), minimum=2)
-    attempt = ScriptedAttempt(whole, lambda part: Status.OPTIMAL if len(part.pods) <= 4 else beyond)
+    root = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(6)), minimum=2)
+    attempt = ScriptedAttempt(root, lambda part: Status.OPTIMAL if len(part.pods) <= 4 else beyond)
     outcome = best_part(attempt)
     assert (len(outcome.part.pods), outcome.status) == (seated, status)
 
 
 def test_where_no_pod_must_start_and_none_can_the_smallest_part_says_why() -> None:
-    whole = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
-    outcome = best_part(ScriptedAttempt(whole, lambda part: Status.INFEASIBLE if part.pods else Status.OPTIMAL))
+    root = Group(pods=tuple(simple_pod({"cpu": 1}, f"p{number}") for number in range(4)), minimum=0)
+    outcome = best_part(ScriptedAttempt(root, lambda part: Status.INFEASIBLE if part.pods else Status.OPTIMAL))
     assert (outcome.found, outcome.status, len(outcome.part.pods)) == (False, Status.INFEASIBLE, 1)
 
 
 def test_nothing_is_known_if_not_even_the_minimum_is_settled() -> None:
-    whole = Group(pods=(simple_pod({"cpu": 1}, "a"), simple_pod({"cpu": 1}, "b")), minimum=1)
-    outcome = best_part(ScriptedAttempt(whole, lambda _: Status.LIMIT_REACHED))
+    root = Group(pods=(simple_pod({"cpu": 1}, "a"), simple_pod({"cpu": 1}, "b")), minimum=1)
+    outcome = best_part(ScriptedAttempt(root, lambda _: Status.LIMIT_REACHED))
     assert (outcome.found, outcome.status) == (False, Status.LIMIT_REACHED)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.model import Group, Slices
+from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.plans import PartOutcome
 from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
 from tests.builders.objects import simple_pods
@@ -19,31 +19,31 @@ from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 ROW, RACK = "example.com/row", "example.com/rack"
 
 
-def trial(whole: Group, allows: Callable[[set[str]], bool], budget: Budget | None = None) -> PartTrial:
+def trial(root: Group, allows: Callable[[set[str]], bool], budget: Budget | None = None) -> PartTrial:
     """A search that finds a place for these sets of groups with segments, and for no others."""
 
     def status_of(part: Group) -> Status:
-        sliced = {group.name for group in part.every_group() if group.slices}
+        sliced = {group.name for group in part.every_group() if group.segments}
         return Status.OPTIMAL if allows(sliced) else Status.INFEASIBLE
 
-    return PartTrial(ScriptedAttempt(whole, status_of, budget))
+    return PartTrial(ScriptedAttempt(root, status_of, budget))
 
 
 def wishing(names: str) -> Group:
     """A gang of groups, no two of the same size, whose pods would like to be in racks by pairs."""
-    wish = (Slices(2, RACK, required=False),)
+    wish = (Segments(2, RACK, required=False),)
     return Group(
         groups=tuple(
-            Group(name, simple_pods({"cpu": 1}, 2 * number), slices=wish) for number, name in enumerate(names, 1)
+            Group(name, simple_pods({"cpu": 1}, 2 * number), segments=wish) for number, name in enumerate(names, 1)
         )
     )
 
 
 def kept(names: str, allows: Callable[[set[str]], bool]) -> tuple[set[str], bool]:
-    whole = wishing(names)
-    parts, part = trial(whole, allows), without_preferences(whole)
-    found = most_preferences(parts, part, parts.place(part), whole)
-    return {group.name for group in found.whole.every_group() if group.slices}, found.proven
+    root = wishing(names)
+    parts, part = trial(root, allows), without_preferences(root)
+    found = most_preferences(parts, part, parts.place(part), root)
+    return {group.name for group in found.root.every_group() if group.segments}, found.proven
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_where_there_are_too_many_choices_nothing_is_called_the_most() -> None:
 
 
 def test_of_groups_that_differ_only_in_name_the_first_get_their_preference() -> None:
-    whole = Group(
+    root = Group(
         groups=tuple(
-            Group(f"g{index}", simple_pods({"cpu": 1}, 2), slices=(Slices(2, RACK, required=False),))
+            Group(f"g{index}", simple_pods({"cpu": 1}, 2), segments=(Segments(2, RACK, required=False),))
             for index in range(64)
         )
     )
@@ -97,36 +97,36 @@ def test_of_groups_that_differ_only_in_name_the_first_get_their_preference() -> 
         attempts.append(len(optional))
         return len(optional) <= 40
 
-    parts, part = trial(whole, at_most_forty), without_preferences(whole)
-    found = most_preferences(parts, part, parts.place(part), whole)
-    assert [group.name for group in found.whole.groups if group.slices] == [f"g{index}" for index in range(40)]
+    parts, part = trial(root, at_most_forty), without_preferences(root)
+    found = most_preferences(parts, part, parts.place(part), root)
+    assert [group.name for group in found.root.groups if group.segments] == [f"g{index}" for index in range(40)]
     assert found.proven
     assert len(attempts) < 20
 
 
 def test_without_any_time_left_no_wish_is_kept_and_nothing_is_called_the_most() -> None:
-    whole = wishing("ab")
-    parts, part = trial(whole, lambda _: True, Budget(0.0)), without_preferences(whole)
-    found = most_preferences(parts, part, parts.place(part), whole)
-    assert (found.whole, found.proven) == (part, False)
+    root = wishing("ab")
+    parts, part = trial(root, lambda _: True, Budget(0.0)), without_preferences(root)
+    found = most_preferences(parts, part, parts.place(part), root)
+    assert (found.root, found.proven) == (part, False)
 
 
 def test_what_was_given_up_is_said_with_the_group() -> None:
-    layers = (Slices(8, ROW, required=False), Slices(4, RACK, required=False))
-    whole = Group(
+    layers = (Segments(8, ROW, required=False), Segments(4, RACK, required=False))
+    root = Group(
         pods=simple_pods({"cpu": 1}, 8),
-        slices=layers,
-        groups=(Group("b", simple_pods({"cpu": 1}, 4), slices=layers[1:]),),
+        segments=layers,
+        groups=(Group("b", simple_pods({"cpu": 1}, 4), segments=layers[1:]),),
     )
-    outcome = PartOutcome(without_preferences(whole), trial(whole, lambda _: True).place(whole))
-    assert outcome.relaxed(whole) == ("segments of 8", "segments of 4", "segments of 4 in group b")
+    outcome = PartOutcome(without_preferences(root), trial(root, lambda _: True).place(root))
+    assert outcome.relaxed(root) == ("segments of 8", "segments of 4", "segments of 4 in group b")
 
 
 def test_a_group_that_is_a_wish_itself_gives_up_its_domain() -> None:
     waits = Group("segment 1", simple_pods({"cpu": 1}, 1), required=RACK, apart="/rack", optional=True)
     runs = Group("segment 0", running=simple_pods({"cpu": 1}, 1), required=RACK, apart="/rack", optional=True)
-    whole = Group(groups=(runs, waits))
-    assert [wish.text for wish in preferences_of(whole)] == ["segment 1"]
-    kept_out, freed = without_preferences(whole).groups
+    root = Group(groups=(runs, waits))
+    assert [wish.text for wish in preferences_of(root)] == ["segment 1"]
+    kept_out, freed = without_preferences(root).groups
     assert (kept_out.required, kept_out.apart) == (RACK, "/rack")
     assert (freed.required, freed.apart) == (None, None)

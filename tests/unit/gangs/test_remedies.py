@@ -10,7 +10,7 @@ import pytest
 from bayplan.engine.budget import Budget
 from bayplan.gangs import remedies as module
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Segments
 from bayplan.gangs.remedies import (
     FewerPods,
     GangRemedy,
@@ -46,7 +46,7 @@ def gang(size: int, **asked: Any) -> Gang:
         (gang(14, required=BLOCK), (FewerPods("", 12, 14), PreferredLevel("", BLOCK, 2))),
         (gang(30), (FewerPods("", 21, 30),)),
         (
-            gang(8, slices=(Slices(4, "kubernetes.io/hostname"),), required=BLOCK),
+            gang(8, segments=(Segments(4, "kubernetes.io/hostname"),), required=BLOCK),
             (FewerPods("", 4, 8), PreferredLevel("", BLOCK, 2), PreferredSegments("", 4, "kubernetes.io/hostname")),
         ),
         (

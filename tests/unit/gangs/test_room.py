@@ -15,8 +15,8 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from tests.builders.objects import GPU, simple_pod, simple_pods
 from tests.unit.gangs.test_cycle import racks
 
@@ -176,8 +176,8 @@ def test_a_gang_without_levels_has_no_domain_to_be_trapped_in() -> None:
 
 def test_a_member_missing_while_others_run_may_have_ended() -> None:
     here = [*members(1), *members(1, nodeName="n1")]
-    assert gang_of({"size": 4, "minimum": 1}, here).whole.coming == ()
+    assert gang_of({"size": 4, "minimum": 1}, here).root.coming == ()
 
 
 def test_an_impossible_size_is_not_made_of_pods() -> None:
-    assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).whole.coming) == 100_000
+    assert len(gang_of({"size": 2_000_000_000, "minimum": 1}, members(1)).root.coming) == 100_000

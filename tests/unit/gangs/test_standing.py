@@ -10,7 +10,7 @@ import pytest
 from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.wire import volcano_scheduling_v1beta1
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup
 from tests.builders.units import RACK, dispatcher, on_node, pod, pod_group
 
 RACKS = {"n1": "r1", "n2": "r1", "n3": "r2"}
@@ -44,7 +44,7 @@ def told(scheduler: Dispatcher) -> str:
 def test_pods_that_had_nodes_before_their_gang(nodes: list[str], required: str | None, expected: str) -> None:
     scheduler = running(pod_group(2, required=required), *nodes)
     assert told(scheduler) == expected
-    assert scheduler.gangs.why_not_whole("ml/train") == ("" if expected == "complete" else expected)
+    assert scheduler.gangs.why_incomplete("ml/train") == ("" if expected == "complete" else expected)
 
 
 def test_a_group_inside_is_named() -> None:

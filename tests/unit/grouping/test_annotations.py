@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.grouping.annotations import AnnotatedRequest, AnnotationReader, asks, meant_for_pods
 from bayplan.grouping.raw import Reference
-from bayplan.kube.wire.podgroup_v1alpha1 import Segment
+from bayplan.kube.wire.bayplan_v1alpha1 import Segment
 
 JOB = Reference("batch/v1", "Job", "ml", "train")
 RACK, BLOCK = "example.com/rack", "example.com/block"

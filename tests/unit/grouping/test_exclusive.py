@@ -9,8 +9,8 @@ import pytest
 
 from bayplan.dialects.own.members import Incomplete, gang_of_members
 from bayplan.dispatch.actions import Bind
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Affinity, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from tests.builders.units import dispatcher, on_node, places
 from tests.builders.units import pod as running_pod
 from tests.unit.grouping.workloads import BLOCK, IN_ONE_BLOCK, RACK, Raw, grouped, problems, spec_of, thing

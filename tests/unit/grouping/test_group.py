@@ -7,8 +7,8 @@ import pytest
 
 from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, settings_with
 from bayplan.grouping.rules import Rule
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroupSpec
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroupSpec
 from tests.unit.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,

@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.grouping import Grouping
-from bayplan.kube.wire import scheduling_v1beta1
+from bayplan.kube.wire import k8s_scheduling_v1beta1
 from tests.unit.grouping.workloads import (
     BLOCK,
     IN_ONE_BLOCK,
@@ -66,7 +66,7 @@ def grouped(member: Raw, owners: list[Raw], *written: Raw) -> Grouping:
     """What becomes of a pod with these owners in a cluster with these Workloads."""
     workloads = KubernetesWorkloads()
     for each in written:
-        workloads.put(msgspec.convert(each, scheduling_v1beta1.Workload))
+        workloads.put(msgspec.convert(each, k8s_scheduling_v1beta1.Workload))
     return grouped_by_owners(member, *owners, workloads=workloads)
 
 

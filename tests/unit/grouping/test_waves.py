@@ -11,8 +11,8 @@ import pytest
 
 from bayplan.dialects.own.members import gang_of_members
 from bayplan.gangs.model import Gang
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from tests.unit.grouping.workloads import (
     IN_ONE_BLOCK,
     RACK,
@@ -127,7 +127,7 @@ class TestPodsOfAJobSetThatHaveEnded:
         ]
         gang = gang_of_members(msgspec.convert(outcome.manifest, PodGroup), members)
         assert isinstance(gang, Gang)
-        assert [group.least for group in gang.whole.groups] == [0, 8]
+        assert [group.least for group in gang.root.groups] == [0, 8]
 
 
 @pytest.mark.parametrize(

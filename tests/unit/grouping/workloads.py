@@ -10,7 +10,7 @@ import msgspec
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.grouping.group import GroupingSettings, group_for
 from bayplan.grouping.grouping import Grouping, Lookup
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 
 Raw = dict[str, Any]
 RACK, BLOCK = "example.com/rack", "example.com/block"

@@ -11,7 +11,7 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.engine.slots.slots import slots
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.clusters import cluster, decide
 from tests.builders.objects import Amounts, container, node, pod, topology, zone
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import ranking, schedule_one
 from bayplan.scheduling.decision import Decision

@@ -7,7 +7,7 @@ from __future__ import annotations
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import TOO_MANY_ZONES, Admission
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import NearestNode
 from bayplan.scheduling.profile import default_profile

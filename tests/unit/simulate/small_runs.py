@@ -13,9 +13,9 @@ from typing import Any
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.simulate.comparison import Comparison
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
+from bayplan.simulate.results.comparison import Comparison
 from bayplan.simulate.run import KubeletRefusal, Moment, Run, Waiting, WorkloadResult
 from bayplan.simulate.scenario.model import Kind, Scenario, ScenarioPod, SimulatedNode, Workload
 from tests.builders.bodies import Json

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from bayplan.simulate.comparison import Comparison, figures
+from bayplan.simulate.results.comparison import Comparison, figures
 from bayplan.simulate.run import Run
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, UPSTREAM

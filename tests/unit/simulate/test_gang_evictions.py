@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.simulate.comparison import figures
+from bayplan.simulate.results.comparison import figures
 from bayplan.simulate.run import GangRun, Run
 from bayplan.simulate.scenario.reader import read_scenario
 from bayplan.simulate.schedulers import BAYPLAN, BLIND, NUMA_AWARE, UPSTREAM
@@ -26,7 +26,7 @@ def run_of(scheduler: str, *, preemption: bool = True) -> Run:
 
 
 def gang(run: Run, name: str) -> GangRun:
-    return next(each for each in run.gang_outcomes if each.name == f"default/{name}")
+    return next(each for each in run.gang_runs if each.name == f"default/{name}")
 
 
 @pytest.mark.parametrize("scheduler", [BAYPLAN, NUMA_AWARE])
@@ -42,7 +42,7 @@ def test_a_gang_evicts_gangs_whole_and_starts_in_one_rack(scheduler: str) -> Non
 
 def test_gangs_that_were_evicted_start_again_as_a_whole() -> None:
     run = run_of(BAYPLAN)
-    late = [each for each in run.gang_outcomes if each.whole_at is not None and each.whole_at > 100.0]
+    late = [each for each in run.gang_runs if each.whole_at is not None and each.whole_at > 100.0]
     assert late
     assert all(each.complete_at is not None and each.complete_at > 60.0 for each in late)
     assert (run.gangs_whole, run.gangs_in_part) == (run.gangs, 0)

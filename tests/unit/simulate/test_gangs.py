@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bayplan.gangs.model import Gang
-from bayplan.simulate.comparison import Comparison, comparison_document
 from bayplan.simulate.gangs import Gangs
+from bayplan.simulate.results.comparison import Comparison, comparison_document
 from bayplan.simulate.run import GangRun, Run
 from bayplan.simulate.scenario.lines import ScenarioError
 from bayplan.simulate.scenario.reader import read_scenario
@@ -67,11 +67,11 @@ def run_of(scenario: Path, scheduler: str = "bayplan") -> Run:
 def gangs_of(tmp_path: Path, *workloads: str, scheduler: str = "bayplan") -> list[GangRun]:
     """What becomes of gangs that come 5 s after the two pods."""
     written = "".join(f"- {{kind: Job, arrive: 5s, {each}}}\n" for each in workloads)
-    return list(ran(tmp_path, TWO_RACKS + written, scheduler).gang_outcomes)
+    return list(ran(tmp_path, TWO_RACKS + written, scheduler).gang_runs)
 
 
 def test_the_example_of_patience_does_what_its_comments_say() -> None:
-    in_time, too_late = run_of(EXAMPLES / "patience.yaml").gang_outcomes
+    in_time, too_late = run_of(EXAMPLES / "patience.yaml").gang_runs
     assert (in_time.complete_at, in_time.domains) == (5.0, ("r1",))
     assert in_time.whole_at == pytest.approx(40.0, abs=0.1)
     assert (too_late.complete_at, too_late.domains) == (60.0, ("r2", "r3"))
@@ -96,7 +96,7 @@ def test_patience(tmp_path: Path, patience: str, starts: float, domains: tuple[s
 def test_patience_counts_from_the_last_pod_that_arrives(tmp_path: Path) -> None:
     gang = "gang: {preferred: example.com/rack, patience: {domains: 1, seconds: 10}}"
     text = f"- {{name: g, arrive: {{every: 5s}}, replicas: 4, {A_POD}, {gang}}}"
-    (found,) = ran(tmp_path, TWO_RACKS + text, "bayplan").gang_outcomes
+    (found,) = ran(tmp_path, TWO_RACKS + text, "bayplan").gang_runs
     assert (found.complete_at, found.domains) == (15.0, ("r1", "r2"))
     assert found.whole_at == pytest.approx(25.0, abs=0.1)
 
@@ -118,7 +118,7 @@ def test_schedulers_that_do_not_know_gangs_have_no_patience_either(tmp_path: Pat
 def test_an_elastic_gang_starts_with_its_minimum_and_the_others_join_it(tmp_path: Path) -> None:
     text = f"- {{name: g, arrive: 5s, replicas: 4, {A_POD}, gang: {{minimum: 2, required: example.com/rack}}}}"
     run = ran(tmp_path, TWO_RACKS + text, "bayplan")
-    (gang,) = run.gang_outcomes
+    (gang,) = run.gang_runs
     assert gang.whole_at == pytest.approx(5.0, abs=0.1)
     assert (gang.started, len(gang.domains)) == (4, 1)
     assert run.all_running_at == pytest.approx(40.0, abs=0.1)
@@ -155,7 +155,7 @@ def test_a_group_that_is_not_needed_starts_when_its_own_pods_have_arrived(tmp_pa
     text = f"- {{name: g, replicas: 4, arrive: {{every: 20s}}, {A_POD}, gang: {{{groups}}}}}"
     for lasts, started in (("50s", 2), ("5m", 4)):
         run = ran(tmp_path, TWO_RACKS.replace("lasts: 5m", f"lasts: {lasts}") + text, "bayplan")
-        (gang,) = run.gang_outcomes
+        (gang,) = run.gang_runs
         assert gang.whole_at == pytest.approx(20.0, abs=0.1)
         assert gang.started == started
         reasons = [each.reason for each in run.waiting_pods]
@@ -188,7 +188,7 @@ workloads:
 - {name: g, replicas: 4, gang: {required: example.com/rack}, pod: {resources: {cpu: 6, memory: 1Gi}, priority: 100}}
 """
     run = ran(tmp_path, text, "unordered")
-    (gang,) = run.gang_outcomes
+    (gang,) = run.gang_runs
     assert [refusal.workload for refusal in run.refusals] == ["g"]
     assert (gang.started, gang.domains) == (4, ("r1",))
     assert gang.whole_at == pytest.approx(32.0, abs=0.1)
@@ -218,7 +218,7 @@ def test_the_same_scenario_gives_the_same_document(tmp_path: Path) -> None:
     scenario = read_scenario(EXAMPLES / "gang-shapes.yaml")
     first, second = (run_of(EXAMPLES / "gang-shapes.yaml") for _ in range(2))
     assert comparison_document(Comparison(scenario, (first,))) == comparison_document(Comparison(scenario, (second,)))
-    assert [gang.started for gang in first.gang_outcomes] == [12, 8, 8]
+    assert [gang.started for gang in first.gang_runs] == [12, 8, 8]
 
 
 def test_without_gangs_both_hold_half_of_what_they_need_and_wait_endlessly(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dispatch.actions import GANG
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
 from bayplan.simulate.scenario.model import Kind, ScenarioPod, Workload

@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.cluster.pods.request import CPU
 from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from tests.builders.clusters import cluster

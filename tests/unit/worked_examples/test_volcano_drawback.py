@@ -3,8 +3,8 @@ own order.
 
 "This results in different resource NUMA allocations between kubelet and scheduler, even if the same algorithm is used
 with kubelet." Here a dispatcher decides about three pods, and virtual kubelets get them in either order. bayplan binds
-in the order of its decisions, node by node (`services/scheduler/binder.py`), and a kubelet that follows its pods admits
-them as they come.
+in the order of its decisions, node by node (`services/scheduler/binding/binder.py`), and a kubelet that follows its
+pods admits them as they come.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from bayplan.api import (
     counted,
     full_name,
     group_of,
-    has_begun,
+    has_started,
 )
 
 LABEL = "example.com/team-job"
@@ -55,11 +55,11 @@ def gang_of(written: TeamJob, pods: Sequence[Pod], topologies: Topologies) -> Ga
         raise InvalidObject(at, f"{written.spec.pods} must be 1 or more")
     members = counted(pods)
     missing = arrived(len(members), written.spec.pods)
-    if missing and not has_begun(members, was_complete=False):
+    if missing and not has_started(members, was_complete=False):
         return Incomplete(full_name(written.metadata), missing)
     topology = next(iter(topologies.levels), "") if written.spec.together_in else ""
-    whole = group_of(members, written.spec.pods, required=written.spec.together_in or None)
-    return Gang(full_name(written.metadata), whole, topology)
+    root = group_of(members, written.spec.pods, required=written.spec.together_in or None)
+    return Gang(full_name(written.metadata), root, topology)
 
 
 DIALECT = Dialect(

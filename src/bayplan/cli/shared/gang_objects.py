@@ -38,7 +38,7 @@ from bayplan.grouping.podgroup import name_of as name_of_group
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.wire import podgroup_v1alpha1
+from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
@@ -115,10 +115,10 @@ def gang_in(
     in_namespace = msgspec.structs.replace(written, metadata=metadata)
     key = key_of(in_namespace)
     members = [pod for pod in pods if gang_named(pod) == key]
-    if isinstance(in_namespace, podgroup_v1alpha1.PodGroup) and not members:
+    if isinstance(in_namespace, bayplan_v1alpha1.PodGroup) and not members:
         if not metadata.uid or has_shapes(in_namespace.spec):
             return gang_of(in_namespace)
-        if in_namespace.status is not None and in_namespace.status.phase == podgroup_v1alpha1.ENDED:
+        if in_namespace.status is not None and in_namespace.status.phase == bayplan_v1alpha1.ENDED:
             return Incomplete(key, "has ended: no pods are left")
     return gang_of_members(key, in_namespace, members, topologies)
 
@@ -178,7 +178,7 @@ def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple
 def written_by_user(written: PodGroup) -> str:
     """The owner that a PodGroup of ours was made for: the object that its user has written; else empty."""
     owner = next(iter(written.metadata.owner_references or ()), None)
-    if not isinstance(written, podgroup_v1alpha1.PodGroup) or owner is None:
+    if not isinstance(written, bayplan_v1alpha1.PodGroup) or owner is None:
         return ""
     return f"{owner.kind} {written.metadata.namespace or 'default'}/{owner.name}"
 
@@ -189,7 +189,7 @@ def owner_of_gang(written: PodGroup) -> str:
     """
     metadata = written.metadata
     owner = next(iter(metadata.owner_references or ()), None)
-    if not isinstance(written, podgroup_v1alpha1.PodGroup) or owner is None or owner.name == metadata.name:
+    if not isinstance(written, bayplan_v1alpha1.PodGroup) or owner is None or owner.name == metadata.name:
         return ""
     about = Reference(owner.api_version, owner.kind, metadata.namespace or "default", owner.name, owner.uid)
     named = name_of_group(about)

@@ -21,7 +21,7 @@ from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.dialects.own.members import Incomplete
-from bayplan.dispatch.preemption import COUNTING, Outcome, Preempting
+from bayplan.dispatch.preemption import COUNTING, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
 from bayplan.explain.preemption import PreemptionView, freed_amounts
 from bayplan.gangs.closeness import unbound
@@ -67,7 +67,7 @@ def _planning(profile: Profile) -> Profile:
     return replace(profile, preemption=PreemptionMode.DRY_RUN)
 
 
-def _counted(attempt: Callable[[], Outcome | None]) -> Outcome:
+def _counted(attempt: Callable[[], PreemptionResult | None]) -> PreemptionResult:
     """The outcome once all pods have been counted, which the scheduler does in steps."""
     while (outcome := attempt()) is not None and outcome.plan is COUNTING:
         pass
@@ -76,7 +76,7 @@ def _counted(attempt: Callable[[], Outcome | None]) -> Outcome:
     return outcome
 
 
-def _view(session: ClusterSession, outcome: Outcome, pods: Sequence[Pod], profile: Profile) -> PreemptionView:
+def _view(session: ClusterSession, outcome: PreemptionResult, pods: Sequence[Pod], profile: Profile) -> PreemptionView:
     plan, state = outcome.plan, session.state
     if isinstance(plan, NoPreemption):
         return PreemptionView(plan, (), profile.preemption)

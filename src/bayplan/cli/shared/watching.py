@@ -98,10 +98,10 @@ def _watch_cluster(show: Callable[[ObjectSet, list[str]], None], screen: _Screen
         with context.scope(cleanup=False):
             show(objects, problems)
 
-    def on_trouble(trouble: str) -> None:
+    def on_error(trouble: str) -> None:
         screen.say([f"warning: {trouble}"])
 
-    asked_live(lambda access: follow_cluster(access, with_options, on_trouble=on_trouble))
+    asked_live(lambda access: follow_cluster(access, with_options, on_error=on_error))
 
 
 def _watch_files(paths: Sequence[Path], seen: Signature, show: Callable[[], None]) -> None:

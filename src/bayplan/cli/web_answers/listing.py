@@ -48,7 +48,7 @@ def gang_members(session: ClusterSession, catalogue: Catalogue, name: str) -> Do
     asked = Group()
     try:
         gang, _ = gang_of_key(session, written.get(name) or gang_named(pods[0]), pods)
-        asked = gang.whole if isinstance(gang, Gang) else asked
+        asked = gang.root if isinstance(gang, Gang) else asked
     except InvalidObject:
         pass  # what is wrong with it, `why` says
     return {

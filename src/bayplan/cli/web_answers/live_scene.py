@@ -33,7 +33,7 @@ from bayplan.kube.resources import (
     pod_groups,
 )
 from bayplan.kube.wire.core_v1 import Namespace, Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.scheduler.intake import Entry, WatchIntake
 
 # What the trees of the map are made of, besides nodes.

@@ -6,7 +6,6 @@ A decision assumes pods while it thinks, so it gets a copy of the state (0.1 s a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from threading import RLock
 from typing import Any, Protocol
@@ -67,6 +66,3 @@ def _copied(objects: ObjectSet) -> ObjectSet:
         value = getattr(objects, each.name)
         setattr(found, each.name, list(value) if isinstance(value, list) else value)
     return found
-
-
-Make = Callable[[Scene], Any]

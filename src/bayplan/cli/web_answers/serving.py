@@ -10,7 +10,7 @@ from bayplan.cli.web_answers.simulated import Showing, comparison_of
 from bayplan.services.edges.health import AddressError, host_and_port
 from bayplan.services.web.run import WebOptions, run_web
 from bayplan.services.web.server import is_loopback
-from bayplan.simulate.comparison import Comparison
+from bayplan.simulate.results.comparison import Comparison
 from bayplan.simulate.scenario.model import Scenario
 
 

@@ -22,8 +22,8 @@ from bayplan.explain.documents import API_VERSION, Document
 from bayplan.kube.object_set import ObjectSet
 from bayplan.services.web.answers import Question, Unanswerable
 from bayplan.services.web.board import Board
-from bayplan.simulate.comparison import Comparison, answer
 from bayplan.simulate.recording import Frame, Recording
+from bayplan.simulate.results.comparison import Comparison, answer
 from bayplan.simulate.scenario.model import Scenario
 from bayplan.simulate.tally import MOMENTS
 

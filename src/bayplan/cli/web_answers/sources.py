@@ -65,7 +65,7 @@ async def follow_live(board: Board, access: Access, context: click.Context, open
         told = board.publish(ClusterAnswers(context, scene))
         asyncio.run_coroutine_threadsafe(told, loop).result()
 
-    def on_trouble(trouble: str) -> None:
+    def on_error(trouble: str) -> None:
         reports.add(task := loop.create_task(board.report(f"{INTERRUPTED}: {trouble}")))
         task.add_done_callback(reports.discard)
 
@@ -73,7 +73,7 @@ async def follow_live(board: Board, access: Access, context: click.Context, open
     try:
         while True:
             try:
-                await follow_news(access, opened(), settle=SETTLE, on_trouble=on_trouble)
+                await follow_news(access, opened(), settle=SETTLE, on_error=on_error)
             except (ApiError, Unreachable) as error:
                 await board.report(f"the cluster cannot be read: {error}")
             await asyncio.sleep(RETRY)

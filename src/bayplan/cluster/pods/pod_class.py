@@ -26,8 +26,8 @@ from bayplan.cluster.pods.terms import NO_TERMS, PodTerms, has_terms, label_keys
 from bayplan.cluster.reports.recent import Recent
 from bayplan.cluster.volumes.needs import NO_VOLUMES, VolumeNeeds
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.volcano_annotations import POLICY, policy_in
 from bayplan.kube.wire.core_v1 import NodeAffinity, Pod, PodSpec, Toleration
-from bayplan.kube.wire.volcano_annotations import POLICY, policy_in
 
 MOST_ZONES = "bayplan.io/max-numa-zones"
 # A kubelet's masks have 64 bits.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 Kept = tuple[Numatopology, float | None]
 """An object and the moment it came."""

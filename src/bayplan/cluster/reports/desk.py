@@ -19,8 +19,8 @@ from bayplan.cluster.reports.topology_report import TopologyReport, read_report,
 from bayplan.cluster.reports.two_reports import NODE_RESOURCE_TOPOLOGY, NUMATOPOLOGY, TwoReports
 from bayplan.kube.errors import ObjectPath
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 if TYPE_CHECKING:
     from bayplan.cluster.state import ClusterState

@@ -7,7 +7,7 @@ and then knows that the report shows these pods and no others.
 
     hash of a pod      XXH64(name, seed = XXH64(namespace))
     fingerprint        "pfp0" "v001" and 16 hex digits of XXH64 over the pods' hashes, ascending,
-    8 bytes little-endian each
+                       8 bytes little-endian each
 
 `cluster/reports/shown_pods.py` finds out for the ledger which pods a report shows; `compat/scheduler_plugins/cache/`
 uses it as scheduler-plugins does.
@@ -21,7 +21,7 @@ from functools import lru_cache
 from struct import unpack_from
 from typing import NamedTuple
 
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 ATTRIBUTE = "nodeTopologyPodsFingerprint"
 METHOD_ATTRIBUTE = "nodeTopologyPodsFingerprintMethod"

@@ -1,10 +1,12 @@
-"""How a running scheduler takes in topology reports: one interface, with or without a cache that keeps the books.
+"""How a running scheduler takes in topology reports: one interface, with or without a topology cache.
 
-    topology / topology_gone          a node's report came, changed, vanished; numatopology / numatopology_gone: in
-    Volcano's form topology_unreadable               an unreadable report came reserved / unreserved / bound     the
-    outcome of a decision pod_changed                       a pod on a node came, changed or ended, no matter which
-    client bound it refused                           the filter refused a node because of its report resync
-    time has passed; called every `resync_period` seconds
+    topology / topology_gone           a node's report appeared, changed or is gone
+    numatopology / numatopology_gone   the same in Volcano's form
+    topology_unreadable                an unreadable report arrived
+    reserved / unreserved / bound      the outcome of a decision
+    pod_changed                        a pod on a node appeared, changed or ended, no matter which client bound it
+    refused                            the filter refused a node because of its report
+    resync                             time has passed; called every `resync_period` seconds
 
 A plain `ReportIntake` hands reports to the state, whose ledger knows what was promised in which zone
 (`cluster/reports/ledger.py`); it ignores most of the calls. They are for a scheduler that must answer like
@@ -21,8 +23,8 @@ from dataclasses import dataclass
 from bayplan.cluster.state import ClusterState
 from bayplan.extensions import TOPOLOGY_CACHE, compat
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 LEDGER, OVER_RESERVE, DISCARD_RESERVED = "Ledger", "OverReserve", "DiscardReserved"
 NO_FOREIGN_PODS = "None"

@@ -3,12 +3,13 @@
 Amounts per zone decide most admissions, not all: a pod that spans zones, a core split between pods, a device in two
 zones need names and numbers. An agent that knows them writes them into attributes of the node's NodeResourceTopology:
 
-    bayplan.io/cpus           {"core": [0, 1], "socket": [0, 0], "zone": [0, 0], "cache": [0, 0]}, one number per CPU
-    id, -1 if offline bayplan.io/free-cpus      2-15,18-31             CPUs that can be handed out exclusively now
-    bayplan.io/reserved-cpus  0-1                    CPUs kept for the system bayplan.io/devices
-    {"example.com/gpu": [["gpu-0", [0], "free"]]}, states free, used, unhealthy bayplan.io/pods
-    {"telco/upf-0": {"cpu": {"0": 4000}}}: pod, resource, zone id, amount; cpu in milli bayplan.io/made-at
-    1760000000.25          when all this was true, in seconds since 1970
+    bayplan.io/cpus           {"core": [0, 1], "socket": [0, 0], "zone": [0, 0], "cache": [0, 0]}
+                              one number per CPU id, -1 if offline
+    bayplan.io/free-cpus      2-15,18-31, CPUs that can be handed out exclusively now
+    bayplan.io/reserved-cpus  0-1, CPUs reserved for the system
+    bayplan.io/devices        {"example.com/gpu": [["gpu-0", [0], "free"]]}, states free, used, unhealthy
+    bayplan.io/pods           {"telco/upf-0": {"cpu": {"0": 4000}}}, pod, resource, zone id, amount; cpu in milli
+    bayplan.io/made-at        1760000000.25, when all this was true, in seconds since 1970
 
 `bayplan agent-gc` marks a report that its agent has long not renewed with the annotation `bayplan.io/stale-since` and
 that moment.

@@ -12,8 +12,8 @@ from bayplan.cluster.pods.pod_class import MOST_ZONES
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.volcano_annotations import POLICIES, POLICY, policy_in
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.volcano_annotations import POLICIES, POLICY, policy_in
 
 # The plugins that honour annotations of pods, in every profile that does not disable them.
 PLUGINS = {POLICY: "numa-aware", MOST_ZONES: "NUMAZoneLimit"}

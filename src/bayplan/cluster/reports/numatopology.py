@@ -38,7 +38,7 @@ from bayplan.cluster.reports.reported_settings import folded, policy_and_scope
 from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.cluster.reports.zone_reports import ZoneAmounts, ZoneReport
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.wire.numatopology_v1alpha1 import (
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import (
     CPU_MANAGER_POLICY,
     TIMESTAMP_ANNOTATION,
     TOPOLOGY_MANAGER_POLICY,

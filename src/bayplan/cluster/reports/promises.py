@@ -7,8 +7,8 @@ ended and are still listed are added back (`cluster/reports/ended_pods.py`).
 
 Where fingerprints make sense, a report whose fingerprint does not is put aside. Either it is late and out of order, or
 it knows of a pod or of an end that we have not heard of yet. The report is applied as soon as we have, and in any case
-after a while. If a cache keeps the books (`cluster/reports/intake.py`), `keeps_ledger` is False: then reports are
-applied as they are and nothing is promised.
+after a while. If a topology cache does the accounting (`cluster/reports/intake.py`), `keeps_ledger` is False: then
+reports are applied as they are and nothing is promised.
 """
 
 from __future__ import annotations

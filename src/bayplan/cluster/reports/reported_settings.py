@@ -26,7 +26,7 @@ from bayplan.cluster.reports.kubelet_settings import (
     Scope,
 )
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
 
 MOST_NUMA_NODES = 1024
 # Longer names are not kept.

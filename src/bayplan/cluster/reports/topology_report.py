@@ -48,7 +48,7 @@ from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES, Assumpti
 from bayplan.cluster.reports.reported_settings import settings_of, upstream_settings_of
 from bayplan.cluster.reports.zone_reports import ResourceNames, ZoneReport, read_zones
 from bayplan.kube.errors import ObjectPath
-from bayplan.kube.wire.topology_v1alpha2 import (
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
     NodeResourceTopology,
     zones_of,
 )

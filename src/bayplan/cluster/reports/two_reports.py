@@ -4,11 +4,14 @@ Two agents look at one kubelet, each at its own time. Mixing their reports would
 one of the two reports counts as a whole. The first of these rules that tells them apart decides:
 
 1. A usable report counts before an unusable one (no zones, or zones that contradict each other).
-2. A live report counts before a dead one. Agents write when something changes, so age alone means little; a report is
-   dead * if a node's use changed in the other report and this agent has said nothing for `SILENT_FOR` seconds since; *
-   if it is a NodeResourceTopology with a moment (`bayplan.io/made-at`), which its agent renews every few minutes
-   whatever happens, and that moment is more than `STALE_AFTER` seconds ago, or `bayplan agent-gc` has marked it; unless
-   the Numatopology says that it is older still.
+2. A live report counts before a dead one. Agents write when something changes, so age alone means little. A report is
+   dead
+
+   * if a node's use changed in the other report and this agent has said nothing for `SILENT_FOR` seconds since;
+   * if it is a NodeResourceTopology with a moment (`bayplan.io/made-at`), which its agent renews every few minutes
+     whatever happens, and that moment is more than `STALE_AFTER` seconds ago, or `bayplan agent-gc` has marked it;
+     unless the Numatopology says that it is older still.
+
 3. The richer one counts: more kinds of resources in its zones, then CPUs by number, then pods by name.
 4. The NodeResourceTopology counts.
 

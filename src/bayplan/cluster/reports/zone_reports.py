@@ -20,7 +20,7 @@ from bayplan.cluster.limits import (
 from bayplan.cluster.pods.request import LONGEST_KEPT, AmountError, amount_of, is_memory
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.wire.topology_v1alpha2 import (
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
     QuantityText,
     Zone,
     ZoneResource,

@@ -23,7 +23,7 @@ from bayplan.cluster.topology.node_members import NodeMembers
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Node
-from bayplan.kube.wire.hypernode_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
+from bayplan.kube.wire.volcano_topology_v1alpha1 import KIND, MEMBER_TYPES, NODE, HyperNode, Member
 
 # The tree's name. No Topology can have it: names of objects are in lower case.
 HYPER_NODES = "HyperNodes"
@@ -79,10 +79,10 @@ class Hierarchy:
     def positions(self, nodes: Iterable[Node]) -> list[NodePosition]:
         """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
-        self._known = {key: self._known.get(key) or self._standing(node) for key, node in keyed}
+        self._known = {key: self._known.get(key) or self._position_of(node) for key, node in keyed}
         return [self._known[key] for key, _ in keyed]
 
-    def _standing(self, node: Node) -> NodePosition:
+    def _position_of(self, node: Node) -> NodePosition:
         name = node.metadata.name
         direct = self._members.containing(name, node.metadata.labels or {})
         outer = {each for inner in direct for each in self._around[inner][1:]}

@@ -155,7 +155,7 @@ class Volumes:
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
-    def pod_stands(self, key: str, row: int, pod: Pod) -> None:
+    def pod_placed(self, key: str, row: int, pod: Pod) -> None:
         """A pod is on a node, or is about to be."""
         if pod.spec.volumes:
             self.attached.use(key, row, [*(claim for claim, _ in claims_of(pod)), *inline_disks(pod)])

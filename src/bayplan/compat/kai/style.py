@@ -20,31 +20,31 @@ from bayplan.compat.styles import Nodes, asked, placed
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import PASSES, Profile
 
 
 def place_as_kai(state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answers: ClassAnswers) -> GangDecision:
     """Where KAI would put a gang."""
-    return placed(state, tree, gang, _not_expressed, lambda whole: _nodes(state, tree, whole, profile, answers))
+    return placed(state, tree, gang, _not_expressed, lambda root: _nodes(state, tree, root, profile, answers))
 
 
 def _not_expressed(gang: Gang) -> Iterator[str]:
-    return asked({"segments": bool(gang.whole.slices)})
+    return asked({"segments": bool(gang.root.segments)})
 
 
 def _nodes(state: ClusterState, tree: Tree, gang: Gang, profile: Profile, answers: ClassAnswers) -> Nodes:
     """The node of each pod that waits and gets one, by its key; or KAI's reasons."""
     nodes = tuple(_node(state, row) for row in state.rows.values())
     tasks: list[kai.Task] = []
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         pod_set = group.name or DEFAULT_POD_SET
         tasks += [_task(state, pod, pod_set, profile, answers) for pod in group.pods]
         tasks += [_active(state, pod, pod_set) for pod in _running(state, group)]
     topology = kai.Topology(tree.name, (*tree.levels, HOSTNAME))
     namespace, _, name = gang.name.rpartition("/")
-    job = kai.Job(name, _sub_groups(state, tree.name, gang.whole), tuple(tasks), namespace)
+    job = kai.Job(name, _sub_groups(state, tree.name, gang.root), tuple(tasks), namespace)
     order = kai.NodeOrder.SPREAD if gang.spread else kai.NodeOrder.BINPACK
     outcome = run_round(kai.Cluster((topology,), nodes, (job,), node_order=order), (Action.ALLOCATE,))
     found = {key: outcome.nodes[key] for key in map(pod_key, gang.pods) if key in outcome.nodes}

@@ -41,7 +41,7 @@ class KueueStyle:
         answers: ClassAnswers,
     ) -> GangDecision:
         """Where Kueue would put a gang."""
-        return placed(state, tree, gang, _not_expressed, lambda whole: _nodes(state, tree, whole, self.settings))
+        return placed(state, tree, gang, _not_expressed, lambda root: _nodes(state, tree, root, self.settings))
 
 
 DEFAULT = KueueStyle(kueue.Settings())
@@ -51,18 +51,18 @@ BALANCED = KueueStyle(kueue.Settings(balanced=True))
 
 
 def _not_expressed(gang: Gang) -> Iterator[str]:
-    whole = gang.whole
-    groups = list(whole.every_group())
+    root = gang.root
+    groups = list(root.every_group())
     yield from asked(
         {
             "minimum": any(group.minimum is not None and group.minimum < len(group.pods) for group in groups),
             "required and preferred together": any(group.required and group.preferred for group in groups),
-            "segments that are apart": any(each.apart for each in whole.slices),
-            "segments that are only preferred": any(not each.required for each in whole.slices),
+            "segments that are apart": any(each.apart for each in root.segments),
+            "segments that are only preferred": any(not each.required for each in root.segments),
             "placement spread": gang.spread,
         }
     )
-    yield from _inside_others(whole)
+    yield from _inside_others(root)
 
 
 def _inside_others(group: Group, around: str = "") -> Iterator[str]:
@@ -77,10 +77,10 @@ def _inside_others(group: Group, around: str = "") -> Iterator[str]:
 
 def _nodes(state: ClusterState, tree: Tree, gang: Gang, settings: kueue.Settings) -> Nodes:
     """The node of each pod that waits, by its key; or Kueue's reason."""
-    groups = [group for group in gang.whole.every_group() if group.pods or group.running]
+    groups = [group for group in gang.root.every_group() if group.pods or group.running]
     if len(groups) > 2 or any(group.groups for group in groups):
         return "a pod set group is a leader and its workers, no more and no deeper"
-    asked = {_asked_by(gang.whole, group) for group in groups}
+    asked = {_asked_by(gang.root, group) for group in groups}
     if len(asked) > 1:
         one, other = (f'"{group.name}"' for group in groups)
         return f"a leader and its workers have one level; groups {one} and {other} ask for different ones"
@@ -112,18 +112,18 @@ def _name(group: Group) -> str:
     return group.name or "main"
 
 
-def _asked_by(whole: Group, group: Group) -> tuple[str | None, str | None]:
+def _asked_by(root: Group, group: Group) -> tuple[str | None, str | None]:
     """The required and the preferred level that a group's pods are under, its own or that of a group around it.
 
     There is one at most.
     """
-    around = [each for each in whole.every_group() if any(inner is group for inner in each.every_group())]
+    around = [each for each in root.every_group() if any(inner is group for inner in each.every_group())]
     required = next((each.required for each in around if each.required), None)
     return required, next((each.preferred for each in around if each.preferred), None)
 
 
 def _request(gang: Gang, required: str | None, preferred: str | None) -> kueue.TopologyRequest:
-    slices = tuple(kueue.SliceLayer(each.level, each.size) for each in gang.whole.slices)
+    slices = tuple(kueue.SliceLayer(each.level, each.size) for each in gang.root.segments)
     unconstrained = not required and not preferred and not slices
     return kueue.TopologyRequest(required, preferred, unconstrained, slices)
 
@@ -164,7 +164,7 @@ def _leaves(state: ClusterState, tree: Tree, gang: Gang, request: kueue.Topology
     A node that was cordoned under members stays where it is, with nothing left on it.
     """
     columns = state.columns
-    occupied = {pod.spec.node_name for group in gang.whole.every_group() for pod in group.running}
+    occupied = {pod.spec.node_name for group in gang.root.every_group() for pod in group.running}
     level = None if request.required is None else tree.level_number(request.required)
     depth = 0 if level is None else level + 1
     paths = tree.paths[tree.node_level]

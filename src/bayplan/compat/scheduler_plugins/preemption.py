@@ -18,7 +18,13 @@ from bayplan.cluster.pods.request import CPU, Role, amount_of, effective_request
 from bayplan.cluster.reports.zone_reports import zone_id_of
 from bayplan.compat.scheduler_plugins.cache.views import PREEMPTION_ENABLED, resource_names
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
+    NodeResourceTopology,
+    Zone,
+    ZoneResource,
+    resources_of,
+    zones_of,
+)
 
 Container = tuple[str, str, str]
 """Namespace, pod and name of a container."""

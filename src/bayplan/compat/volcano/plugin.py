@@ -20,7 +20,7 @@ from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.least_numa import relative_width_scores
 from bayplan.engine.numa.placement import ContainerZones, Placement, place_by_amounts
 from bayplan.engine.numa.rows import Codes, Rows, Scores
-from bayplan.kube.wire.volcano_annotations import NO_POLICIES
+from bayplan.kube.volcano_annotations import NO_POLICIES
 from bayplan.plugins.volcano_numa_aware import GateRefusal, NumaAware
 
 _CODES = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.dialects.dialect import Dialect, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
@@ -35,7 +35,7 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], _: Topologies) -> Gang | Inc
         raise InvalidObject(at, f"{least} must be 1 or more")
     members = counted(pods)
     missing = arrived(len(members), least)
-    if missing and not has_begun(members, was_complete=was_complete(written)):
+    if missing and not has_started(members, was_complete=was_complete(written)):
         return Incomplete(name, missing)
     return Gang(name, group_of(members, least))
 

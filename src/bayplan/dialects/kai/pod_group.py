@@ -1,7 +1,7 @@
 """KAI-Scheduler's PodGroup (`scheduling.run.ai/v2alpha2`): nested sub-groups, each with a minimum and levels.
 
 KAI's pod grouper writes a pod's PodGroup into an annotation and its sub-group into a label. The tree of sub-groups and
-its error messages are KAI's own (`kube/wire/podgroup_v2alpha2.py`).
+its error messages are KAI's own (`kube/wire/kai_scheduling_v2alpha2.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.preemptible import NON_PREEMPTIBLE
 from bayplan.dialects.progress import Document, Progress
@@ -21,7 +21,7 @@ from bayplan.gangs.trees import Topologies, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KAI_POD_GROUPS
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
-from bayplan.kube.wire import podgroup_v2alpha2 as kai
+from bayplan.kube.wire import kai_scheduling_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
 
 POD_GROUP = "pod-group-name"
@@ -67,12 +67,12 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
         first, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
         problem = f'pod {first} belongs to "{stray}", which holds no pods; there are {names}'
         raise InvalidObject(at.child("subGroups"), problem)
-    begun = has_begun(members, was_complete=was_complete(written))
+    started = has_started(members, was_complete=was_complete(written))
     name, missing = full_name(written.metadata), _missing(tree, by_group)
-    if missing and not begun:
+    if missing and not started:
         return Incomplete(name, missing)
-    whole = _group(tree, by_group, begun=begun)
-    return Gang(name, whole, topology, objective=as_others_prefer(whole))
+    root = _group(tree, by_group, started=started)
+    return Gang(name, root, topology, objective=as_others_prefer(root))
 
 
 def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
@@ -138,22 +138,22 @@ def _missing(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]]) -> str:
     return missing[0] if len(missing) > most_absent else ""
 
 
-def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
+def _group(tree: kai.SubGroupSet, by_group: dict[str, list[Pod]], *, started: bool) -> Group:
     """The groups that have arrived.
 
-    If the gang has `begun`, also those that were there once: all, or with a minimum of sub-groups those that have
-    begun.
+    If the gang has `started`, also those that were there once: all, or with a minimum of sub-groups those that have
+    started.
     """
     inner = []
     for each in tree.sub_groups:
         pods = [pod for pod_set in each.all_pod_sets() for pod in by_group.get(pod_set.name, ())]
-        was_whole = begun and (tree.min_sub_groups is None or has_begun(pods, was_complete=True))
-        if was_whole or not _missing(each, by_group):
-            inner.append(_group(each, by_group, begun=was_whole))
+        inner_started = started and (tree.min_sub_groups is None or has_started(pods, was_complete=True))
+        if inner_started or not _missing(each, by_group):
+            inner.append(_group(each, by_group, started=inner_started))
     for pod_set in tree.pod_sets:
         own = by_group.get(pod_set.name, ())
-        was_whole = begun and (tree.min_sub_groups is None or has_begun(own, was_complete=True))
-        if was_whole or len(own) >= pod_set.min_available:
+        inner_started = started and (tree.min_sub_groups is None or has_started(own, was_complete=True))
+        if inner_started or len(own) >= pod_set.min_available:
             required, preferred = _levels(pod_set.constraint)
             inner.append(
                 group_of(own, pod_set.min_available, name=pod_set.name, required=required, preferred=preferred)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from bayplan.dialects.dialect import Dialect, GroupContents, asked_by_label, full_name, topology_for
 from bayplan.dialects.kubernetes import pod_group
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of
-from bayplan.dialects.members import counted, group_of, has_begun
+from bayplan.dialects.members import counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang, Group
@@ -21,8 +21,8 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_COMPOSITE_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.scheduling_v1alpha3 import INITIALLY_SCHEDULED, CompositePodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import PodGroup
+from bayplan.kube.wire.k8s_scheduling_v1alpha3 import INITIALLY_SCHEDULED, CompositePodGroup
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup
 
 NAME = pod_group.COMPOSITE
 ALONE = "is a group of groups, and is read with them"
@@ -36,12 +36,12 @@ def gang_of_groups(root: CompositePodGroup, inside: GroupContents, topologies: T
     levels = {label: None for each in every if (label := label_of(each.spec, _spec_of(each)))}
     topology = topology_for(root.metadata, list(levels), topologies, at) if levels else ""
     name, members = full_name(root.metadata), [pod for each in every for pod in counted(_pods(each, inside))]
-    begun = has_begun(members, was_complete=was_complete(root))
+    started = has_started(members, was_complete=was_complete(root))
     missing = _missing(root, inside)
-    if missing and not begun:
+    if missing and not started:
         return Incomplete(name, missing)
-    whole = _group(root, inside, begun=begun, is_root=True)
-    return Gang(name, whole, topology, asked_in=asked_by_label(topology, at, topologies))
+    top = _group(root, inside, started=started, is_root=True)
+    return Gang(name, top, topology, asked_in=asked_by_label(topology, at, topologies))
 
 
 def least_groups(written: CompositePodGroup) -> int:
@@ -99,16 +99,16 @@ def _missing(written: AnyGroup, inside: GroupContents) -> str:
     return f"waits for groups: {here} of {least} in CompositePodGroup {name} have all pods that they need{detail}"
 
 
-def _group(written: AnyGroup, inside: GroupContents, *, begun: bool, is_root: bool = False) -> Group:
-    """The groups that have arrived; if the gang has `begun`, also those that run in part."""
+def _group(written: AnyGroup, inside: GroupContents, *, started: bool, is_root: bool = False) -> Group:
+    """The groups that have arrived; if the gang has `started`, also those that run in part."""
     required = label_of(written.spec, _spec_of(written))
     if isinstance(written, PodGroup):
         least = least_of(written.spec, _spec_of(written))
         return group_of(counted(_pods(written, inside)), least, name=_name(written), required=required)
     inner = [
-        _group(each, inside, begun=begun)
+        _group(each, inside, started=started)
         for each in _groups(written, inside)
-        if not _missing(each, inside) or (begun and _has_begun(each, inside))
+        if not _missing(each, inside) or (started and _has_started(each, inside))
     ]
     least = min(least_groups(written), len(inner))
     name = "" if is_root else _name(written)
@@ -120,9 +120,9 @@ def _name(written: AnyGroup) -> str:
     return written.metadata.name if isinstance(written, PodGroup) else f"{written.metadata.name} (composite)"
 
 
-def _has_begun(written: AnyGroup, inside: GroupContents) -> bool:
+def _has_started(written: AnyGroup, inside: GroupContents) -> bool:
     pods = [pod for each in (written, *_below(written, inside)) for pod in _pods(each, inside)]
-    return has_begun(pods, was_complete=True)
+    return has_started(pods, was_complete=True)
 
 
 def parent(written: CompositePodGroup) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bayplan.dialects.dialect import Dialect, asked_by_label, full_name, topology_for
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
@@ -21,7 +21,7 @@ from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.scheduling_v1beta1 import (
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import (
     INITIALLY_SCHEDULED,
     SCHEDULED,
     V1ALPHA2,
@@ -50,7 +50,7 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     topology = topology_for(written.metadata, [required], topologies, where) if required else ""
     name, members = full_name(written.metadata), counted(pods)
     missing = arrived(len(members), least)
-    if missing and not has_begun(members, was_complete=was_complete(written)):
+    if missing and not has_started(members, was_complete=was_complete(written)):
         return Incomplete(name, missing)
     group = group_of(members, least, required=required)
     return Gang(name, group, topology, asked_in=asked_by_label(topology, where, topologies))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from bayplan.dialects.dialect import full_name
-from bayplan.kube.wire.scheduling_v1beta1 import GroupAsked, PodGroup, Workload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import GroupAsked, PodGroup, Workload
 
 COUNTS = "the PodGroup counts as it is"
 

@@ -22,10 +22,10 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, asked_by_label, topology_for
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.dialects.own.members import Incomplete
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.json_text import decode, json_words
@@ -66,7 +66,7 @@ class Request:
 
     required: str | None = None
     preferred: str | None = None
-    slices: tuple[Slices, ...] = ()
+    slices: tuple[Segments, ...] = ()
     shares_with: str = ""
 
     @property
@@ -106,7 +106,7 @@ def request_of(annotations: Mapping[str, str], at: ObjectPath) -> Request:
     return Request(annotations.get(REQUIRED), annotations.get(PREFERRED), slices, shares_with)
 
 
-def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...]:
+def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Segments, ...]:
     level, size, layers = (annotations.get(key) for key in (SLICE_LEVEL, SLICE_SIZE, SLICE_LAYERS))
     if layers is not None:
         if level is not None or size is not None:
@@ -120,10 +120,10 @@ def _slices(annotations: Mapping[str, str], at: ObjectPath) -> tuple[Slices, ...
     pods = whole_number(size)
     if not pods:
         raise InvalidObject(at.key(SLICE_SIZE), f'"{size}" must be a whole number, 1 or more')
-    return (Slices(pods, level),)
+    return (Segments(pods, level),)
 
 
-def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
+def _layers(written: str, at: ObjectPath) -> tuple[Segments, ...]:
     example = 'must be such as [{"topology": "example.com/rack", "size": 8}]'
     try:
         layers = decode(written, list[_Layer])
@@ -145,7 +145,7 @@ def _layers(written: str, at: ObjectPath) -> tuple[Slices, ...]:
             raise InvalidObject(
                 at, f'"{written}": size {layer.size} {of_layer} must divide {wider}, the size before it'
             )
-    return tuple(Slices(layer.size, layer.topology) for layer in layers)
+    return tuple(Segments(layer.size, layer.topology) for layer in layers)
 
 
 # -- groups of plain pods ----------------------------------------------------------------------------------------------
@@ -162,18 +162,18 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     name = f"{first.metadata.namespace or 'default'}/{group_named(first)}"
     members = counted(pods)
     # No object records completion, but no pod runs before all have arrived.
-    begun = has_begun(members, was_complete=True)
+    started = has_started(members, was_complete=True)
     missing = arrived(len(members), _total(members or pods))
-    if missing and not begun and not _is_fast(first):
+    if missing and not started and not _is_fast(first):
         return Incomplete(name, missing)
     pod_sets: dict[tuple[str, Request], list[Pod]] = {}
     for pod in members:
         pod_sets.setdefault((_role(pod), _request(pod)), []).append(pod)
-    whole = _whole(pod_sets)
+    root = _whole(pod_sets)
     levels = [level for _, request in pod_sets for level in request.levels]
     topology = topology_for(first.metadata, levels, topologies, _annotations(first))
     asked_in = asked_by_label(topology, _where_asked(pods), topologies)
-    return Gang(name, whole, topology, objective=as_others_prefer(whole), asked_in=asked_in)
+    return Gang(name, root, topology, objective=as_others_prefer(root), asked_in=asked_in)
 
 
 def _where_asked(pods: Sequence[Pod]) -> ObjectPath:
@@ -237,7 +237,7 @@ def _whole(pod_sets: Mapping[tuple[str, Request], Sequence[Pod]]) -> Group:
                 name=f"pod-set-{number}",
                 required=request.required,
                 preferred=request.preferred,
-                slices=request.slices,
+                segments=request.slices,
             ),
         )
         for number, ((_, request), pods) in enumerate(pod_sets.items())

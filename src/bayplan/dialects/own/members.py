@@ -18,13 +18,13 @@ from typing import TypeVar
 import msgspec
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.members import counted, group_of, has_begun, has_place, succeeded
+from bayplan.dialects.members import counted, group_of, has_place, has_started, succeeded
 from bayplan.dialects.own.reader import MOST_PODS, gang_of
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.bayplan_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Affinity, Pod, Toleration
-from bayplan.kube.wire.podgroup_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
@@ -43,22 +43,22 @@ def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete
     frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
     at = ObjectPath.of(written).child("spec")
     _check_minima(written.spec, at)
-    names = {group.name for group in frame.whole.every_group()}
+    names = {group.name for group in frame.root.every_group()}
     members = counted(pods)
     by_group = _by_group(written.spec, members)
     for name, some in by_group.items():
         if name not in names:
             allowed = ", ".join(sorted(names - {""})) or "none"
             raise InvalidObject(at.child("groups"), f'pod {pod_key(some[0])} belongs to "{name}"; there are {allowed}')
-    begun = has_begun(members, was_complete=was_complete(written))
+    started = has_started(members, was_complete=was_complete(written))
     missing = _missing(written.spec, by_group)
-    if missing and not begun:
+    if missing and not started:
         return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
-    whole = _filled(frame.whole, written.spec, by_group, begun=begun)
+    root = _filled(frame.root, written.spec, by_group, started=started)
     parallelism = parallel_groups(written.spec.parallelism or (), written.spec.size, at.child("parallelism"))
-    likely = _waiting(members) or [pod for pod in members if begun and pod.spec.node_name]
-    whole = _expecting(whole, frame.whole, written.spec, by_group, likely[-1]) if likely else whole
-    return replace(frame, whole=whole, parallelism=parallelism)
+    likely = _waiting(members) or [pod for pod in members if started and pod.spec.node_name]
+    root = _expecting(root, frame.root, written.spec, by_group, likely[-1]) if likely else root
+    return replace(frame, root=root, parallelism=parallelism)
 
 
 def members_left(written: PodGroup, pods: Iterable[Pod]) -> str:
@@ -146,19 +146,19 @@ def _missing(spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], nam
     return missing[0] if len(missing) > most_absent else ""
 
 
-def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], *, begun: bool) -> Group:
+def _filled(group: Group, spec: PodGroupSpec | GroupSpec, by_group: dict[str, list[Pod]], *, started: bool) -> Group:
     """A group with its pods, and with the inner groups that have arrived or were there once.
 
-    If the group has `begun`, those are all; with a minimum of groups, those that have begun themselves.
+    If the group has `started`, those are all; with a minimum of groups, those that have started themselves.
     """
     least = spec.size if spec.minimum is None else spec.minimum
     own = group_of(by_group.get(group.name, ()), least)
     inner: list[Group] = []
     for each, written in zip(group.groups, spec.groups or (), strict=True):
         pods = [pod for some in each.every_group() for pod in by_group.get(some.name, ())]
-        was_whole = begun and (spec.minimum_groups is None or has_begun(pods, was_complete=True))
-        if was_whole or not _missing(written, by_group, written.name):
-            inner.append(_filled(each, written, by_group, begun=was_whole))
+        inner_started = started and (spec.minimum_groups is None or has_started(pods, was_complete=True))
+        if inner_started or not _missing(written, by_group, written.name):
+            inner.append(_filled(each, written, by_group, started=inner_started))
     return replace(
         group,
         pods=own.pods,

@@ -19,8 +19,7 @@ from bayplan.kube.errors import ObjectPath
 from bayplan.kube.resources import POD_GROUPS
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
 from bayplan.kube.visible import visible
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import (
+from bayplan.kube.wire.bayplan_v1alpha1 import (
     DEGRADED,
     ENDED,
     SCHEDULED,
@@ -30,6 +29,7 @@ from bayplan.kube.wire.podgroup_v1alpha1 import (
     PodGroup,
     PodGroupSpec,
 )
+from bayplan.kube.wire.core_v1 import Pod
 
 # Annotation of the pod grouper: the Kubernetes Workload that the minimum and the levels are from.
 KUBERNETES_WORKLOAD = "bayplan.io/workload"

@@ -10,11 +10,11 @@ from math import inf
 
 from bayplan.engine.gangs.objective import objective_of
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
-from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Slices
+from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Segments
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
-from bayplan.kube.wire.podgroup_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 
 MOST_PODS = 100_000
 # Part of pod names and label values.
@@ -36,14 +36,14 @@ def gang_of(written: PodGroup) -> Gang:
     except ValueError as wrong:
         raise InvalidObject(at.child("objective"), str(wrong)) from None
     maker = _Maker(written.metadata)
-    whole = maker.group(spec, "", at, spec.pod)
+    root = maker.group(spec, "", at, spec.pod)
     if maker.made > MOST_PODS:
         raise InvalidObject(at.child("size"), f"{maker.made} pods are too many: must be at most {MOST_PODS}")
     if spec.parallelism and spec.groups:
         raise InvalidObject(at.child("parallelism"), "is for a gang without groups inside")
     return Gang(
         _name(written.metadata),
-        whole,
+        root,
         spec.topology,
         spec.placement == "spread",
         _patience(spec.patience, at.child("patience")),
@@ -108,8 +108,8 @@ class _Maker:
             preferred=spec.preferred,
             minimum=spec.minimum,
             minimum_groups=spec.minimum_groups,
-            slices=tuple(
-                Slices(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
+            segments=tuple(
+                Segments(each.size, each.level, each.apart, required=not each.preferred) for each in spec.segments or ()
             ),
             segment=segment,
             segment_of=None if segment is None else around,

@@ -15,8 +15,8 @@ from bayplan.dialects.volcano.pod_group import GROUP_NAMES, TASK
 from bayplan.gangs.ranks.ranks import TASK_INDEX
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.volcano_annotations import policy_annotations
 from bayplan.kube.wire.core_v1 import Container, LabelSelector, Metadata, Pod, PodSpec
-from bayplan.kube.wire.volcano_annotations import policy_annotations
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job, PartitionPolicy, Task
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import NetworkTopology, PodGroup, PodGroupSpec, SubGroupPolicy
 

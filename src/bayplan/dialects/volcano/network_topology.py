@@ -77,9 +77,9 @@ class Tiers:
         tiers = tuple(Tier(number, level) for number, level in enumerate(upwards, start=1))
         return cls(topology, topology, tiers, {tier.level: tier.number for tier in tiers})
 
-    def tree_for(self, whole: Group) -> str:
+    def tree_for(self, root: Group) -> str:
         """The tree that a gang is placed in; empty if it requests no closeness."""
-        groups = list(whole.every_group())
+        groups = list(root.every_group())
         if any(group.required for group in groups):
             return self.topology
         return self.if_soft if any(group.preferred for group in groups) else ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.cluster.pods.label_selectors import EVERYTHING, selector_of
 from bayplan.dialects.dialect import Dialect, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_begun
+from bayplan.dialects.members import arrived, counted, group_of, has_started
 from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.progress import UNSCHEDULABLE, Document, Phase, Progress
 from bayplan.dialects.volcano.network_topology import AllowedTiers, Tiers
@@ -46,18 +46,18 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     tiers = Tiers.of(written.metadata, topologies)
     closeness = tiers.closeness(written.spec.network_topology, at.child("networkTopology"))
     members = counted(pods)
-    begun = has_begun(members, was_complete=was_complete(written))
+    started = has_started(members, was_complete=was_complete(written))
     name, missing = full_name(written.metadata), arrived(len(members), written.spec.min_member)
-    if missing and not begun:
+    if missing and not started:
         return Incomplete(name, missing)
     sub_groups, rest = _by_policy(written, members, tiers, at)
     divided = {_task(pod) for pod in members} - {_task(pod) for pod in rest}
     parts = [*_by_task(written, rest, sum(part.least for part in sub_groups), divided), *sub_groups]
     missing = next((part.missing for part in parts if part.missing), "")
-    if missing and not begun:
+    if missing and not started:
         return Incomplete(name, missing)
-    whole = _whole(parts, written.spec.min_member, closeness)
-    return Gang(name, whole, tiers.tree_for(whole))
+    root = _whole(parts, written.spec.min_member, closeness)
+    return Gang(name, root, tiers.tree_for(root))
 
 
 def _check_minima(written: PodGroup, at: ObjectPath) -> None:
@@ -137,12 +137,12 @@ def _policy_part(
         labels = pod.metadata.labels or {}
         by_values.setdefault(tuple(labels.get(key, "") for key in policy.match_label_keys or ()), []).append(pod)
     least = _least_sub_groups(policy, size, pods, others, written)
-    # If the gang was complete, the sub-groups that it needed were, too; of the others, those that have begun.
+    # If the gang was complete, the sub-groups that it needed were, too; of the others, those that have started.
     complete, needed = was_complete(written), len(by_values) <= least
-    whole = {
+    full = {
         values: some
         for values, some in by_values.items()
-        if len(some) >= size or has_begun(pods if needed else some, was_complete=complete)
+        if len(some) >= size or has_started(pods if needed else some, was_complete=complete)
     }
     inner = tuple(
         replace(
@@ -150,9 +150,9 @@ def _policy_part(
             required=closeness.required,
             preferred=closeness.preferred,
         )
-        for values, some in whole.items()
+        for values, some in full.items()
     )
-    missing = arrived(len(whole), least, policy.name).replace("pods:", f"sub-groups of {size} pods:")
+    missing = arrived(len(full), least, policy.name).replace("pods:", f"sub-groups of {size} pods:")
     needs = min(least, len(inner))
     return _Part(Group(policy.name or "sub-groups", groups=inner, minimum_groups=needs), least * size, missing)
 

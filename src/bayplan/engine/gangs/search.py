@@ -36,9 +36,9 @@ from bayplan.engine.gangs.bounds import (
 from bayplan.engine.gangs.closeness import brought_together, close_place, cost_of, quickly, reading
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.exact import narrowed
-from bayplan.engine.gangs.groups.equal_groups import in_order_of_ranks, slices_of
+from bayplan.engine.gangs.groups.equal_groups import in_order_of_ranks, segment_layers_of
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
@@ -54,25 +54,25 @@ from bayplan.engine.gangs.problem import (
 )
 
 
-def search(problem: Problem, budget: Budget, layers: tuple[Layer, ...] = ()) -> Solution:
+def search(problem: Problem, budget: Budget, layers: tuple[SegmentLayer, ...] = ()) -> Solution:
     """The best placement that can be found within the budget.
 
-    `layers` are slices of the pods of a gang of equal pods without parts inside.
+    `layers` are segments of the pods of a gang of equal pods without parts inside.
     """
     if not problem.totals[0]:
         return Solution(Status.OPTIMAL, tuple({} for _ in problem.parts), bound="there is nothing to place")
     if not problem.tree.size:
         return infeasible("no node carries all labels of the topology")
     if len(problem.shapes) == 1:
-        slices = layers if _is_one_group(problem) else slices_of(problem)
-        if slices is not None:
+        segments = layers if _is_one_group(problem) else segment_layers_of(problem)
+        if segments is not None:
             budget.spend(500 + problem.tree.size / 20)
-            return _of_equal_pods(problem, slices)
+            return _of_equal_pods(problem, segments)
     budget.spend(reading(problem))
     impossible = shortage(problem) or crowd(problem)
     if impossible:
         return infeasible(impossible)
-    assert not layers, "only gangs of equal pods without groups have slices of their own"
+    assert not layers, "only gangs of equal pods without groups have segments of their own"
     return in_order_of_ranks(problem, _of_groups(problem, budget))
 
 
@@ -182,7 +182,7 @@ def _is_one_group(problem: Problem) -> bool:
     return all(part.required is None and part.preferred is None for part in problem.parts[1:])
 
 
-def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
+def _of_equal_pods(problem: Problem, layers: tuple[SegmentLayer, ...]) -> Solution:
     gang, shape = problem.parts[0], problem.shapes[0]
     wish = EqualPods(
         pods=problem.totals[0][shape],
@@ -199,9 +199,11 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
         short = shortage(problem)
         if short:
             return infeasible(short)
-        slices = f" in {_slice_word(problem)} of {layers[0].size}" if layers else ""
+        segments = f" in {_segment_word(problem)} of {layers[0].size}" if layers else ""
         level = in_one(problem, wish.required)
-        return infeasible(f"the gang needs {slots_text(wish.pods)}{slices}{level}, the most there are is {found.most}")
+        return infeasible(
+            f"the gang needs {slots_text(wish.pods)}{segments}{level}, the most there are is {found.most}"
+        )
     bound, status = "equal pods: counted exactly", Status.OPTIMAL
     if found.unproven or not found.wider_proven:
         unproven = [goal for goal in wish.objective if goal in found.unproven]
@@ -210,8 +212,8 @@ def _of_equal_pods(problem: Problem, layers: tuple[Layer, ...]) -> Solution:
     return Solution(status, _divided(problem, shape, found.counts), bound, wider_proven=found.wider_proven)
 
 
-def _slice_word(problem: Problem) -> str:
-    """What users call the slices of a gang: its groups, or its segments."""
+def _segment_word(problem: Problem) -> str:
+    """What users call the segments of a gang: its groups, or its segments."""
     return "groups" if len(problem.parts) > 1 else "segments"
 
 

@@ -44,7 +44,7 @@ class DomainRows:
 def wanted_by(scheduler: GangScheduler, gang: Gang) -> dict[PodClass, int]:
     """How many pods of each class must start together."""
     wanted: dict[PodClass, int] = {}
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         for pod in group.pods[: group.least]:
             pod_class = scheduler.state.classes.of(pod)
             wanted[pod_class] = wanted.get(pod_class, 0) + 1
@@ -67,7 +67,7 @@ class DomainSearch:
         tree = self.tree
         if not tree.size:
             return
-        level = tree.level_number(self.gang.whole.required) if self.gang.whole.required else None
+        level = tree.level_number(self.gang.root.required) if self.gang.root.required else None
         starts = np.zeros(1, dtype=np.intp)
         if level is not None:
             starts = tree.starts[level] if level < tree.node_level else np.arange(tree.size)

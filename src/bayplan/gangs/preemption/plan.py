@@ -152,7 +152,7 @@ class _Plan:
         """False if groups may be left out: then it is open which pods must start together."""
         return all(
             group.minimum_groups is None or group.minimum_groups >= len(group.groups)
-            for group in self.gang.whole.every_group()
+            for group in self.gang.root.every_group()
         )
 
     def _is_dearer(self, domain: DomainRows) -> bool:

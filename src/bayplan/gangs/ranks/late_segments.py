@@ -18,7 +18,7 @@ from itertools import takewhile
 from operator import itemgetter
 
 from bayplan.cluster.state import pod_key
-from bayplan.gangs.model import Gang, Group, Slices
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.ranks.ranks import written_rank, written_segment
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -28,22 +28,22 @@ _Member = tuple[int, Pod]
 
 def by_segments(gang: Gang) -> Group:
     """Return the gang with segments as groups, where running members are already cut into segments."""
-    if not any(group.slices for group in gang.whole.every_group()):
-        return gang.whole
-    return _by_segments(gang.whole, gang)
+    if not any(group.segments for group in gang.root.every_group()):
+        return gang.root
+    return _by_segments(gang.root, gang)
 
 
 def _by_segments(group: Group, gang: Gang) -> Group:
     inner = tuple(_by_segments(each, gang) for each in group.groups)
-    if not group.slices or not group.running:
+    if not group.segments or not group.running:
         with_inner = replace(group, groups=inner) if inner != group.groups else group
-        return _with_gaps(with_inner, group, gang) if group.slices and group.coming else with_inner
+        return _with_gaps(with_inner, group, gang) if group.segments and group.coming else with_inner
     running = [(number, pod) for pod in group.running if (number := written_segment(pod)) is not None]
     if not running:
         # Segments were dropped when the gang started: preferring them does not bind a single late pod.
-        divides = tuple(each for each in group.slices if each.required or len(group.pods) % each.size == 0)
-        return replace(group, groups=inner, slices=divides)
-    layers, first = _kept_layers(group.slices, running, _rank_behind(gang, group))
+        divides = tuple(each for each in group.segments if each.required or len(group.pods) % each.size == 0)
+        return replace(group, groups=inner, segments=divides)
+    layers, first = _kept_layers(group.segments, running, _rank_behind(gang, group))
     needed = frozenset(id(pod) for pod in group.pods[: group.least])
     waiting = _places(group.pods, gang, running, layers[-1].size, first)
     segments = _cut(group.name, group.name, layers, layers[-1].size, _Members(running, waiting), needed)
@@ -57,7 +57,7 @@ def _in_segments(group: Group, segments: tuple[Group, ...]) -> Group:
         pods=(),
         minimum=None,
         minimum_groups=None if group.minimum_groups is None else group.minimum_groups + len(segments),
-        slices=(),
+        segments=(),
         running=_in_none_of(segments, group.running),
         groups=(*segments, *group.groups),
     )
@@ -70,19 +70,19 @@ def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
     # Ranks beyond the size count on from a group that is absent.
     first = max(_members_before(gang, original), max(numbers, default=0) + 1 - size)
     places = [number - first for number in numbers]
-    outermost, lowest = group.slices[0], group.slices[-1].size
+    outermost, lowest = group.segments[0], group.segments[-1].size
     are_whole = places == list(range(len(places))) and len(places) % outermost.size == 0
     if are_whole or min(places, default=0) < 0:
         return group
     waiting = [(place // lowest, pod) for place, pod in zip(places, group.pods, strict=True)]
     needed = frozenset(id(pod) for pod in group.pods[: group.least])
     like = group.coming[0]
-    segments = _cut(group.name, group.name, group.slices, lowest, _Members(waiting=waiting), needed, like)
+    segments = _cut(group.name, group.name, group.segments, lowest, _Members(waiting=waiting), needed, like)
     begun = {place // outermost.size for place in places}
     absent = tuple(
         replace(
             _segment(group.name, group.name, number, outermost),
-            slices=group.slices[1:],
+            segments=group.segments[1:],
             coming=(like,) * outermost.size,
         )
         for number in range(size // outermost.size)
@@ -93,7 +93,7 @@ def _with_gaps(group: Group, original: Group, gang: Gang) -> Group:
 
 def _members_before(gang: Gang, group: Group) -> int:
     """Return how many members the groups before this one will have."""
-    before = takewhile(lambda each: each is not group, gang.whole.every_group())
+    before = takewhile(lambda each: each is not group, gang.root.every_group())
     return sum(len(each.pods) + len(each.running) + len(each.coming) for each in before)
 
 
@@ -108,7 +108,7 @@ class _Members:
 def _cut(
     group: str,
     around: str,
-    layers: Sequence[Slices],
+    layers: Sequence[Segments],
     lowest: int,
     members: _Members,
     needed: frozenset[int],
@@ -147,7 +147,7 @@ def _cut(
     return tuple(found)
 
 
-def _segment(group: str, around: str, number: int, layer: Slices) -> Group:
+def _segment(group: str, around: str, number: int, layer: Segments) -> Group:
     """Return an empty segment of a layer."""
     return Group(
         f"{around} segment {number}".strip(),
@@ -168,20 +168,20 @@ def _in_none_of(segments: Sequence[Group], running: Sequence[Pod]) -> tuple[Pod,
 
 
 def _kept_layers(
-    slices: Sequence[Slices], running: Sequence[_Member], behind: int
-) -> tuple[Sequence[Slices], int | None]:
+    segments: Sequence[Segments], running: Sequence[_Member], behind: int
+) -> tuple[Sequence[Segments], int | None]:
     """Return the layers that were kept when the gang started, and the rank of the group's first member, if known.
 
     Segment numbers refer to the lowest layer that was kept. Ranks tell which one that is.
     """
-    for depth in range(len(slices), 0, -1):
-        layer = slices[depth - 1]
+    for depth in range(len(segments), 0, -1):
+        layer = segments[depth - 1]
         first = _first_rank(running, layer.size, behind)
         if first is not None:
-            return slices[:depth], first
+            return segments[:depth], first
         if layer.required:
             break
-    return slices, None
+    return segments, None
 
 
 def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | None:
@@ -195,7 +195,7 @@ def _first_rank(running: Sequence[_Member], size: int, behind: int) -> int | Non
 def _rank_behind(gang: Gang, group: Group) -> int:
     """Return the rank that follows those of all groups before this one."""
     behind = 0
-    for each in gang.whole.every_group():
+    for each in gang.root.every_group():
         if each is group:
             break
         ranks = [gang.ranks[pod_key(pod)] for pod in each.pods]

@@ -17,10 +17,10 @@ from math import prod
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.parallel import order_by_groups
 from bayplan.engine.gangs.problem import Counts
-from bayplan.gangs.model import Gang, Group, ParallelGroups, Slices
+from bayplan.gangs.model import Gang, Group, ParallelGroups, Segments
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import ParallelGroup
 
 
 def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath) -> tuple[ParallelGroups, ...]:
@@ -46,24 +46,24 @@ def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath)
     return tuple(found)
 
 
-def preferring_groups(whole: Group, gang: Gang, tree: Tree, slots: Counts) -> Group:
+def preferring_groups(root: Group, gang: Gang, tree: Tree, slots: Counts) -> Group:
     """Make the innermost groups preferred segments of the narrowest level that can hold one of them.
 
     Leaves running gangs and those with groups or segments as they are.
     """
-    if not gang.parallelism or whole.groups or whole.slices or whole.running:
-        return whole
+    if not gang.parallelism or root.groups or root.segments or root.running:
+        return root
     size = gang.parallelism[0].pods
     levels = (*tree.levels, HOSTNAME)
     for level in range(tree.node_level, -1, -1):
-        if int(tree.sums(slots, level).max(initial=0)) >= size and len(whole.pods) % size == 0:
-            return replace(whole, slices=(Slices(size, levels[level], required=False),))
-    return whole
+        if int(tree.sums(slots, level).max(initial=0)) >= size and len(root.pods) % size == 0:
+            return replace(root, segments=(Segments(size, levels[level], required=False),))
+    return root
 
 
 def seated_by_groups(gang: Gang, tree: Tree, positions: Sequence[int]) -> list[int]:
     """Return the positions of a gang's pods in rank order."""
-    if not gang.parallelism or any(group.running for group in gang.whole.every_group()):
+    if not gang.parallelism or any(group.running for group in gang.root.every_group()):
         return list(positions)
     sizes = [each.pods for each in gang.parallelism]
     # How many groups of the previous kind make up one.

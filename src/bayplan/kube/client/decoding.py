@@ -21,9 +21,9 @@ from msgspec import Raw, Struct
 from bayplan.kube.errors import field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, items_of, json_words, pruned
 from bayplan.kube.resources import Resource
+from bayplan.kube.unread_fields import remarked, unknown_field
 from bayplan.kube.wire.core_v1 import GroupObject, VersionedGroupObject, WireStruct
 from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
-from bayplan.kube.wire.unread_fields import remarked, unknown_field
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # What one object can bring about: the API server serves any nesting, and in managedFields bytes that are not UTF-8.

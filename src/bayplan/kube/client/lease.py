@@ -92,7 +92,7 @@ def micro_time(moment: datetime) -> str:
 class LeaderElection:
     """One candidate for one lease.
 
-    `on_trouble` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease.
+    `on_error` hears a sentence about what went wrong and is tried again, `on_holder` who holds the lease.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LeaderElection:
         client: KubeClient,
         settings: LeaseSettings,
         *,
-        on_trouble: Callable[[str], None] | None = None,
+        on_error: Callable[[str], None] | None = None,
         on_holder: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -108,7 +108,7 @@ class LeaderElection:
     ) -> None:
         self.settings = settings
         self._client = client
-        self._on_trouble = on_trouble or (lambda _: None)
+        self._on_error = on_error or (lambda _: None)
         self._on_holder = on_holder or (lambda _: None)
         self._clock = clock
         self._wall_clock = wall_clock
@@ -183,12 +183,12 @@ class LeaderElection:
                         )
                     )
         except TimeoutError:
-            self._on_trouble(
+            self._on_error(
                 f"lease {self.settings.namespace}/{self.settings.name}: not released: "
                 f"no answer within {self.settings.renew_deadline:g} s"
             )
         except (ApiError, Unreachable) as error:
-            self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: not released: {error}")
+            self._on_error(f"lease {self.settings.namespace}/{self.settings.name}: not released: {error}")
 
     async def _attempt(self, seconds: float) -> bool:
         """Try once to take or renew the lease; trouble is told and counts as no."""
@@ -197,10 +197,10 @@ class LeaderElection:
             async with asyncio.timeout(seconds):
                 taken = await self._take_or_renew()
         except TimeoutError:
-            self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: no answer within {seconds:.1f} s")
+            self._on_error(f"lease {self.settings.namespace}/{self.settings.name}: no answer within {seconds:.1f} s")
             return False
         except (ApiError, Unreachable) as error:
-            self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: {error}")
+            self._on_error(f"lease {self.settings.namespace}/{self.settings.name}: {error}")
             return False
         if taken:
             self._renewed_at = started_at

@@ -94,10 +94,10 @@ async def follow_cluster(
     show: Callable[[ObjectSet, list[str]], None],
     *,
     settle: float = SETTLE,
-    on_trouble: Callable[[str], None] = lambda _: None,
+    on_error: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Call `show` with everything, first when all of it is known and again after changes, without end."""
-    await follow_news(access, _Followed(show), settle=settle, on_trouble=on_trouble)
+    await follow_news(access, _Followed(show), settle=settle, on_error=on_error)
 
 
 async def follow_news(
@@ -105,7 +105,7 @@ async def follow_news(
     follower: Follower,
     *,
     settle: float = SETTLE,
-    on_trouble: Callable[[str], None] = lambda _: None,
+    on_error: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Give a follower all lists and changes, and let it show them, without end.
 
@@ -116,7 +116,7 @@ async def follow_news(
 
     async def keep_current(client: KubeClient, resource: Resource[Any]) -> None:
         optional = resource not in NEEDED
-        async for news in follow(client, resource, on_trouble=on_trouble, forbidden_is_absent=optional):
+        async for news in follow(client, resource, on_error=on_error, forbidden_is_absent=optional):
             follower.take(resource, news)
             awaited.discard(resource)
             changed.set()

@@ -91,13 +91,13 @@ async def follow(
     field_selector: str = "",
     label_selector: str = "",
     settings: WatchSettings = WatchSettings(),  # noqa: B008 - immutable
-    on_trouble: Callable[[str], None] = lambda _: None,
+    on_error: Callable[[str], None] = lambda _: None,
     on_progress: Callable[[], None] = lambda: None,
     forbidden_is_absent: bool = False,
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end.
 
-    `on_trouble` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or lines of a
+    `on_error` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or lines of a
     watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
 
     With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for
@@ -105,7 +105,7 @@ async def follow(
     """
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
-    reading = _Reading(client, resource, on_trouble)
+    reading = _Reading(client, resource, on_error)
     version: str | None = None  # None: unknown, list first
     while True:
         asked_to_wait = 0.0
@@ -149,19 +149,19 @@ async def follow(
             trouble, version = str(error), None
         except (_Ended, Unreachable) as error:
             trouble = str(error)
-        on_trouble(trouble)
+        on_error(trouble)
         await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
 
 
 class _Reading(Generic[T]):
     """A resource in the version that the API server has, as far as that is known."""
 
-    def __init__(self, client: KubeClient, resource: Resource[T], on_trouble: Callable[[str], None]) -> None:
+    def __init__(self, client: KubeClient, resource: Resource[T], on_error: Callable[[str], None]) -> None:
         self.served = resource
         self.told: Absent | None = None
         self._client = client
         self._resource = resource
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         self._installed = True
 
     async def resumes_from(self, version: str) -> str | None:
@@ -194,7 +194,7 @@ class _Reading(Generic[T]):
         if absent.unreadable or (error.status == HTTPStatus.FORBIDDEN and self._installed):
             problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
             if absent != self.told:
-                self._on_trouble(problem)
+                self._on_error(problem)
         return absent
 
     def is_news(self, absent: Absent) -> bool:
@@ -213,7 +213,7 @@ class _Reading(Generic[T]):
         try:
             return await served(self._client, self._resource)
         except (ApiError, Unreachable, *NOT_JSON) as error:
-            self._on_trouble(f"discovery of {self._resource}: {error}")
+            self._on_error(f"discovery of {self._resource}: {error}")
             return Served()
 
 

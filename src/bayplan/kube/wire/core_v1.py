@@ -45,7 +45,7 @@ class Metadata(WireStruct, frozen=True):
 class GroupObject(WireStruct, frozen=True):
     """Base of the objects that describe gangs.
 
-    `unread` has a sentence for each of their fields that has no effect (`kube/wire/unread_fields.py`).
+    `unread` has a sentence for each of their fields that has no effect (`kube/unread_fields.py`).
     """
 
     unread: tuple[str, ...] | None = field(default=None, name="x-unread-fields")

@@ -24,7 +24,7 @@ from bayplan.kube.client.versions import cannot_read, list_served
 from bayplan.kube.client.watch import Changes, follow
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
-from bayplan.kube.wire.topology_v1alpha2 import Attribute
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute
 from bayplan.services.agent.heads import NODE_HEADS
 from bayplan.services.agent.publisher import INSTALL
 from bayplan.services.agent.troubles import Troubles

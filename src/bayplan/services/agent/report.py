@@ -21,7 +21,7 @@ from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Sc
 from bayplan.cluster.reports.numatopology import lowest_cores
 from bayplan.cluster.reports.reported_settings import POD_LEVEL_GATE
 from bayplan.cluster.reports.zone_reports import MEMORY_GROUP_ATTRIBUTE
-from bayplan.kube.wire.topology_v1alpha2 import GROUP
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import GROUP
 from bayplan.services.agent.accounting import NodeAccount, ZoneAccount, zones_of
 from bayplan.services.agent.forms.placement_encoding import (
     METADATA_ATTRIBUTE,

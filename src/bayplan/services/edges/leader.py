@@ -133,7 +133,7 @@ def _election(client: KubeClient, settings: service_settings.LeaderElectionSetti
         facts = {"lease": f"{settings.namespace}/{settings.name}", "holder": holder}
         logger.info("acquired lease" if holder == identity else "lease is held by another replica", extra=facts)
 
-    return LeaderElection(client, lease, on_trouble=logger.warning, on_holder=on_holder)
+    return LeaderElection(client, lease, on_error=logger.warning, on_holder=on_holder)
 
 
 async def _never() -> str:

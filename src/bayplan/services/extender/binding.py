@@ -23,8 +23,8 @@ from bayplan.services.edges.metrics import BindMetrics
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.extender.cluster import ExtenderCluster
 from bayplan.services.extender.in_flight import PodsInFlight
-from bayplan.services.scheduler.annotations import annotations_of
-from bayplan.services.scheduler.binder import Binder, BindResult, Ending
+from bayplan.services.scheduler.binding.annotations import annotations_of
+from bayplan.services.scheduler.binding.binder import Binder, BindResult, Ending
 
 
 class ExtenderBinder:

@@ -78,14 +78,14 @@ class Heartbeats:
         reports: FleetReports,
         *,
         period: Seconds,
-        on_trouble: Callable[[str], None],
+        on_error: Callable[[str], None],
     ) -> None:
         self._client = client
         self._agents = agents
         self._uids = uids
         self._reports = reports
         self._period = period
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         # Nodes whose status another component has changed.
         self._to_repair: set[str] = set()
         # Extended resources that others gave a node, as its allocatable is to show them; None takes one away.
@@ -123,7 +123,7 @@ class Heartbeats:
             self._to_repair.discard(name)
             self._extended.pop(name, None)
             self._reports.node_deleted(name)
-            self._on_trouble(f"node {name} was deleted; it stays away until it is created again")
+            self._on_error(f"node {name} was deleted; it stays away until it is created again")
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Heartbeats:
                 status["allocatable"] |= self._extended.get(name, {})
                 await self._client.patch(NODES, name, {"status": status}, subresource="status")
         except (ApiError, Unreachable) as problem:
-            self._on_trouble(str(problem))
+            self._on_error(str(problem))
         finally:
             self._in_flight.discard(name)
 

@@ -1,7 +1,7 @@
 """Data of `bayplan kubelets`: its settings, writes to the API server, and news for the user.
 
 `layout.py` builds the nodes of the settings. `fleet.py` and `reports.py` make writes for `writer.py`; of several writes
-to one object (`key`) only the newest matters. `run.py` makes news, and `cli/kubelets.py` prints them.
+to one object (`key`) only the newest matters. `run.py` makes news, and `cli/services/kubelets.py` prints them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Pod, PodCondition
-from bayplan.kube.wire.topology_v1alpha2 import (
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
     NodeResourceTopology,
     Zone,
     attributes_of,

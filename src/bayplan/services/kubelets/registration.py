@@ -46,13 +46,13 @@ class Registration:
         agents: Mapping[str, NodeAgent],
         *,
         heartbeat: Seconds,
-        on_trouble: Callable[[str], None],
+        on_error: Callable[[str], None],
     ) -> None:
         self._client = client
         self._nodes = nodes
         self._agents = agents
         self._heartbeat = heartbeat
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         self.uids: dict[str, str] = {}
 
     async def register(self, progress: Progress) -> None:
@@ -100,12 +100,12 @@ class Registration:
                 removed += 1
             except Unreachable as trouble:
                 no_answer += 1
-                self._on_trouble(str(trouble))
+                self._on_error(str(trouble))
             except TimeoutError:
                 no_answer = PATIENCE
-                self._on_trouble(f"the API server has not answered for {NO_ANSWER_AFTER:.0f} s")
+                self._on_error(f"the API server has not answered for {NO_ANSWER_AFTER:.0f} s")
             except ApiError as error:
-                self._on_trouble(str(error))
+                self._on_error(str(error))
 
         await _each(list(self.uids), remove_one, progress)
         return removed

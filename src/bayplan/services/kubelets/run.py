@@ -90,7 +90,7 @@ class _Service:
         self._troubles: Counter[str] = Counter()
         self._refusals_shown = 0
         self._registration = Registration(
-            client, settings.nodes, self._fleet.agents, heartbeat=settings.heartbeat, on_trouble=self._note_trouble
+            client, settings.nodes, self._fleet.agents, heartbeat=settings.heartbeat, on_error=self._note_trouble
         )
         self._heartbeats = Heartbeats(
             client,
@@ -98,7 +98,7 @@ class _Service:
             self._registration.uids,
             self._fleet.reports,
             period=settings.heartbeat,
-            on_trouble=self._note_trouble,
+            on_error=self._note_trouble,
         )
         self._writer = StatusWriter(client, self._registration.uids, self._note_trouble, workers=settings.writers)
         self._woken = asyncio.Event()
@@ -139,7 +139,7 @@ class _Service:
             self._tell(Removed(removed, registered))
 
     async def _follow_nodes(self) -> None:
-        watch = follow(self._client, OBSERVED_NODES, label_selector=OURS_LABEL, on_trouble=self._note_trouble)
+        watch = follow(self._client, OBSERVED_NODES, label_selector=OURS_LABEL, on_error=self._note_trouble)
         async for news in watch:
             now = time.time()
             match news:
@@ -158,7 +158,7 @@ class _Service:
     async def _follow_pods(self) -> None:
         fleet = self._fleet
         # Unbound pods concern no kubelet.
-        async for news in follow(self._client, PODS, field_selector="spec.nodeName!=", on_trouble=self._note_trouble):
+        async for news in follow(self._client, PODS, field_selector="spec.nodeName!=", on_error=self._note_trouble):
             now = time.time()
             match news:
                 case Listed(items=pods, broken=broken):
@@ -187,7 +187,7 @@ class _Service:
     async def _follow_reports(self) -> None:
         reports = self._fleet.reports
         settings = WatchSettings(absent_retry=LOOK_FOR_REPORTS_EVERY)
-        async for news in follow(self._client, _REPORTS, settings=settings, on_trouble=self._note_trouble):
+        async for news in follow(self._client, _REPORTS, settings=settings, on_error=self._note_trouble):
             now = time.time()
             match news:
                 case Absent():

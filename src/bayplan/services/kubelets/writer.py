@@ -28,11 +28,11 @@ class StatusWriter:
     """`put` writes at any time; `work` sends them until cancelled. `owners` are the nodes' uids."""
 
     def __init__(
-        self, client: KubeClient, owners: Mapping[str, str], on_trouble: Callable[[str], None], *, workers: int = 64
+        self, client: KubeClient, owners: Mapping[str, str], on_error: Callable[[str], None], *, workers: int = 64
     ) -> None:
         self._client = client
         self._owners = owners
-        self._on_trouble = on_trouble
+        self._on_error = on_error
         self._workers = workers
         self._newest: dict[tuple[str, str], Write] = {}
         self._busy: set[tuple[str, str]] = set()
@@ -80,12 +80,12 @@ class StatusWriter:
         try:
             await self._send(write)
         except Unreachable as trouble:
-            self._on_trouble(str(trouble))
+            self._on_error(str(trouble))
             return False
         except ApiError as error:
             if error.status in (GONE, CONFLICT):
                 return True
-            self._on_trouble(str(error))
+            self._on_error(str(error))
             return error.status in PERMANENT
         self.done[type(write).__name__] += 1
         return True
@@ -111,7 +111,7 @@ class StatusWriter:
         except ApiError as error:
             if error.status not in PERMANENT:
                 raise
-            self._on_trouble(str(error))
+            self._on_error(str(error))
 
     async def _publish(self, write: PublishTopology) -> None:
         """Create or change a report; `exists` may be outdated."""

@@ -22,9 +22,9 @@ from bayplan.grouping.group import GROUPED, GroupingSettings, asks_by_itself, ma
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import Workload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.contents import WantedGroups, is_managed
 
 News = Listed[Any] | Changes[Any] | Absent
@@ -206,7 +206,7 @@ class GrouperCache:
             del self._changed_groups[key]
             yield key
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """A pod is in no gang."""
         if pod_key(pod) in self.pods:
             self._alone.add(pod.metadata.uid)

@@ -17,7 +17,7 @@ from bayplan.grouping.podgroup import manifest_of
 from bayplan.grouping.raw import RawObject
 from bayplan.kube.resources import Resource
 from bayplan.kube.visible import visible
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 
 # The grouper changes and deletes only PodGroups with this label.
 MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -23,8 +23,8 @@ from bayplan.grouping.group import ALONE, GROUPED, group_for
 from bayplan.grouping.grouping import Grouping, Lookup
 from bayplan.grouping.raw import RawObject, Reference, metadata_of
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.process import SLICE
 from bayplan.services.pod_grouper.cache import GrouperCache, is_waiting, own_groups_of
@@ -53,7 +53,7 @@ MAX_BACKOFF = 30.0
 class GroupingResults(Protocol):
     """Receives results; the scheduler, if the grouper is embedded in it."""
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """The pod is in no gang and may be placed by itself."""
 
     def is_held(self, pod: Pod, why: str) -> None:
@@ -66,7 +66,7 @@ class GroupingResults(Protocol):
 class NoResults:
     """For a grouper of its own: labels, annotations, events and conditions carry its results."""
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """Marked on the pod."""
 
     def is_held(self, pod: Pod, why: str) -> None:
@@ -313,8 +313,8 @@ class PodGrouper:
                 return
             await self._writer.label(pod, {}, {GROUPED: ALONE})
         self._metrics.looks.labels("alone").inc()
-        self.cache.stands_alone(pod)
-        self._results.stands_alone(pod)
+        self.cache.ungrouped(pod)
+        self._results.ungrouped(pod)
 
     def _is_in_group_of_owner(self, pod: Pod, chain: Chain) -> bool:
         """Whether a pod names a managed group of one of its owners."""

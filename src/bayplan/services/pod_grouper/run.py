@@ -100,14 +100,14 @@ async def _follow_and_lead(
 
 
 async def _follow(client: KubeClient, resource: Resource[Any], cache: GrouperCache) -> None:
-    def on_trouble(text: str) -> None:
+    def on_error(text: str) -> None:
         logger.warning("watch failed, retrying", extra={"resource": str(resource), "problem": text})
 
     news = follow(
         client,
         resource,
         field_selector=ALIVE if resource == PODS else "",
-        on_trouble=on_trouble,
+        on_error=on_error,
         forbidden_is_absent=resource == KUBERNETES_WORKLOADS,
     )
     async with aclosing(news):

@@ -19,8 +19,8 @@ from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping.raw import RawObject
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.resources import POD_GROUPS, PODS
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.services.edges.conditions import apply_status, timestamp
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import (

@@ -16,7 +16,7 @@ from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.announcing.announcer import Announcer
 from bayplan.services.scheduler.intake import News
 from bayplan.services.scheduler.service import SchedulerService
 
@@ -40,10 +40,10 @@ class EmbeddedGrouperResults:
     def __init__(self, service: SchedulerService) -> None:
         self._service = service
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         """Place a pod by itself: it is in no gang."""
         self._service.announcer.withdraw(pod_key(pod))
-        self._service.change(partial(self._service.dispatcher.stands_alone, pod_key(pod)))
+        self._service.change(partial(self._service.dispatcher.ungrouped, pod_key(pod)))
 
     def is_held(self, pod: Pod, why: str) -> None:
         """Report that a pod waits because its gang cannot be determined."""

@@ -47,7 +47,7 @@ from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
-from bayplan.services.scheduler.remarks import ObjectProblems
+from bayplan.services.scheduler.announcing.remarks import ObjectProblems
 
 logger = logging.getLogger(__name__)
 

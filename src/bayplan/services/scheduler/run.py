@@ -39,10 +39,10 @@ from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
 from bayplan.services.pod_grouper.reporting import GrouperMetrics
-from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.announcing.announcer import Announcer
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from bayplan.services.scheduler.capacity_metrics import GangShapes, keep_measuring
 from bayplan.services.scheduler.cluster_metrics import refresh_cluster_metrics, why_unreadable
-from bayplan.services.scheduler.gang_status import GangStatusWriter
 from bayplan.services.scheduler.grouping import EmbeddedGrouperResults, GroupedElsewhere
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter

@@ -23,13 +23,13 @@ from bayplan.services.edges.health import IterationHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
 from bayplan.services.edges.process import freeze_gc
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.announcing.announcer import Announcer
+from bayplan.services.scheduler.binding.unit_binder import UnitBinder
 from bayplan.services.scheduler.evicting import Evictor
 from bayplan.services.scheduler.intake import Intake
 from bayplan.services.scheduler.nominating import NominationWriter
 from bayplan.services.scheduler.releasing import Released, Releaser
 from bayplan.services.scheduler.tracing import DecisionTrace
-from bayplan.services.scheduler.unit_binder import UnitBinder
 from bayplan.services.scheduler.watching import ClusterWatcher, Listener
 
 logger = logging.getLogger(__name__)

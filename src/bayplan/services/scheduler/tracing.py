@@ -23,7 +23,7 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.visible import visible_json
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.shortfall import shortfall_of
-from bayplan.services.scheduler.words import gang_sentence
+from bayplan.services.scheduler.announcing.sentences import gang_sentence
 
 logger = logging.getLogger(__name__)
 

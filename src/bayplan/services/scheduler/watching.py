@@ -100,7 +100,7 @@ class ClusterWatcher:
         name = str(entry.resource)
         self._metrics.watch_restarts.labels(name)  # a rate needs a series that begins at 0
 
-        def on_trouble(text: str) -> None:
+        def on_error(text: str) -> None:
             self.health.failed(name, self._clock())
             self._metrics.watch_restarts.labels(name).inc()
             logger.warning("watch failed, retrying", extra={"resource": name, "problem": text})
@@ -110,7 +110,7 @@ class ClusterWatcher:
             entry.resource,
             field_selector=entry.field_selector,
             settings=self._settings,
-            on_trouble=on_trouble,
+            on_error=on_error,
             on_progress=lambda: self.health.worked(name, self._clock()),
             forbidden_is_absent=entry.foreign,
         )

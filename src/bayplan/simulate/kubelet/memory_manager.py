@@ -2,7 +2,7 @@
 
 In come pods and the Topology Manager's hint, out go hints and memory blocks. All types (memory, huge pages) of a
 container come from the same zones. `kubelet.py` asks for hints, has containers served in their order, tells when a
-pod's init containers have finished, and has everything released at the end. `memory_zones.py` keeps the books.
+pod's init containers have finished, and has everything released at the end. `memory_zones.py` does the accounting.
 
 Two things surprise users. If no zone set can serve a request, the hints are empty, which the Topology Manager reads as
 "any zone will do", so the pod dies later, in `allocate`. And what a finished init container had can be used again only
@@ -154,13 +154,13 @@ class MemoryManager:
 
         Preferred are the smallest an empty machine allows.
         """
-        books = self._zones
-        fewest = books.fewest_zones_for(request)
-        enough: Iterable[ZoneSet] = books.sets.sets
+        memory = self._zones
+        fewest = memory.fewest_zones_for(request)
+        enough: Iterable[ZoneSet] = memory.sets.sets
         for type_, amount in request.items():
-            free = dict(zip(books.sets.sets, books.free_sums(type_), strict=True))
+            free = dict(zip(memory.sets.sets, memory.free_sums(type_), strict=True))
             enough = [zones for zones in enough if free[zones] + self._reusable.get((zones, type_), 0) >= amount]
-        usable = [zones for zones in enough if books.may_be_used(zones)]
+        usable = [zones for zones in enough if memory.may_be_used(zones)]
         return Hints(
             [zones for zones in usable if zones.bit_count() == fewest],
             [zones for zones in usable if zones.bit_count() != fewest],

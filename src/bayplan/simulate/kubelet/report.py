@@ -31,7 +31,7 @@ from bayplan.kube.wire.core_v1 import (
     PodSpec,
     Taint,
 )
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, Cost, NodeResourceTopology, Zone, ZoneResource
 from bayplan.simulate.kubelet.answer import AdmittedPod, FreeState, MemoryBlock
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.machine import Machine, MachineZone

@@ -2,7 +2,7 @@
 and the workload's `pod` is the usual shape.
 
 In comes what is written, out goes a `GangPattern` with the shape of every pod of one gang. There is no second grammar:
-the structs of `kube/wire/podgroup_v1alpha1.py` say which keys there are, `dialects/own/reader.py` and `gangs/checks.py`
+the structs of `kube/wire/bayplan_v1alpha1.py` say which keys there are, `dialects/own/reader.py` and `gangs/checks.py`
 what they may mean; here their sentences find the lines that they are about. The pod of a group is written like that of
 a workload (`pods.py`), or under `spec` as in a PodGroup.
 """
@@ -22,8 +22,8 @@ from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Trees
 from bayplan.kube.errors import InvalidObject, field_and_problem
+from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape, Segment
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape, Segment
 from bayplan.simulate.scenario.lines import Section, YamlValue, described
 from bayplan.simulate.scenario.model import GangPattern, SimulatedNode
 
@@ -148,7 +148,7 @@ def _shapes(gang: Gang, template: Pod | None, metadata: Metadata) -> list[Pod]:
     Pods name the group that they are in.
     """
     found: list[Pod] = []
-    for group in gang.whole.every_group():
+    for group in gang.root.every_group():
         if not group.name and template is not None:
             found += [template] * len(group.pods)
         elif group.pods:

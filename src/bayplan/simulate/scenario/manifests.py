@@ -28,8 +28,8 @@ from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_document, read_objects
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire import volcano_batch_v1alpha1
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodShape
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodShape
 from bayplan.simulate.scenario.arrivals import arrivals, chance, run_times
 from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue
 from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, GangPattern, Kind, ScenarioPod, SimulatedNode, Workload

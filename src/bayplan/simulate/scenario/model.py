@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroupSpec
 from bayplan.kube.wire.core_v1 import Pod, Taint
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroupSpec
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.machine import Machine
 

@@ -18,8 +18,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.dialects.pod_words import word_problems
 from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.topology.hostlist import hostlist
+from bayplan.kube.volcano_annotations import POLICY
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec
-from bayplan.kube.wire.volcano_annotations import POLICY
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Section, SourcePosition, described

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from bayplan.cli.agent import agent
-from bayplan.cli.agent_gc import agent_gc
 from bayplan.cli.options.go_flags import translated
+from bayplan.cli.services.agent import agent
+from bayplan.cli.services.agent_gc import agent_gc
 from bayplan.services.agent.run import HealthSettings
 from bayplan.services.agent.settings import AgentSettings
 from tests.builders.kubeconfigs import kubeconfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cluster.columns.hardware import HardwareClass, hardware_of
 from bayplan.cluster.reports.topology_report import read_report
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.objects import topology, zone
 
 

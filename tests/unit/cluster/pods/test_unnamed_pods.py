@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from tests.builders.clusters import free_in_zones, place
 from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
 

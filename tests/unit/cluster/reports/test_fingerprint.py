@@ -21,7 +21,7 @@ from bayplan.cluster.reports.fingerprint import (
     xxh64,
 )
 from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
 
 NO_PODS = "pfp0v001ef46db3751d8e999"
 ONE = ("namespace1", "pod1")

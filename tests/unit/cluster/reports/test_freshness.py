@@ -17,7 +17,7 @@ from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Sc
 from bayplan.cluster.reports.ledger import REPORTS_WITHIN
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration
 from bayplan.simulate.kubelet.report import NodeAgent

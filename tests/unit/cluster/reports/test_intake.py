@@ -15,7 +15,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.compat.scheduler_plugins.cache.intake import CachedIntake
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from tests.builders.clusters import cluster, place
 from tests.builders.objects import cpu_pod, cpu_zones, node, topology, zone

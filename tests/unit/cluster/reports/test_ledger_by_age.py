@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bayplan.cluster.reports.ledger import REPORTS_WITHIN, SHOWN_AFTER
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.clusters import place
 from tests.builders.objects import bound, cpu_pod, cpu_zones, topology
 from tests.unit.cluster.one_node_world import EVENTS, NOON, World, left, one_node

@@ -19,7 +19,7 @@ from bayplan.cluster.reports.fingerprint import ATTRIBUTE, METHOD_ATTRIBUTE, MET
 from bayplan.cluster.reports.promises import BELIEVED_AFTER
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.cycle import assume
 from tests.builders.clusters import decide, place
 from tests.builders.objects import bound, container, cpu_pod, cpu_zones, node, pod, topology, zone

@@ -14,7 +14,7 @@ from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.cluster.reports.zone_reports import ZoneAmounts
 from bayplan.engine.kubelet.cpu_assignment import take
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from tests.builders.numatopologies import machine, numatopology
 
 EIGHT = machine(2, 4)

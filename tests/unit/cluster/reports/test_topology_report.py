@@ -13,7 +13,7 @@ from bayplan.cluster.reports.kubelet_settings import Assumptions, KubeletSetting
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.cluster.reports.zone_reports import ZoneAmounts
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json
 from tests.builders.objects import GI, GPU, zone
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from tests.builders.clusters import free_in_zones
 from tests.builders.numatopologies import machine, numatopology
 from tests.builders.objects import node, topology, zone

@@ -11,7 +11,7 @@ import pytest
 
 from bayplan.cluster.topology.hyper_nodes import Hierarchy, hierarchy_of
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.hypernode_v1alpha1 import HyperNode
+from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 from tests.builders.hyper_nodes import hyper_node, inside, named, pattern, with_labels
 from tests.builders.objects import node
 

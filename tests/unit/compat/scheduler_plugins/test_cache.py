@@ -22,7 +22,7 @@ from bayplan.compat.scheduler_plugins.cache.views import (
     pods_by_node,
 )
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from tests.builders.objects import GPU, NIC, Amounts, bound, container, pod, simple_pod, topology, zone
 
 

@@ -13,7 +13,7 @@ from bayplan.compat.scheduler_plugins.preemption import (
     filter_view,
 )
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from tests.builders.objects import GPU, Amounts, container, pod, simple_pod, topology, zone
 
 REPORT = topology(zone(0, {"cpu": (8, 8, 1), GPU: (2, 2, 0)}), zone(1, {"cpu": (8, 8, 2), GPU: (2, 2, 0)}))

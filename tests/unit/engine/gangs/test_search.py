@@ -9,7 +9,7 @@ from msgspec import structs
 from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs import closeness
 from bayplan.engine.gangs import search as module
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.exact import program
 from bayplan.engine.gangs.problem import Part, Problem, Solution, Status, domains_used, preferred_domains
 from bayplan.engine.gangs.search import search
@@ -55,20 +55,20 @@ def test_a_no_says_what_proves_it(parts: list[Part], bound: str) -> None:
 @pytest.mark.parametrize(
     "whole, layer, bound",
     [
-        (gang(24), Layer(RACK, 8), "the gang needs 24 slots in segments of 8, the most there are is 16"),
+        (gang(24), SegmentLayer(RACK, 8), "the gang needs 24 slots in segments of 8, the most there are is 16"),
         (
             gang(8, BLOCK),
-            Layer(RACK, 2, apart=True),
+            SegmentLayer(RACK, 2, apart=True),
             "the gang needs 8 slots in segments of 2 in one block, the most there are is 4",
         ),
         (
             gang(8, RACK),
-            Layer(BLOCK, 4, apart=True),
+            SegmentLayer(BLOCK, 4, apart=True),
             "the gang needs 8 slots in segments of 4 in one rack, the most there are is 4",
         ),
     ],
 )
-def test_a_no_about_slices(whole: Part, layer: Layer, bound: str) -> None:
+def test_a_no_about_slices(whole: Part, layer: SegmentLayer, bound: str) -> None:
     solution = search(equal_pods(*racks(*LINES), whole), Budget(), (layer,))
     assert (solution.status, solution.bound) == (Status.INFEASIBLE, bound)
 

@@ -15,7 +15,7 @@ from bayplan.engine.numa.admission import Verdict, verdicts
 from bayplan.engine.numa.demand import demand_of
 from bayplan.engine.numa.placement import knowledge_of
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from tests.builders.bodies import Json

@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.engine.numa.least_numa import relative_width_scores, take_from_sets
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch, topology_match
 from tests.builders.bodies import Json

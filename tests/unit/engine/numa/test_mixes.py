@@ -12,7 +12,7 @@ from bayplan.cluster.topology.tree import build_tree
 from bayplan.engine.numa import mixes
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.clusters import cluster, place
 from tests.builders.objects import container, node, pod, simple_pod, topology, zone
 

@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.kubelet import REPORT_BEHIND
 from bayplan.engine.numa.placement import Placement, knowledge_of
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.simulate.kubelet import VirtualKubelet
 from bayplan.simulate.kubelet.configuration import KubeletConfiguration

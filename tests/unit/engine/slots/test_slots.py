@@ -23,7 +23,7 @@ from bayplan.engine.slots.in_zones import slots_in_zones
 from bayplan.engine.slots.outlook import after
 from bayplan.engine.slots.slots import slot_bounds, slots
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster, place
 from tests.builders.objects import GI, GPU, Amounts, bound, container, node, pod, simple_pod, topology, zone

@@ -15,7 +15,7 @@ from bayplan.explain.numa.svg import numa_svg
 from bayplan.explain.numa.text import numa_text
 from bayplan.explain.theme import LIGHT
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec
-from bayplan.kube.wire.topology_v1alpha2 import Attribute, ZoneResource
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import Attribute, ZoneResource
 from tests.unit.explain.small_clusters import cluster, guaranteed, node, zones
 
 TWO_PACKAGES = [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]

@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Group, Slices
+from bayplan.gangs.model import Gang, GangDecision, Group, Segments
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.gangs import gang_scheduler
@@ -32,21 +32,21 @@ def with_labels(pod: Pod, labels: dict[str, str]) -> Pod:
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
-def decide(whole: Group, cpus: dict[str, int]) -> GangDecision:
+def decide(root: Group, cpus: dict[str, int]) -> GangDecision:
     """Racks r0, r1, ... with a node each, `r0-n`, `r1-n`, ..., that have so many CPUs free."""
     state = ClusterState()
     for name, free in cpus.items():
         labels = {"kubernetes.io/hostname": name, BLOCK: "b", RACK: name.partition("-")[0]}
         state.set_node(node(name, {"cpu": free, "memory": "64Gi"}, labels=labels))
     scheduler = gang_scheduler(state, BLOCK, RACK)
-    return schedule_gang(scheduler, Gang("ml/train", whole, "network"))
+    return schedule_gang(scheduler, Gang("ml/train", root, "network"))
 
 
 def two_segments(missing: set[int], *, apart: bool = False, required: bool = True) -> Group:
     """Segments 0 and 1 of two pods each run in r0 and r1, but for those that are missing and wait again."""
     here = tuple(running(f"p{rank}", f"r{rank // 2}-n", rank // 2, rank) for rank in range(4) if rank not in missing)
     come = tuple(waiting(f"p{rank}") for rank in sorted(missing))
-    return Group(pods=come, running=here, slices=(Slices(2, RACK, apart, required),), required=BLOCK)
+    return Group(pods=come, running=here, segments=(Segments(2, RACK, apart, required),), required=BLOCK)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
@@ -103,7 +103,7 @@ def test_a_wish_to_be_apart_gives_way() -> None:
 
 def test_one_that_runs_beside_another_against_the_rule_is_made_whole_there() -> None:
     here = (running("p0", "r0-n", 0, 0), running("p1", "r0-n", 0, 1), running("p2", "r0-n", 1, 2))
-    group = Group(pods=(waiting("p3"),), running=here, slices=(Slices(2, RACK, apart=True),))
+    group = Group(pods=(waiting("p3"),), running=here, segments=(Segments(2, RACK, apart=True),))
     assert [seat.node for seat in decide(group, {"r0-n": 1, "r1-n": 4}).seats] == ["r0-n"]
 
 
@@ -117,7 +117,7 @@ def test_of_two_that_are_lost_the_one_that_is_back_follows_its_own_segment() -> 
         for rank in range(8)
         if rank not in (1, 5)
     )
-    group = Group(pods=(indexed(5),), running=here, slices=(Slices(4, RACK),), required=BLOCK)
+    group = Group(pods=(indexed(5),), running=here, segments=(Segments(4, RACK),), required=BLOCK)
     (seat,) = decide(group, {"r0-n": 4, "r1-n": 4}).seats
     assert (seat.rank, seat.segment, seat.node) == (5, 1, "r1-n")
 
@@ -138,17 +138,17 @@ def test_of_two_that_are_lost_the_one_that_is_back_follows_its_own_segment() -> 
 def test_the_segment_follows_from_the_rank(
     sizes: list[int], first: int, missing: list[int], running_segments: int, expected: dict[int, str]
 ) -> None:
-    layers = tuple(Slices(size, level, required=False) for size, level in zip(sizes, (BLOCK, RACK), strict=False))
+    layers = tuple(Segments(size, level, required=False) for size, level in zip(sizes, (BLOCK, RACK), strict=False))
     ranks = range(first, first + 8)
     here = tuple(
         running(f"p{rank}", "r0-n", (rank - first) // running_segments, rank) for rank in ranks if rank not in missing
     )
     group = Group(
-        "w" if first else "", pods=tuple(waiting(f"p{rank}") for rank in missing), running=here, slices=layers
+        "w" if first else "", pods=tuple(waiting(f"p{rank}") for rank in missing), running=here, segments=layers
     )
     leader = Group("leader", running=(running("leader", "r0-n", None, 0),))
-    whole = Group(groups=(leader, group)) if first else group
-    cut = by_segments(Gang("ml/train", whole, "network"))
+    root = Group(groups=(leader, group)) if first else group
+    cut = by_segments(Gang("ml/train", root, "network"))
     found = {pod_key(pod): each.name for each in cut.every_group() for pod in each.pods}
     assert found == {f"default/p{rank}": name for rank, name in expected.items()}
 
@@ -160,10 +160,10 @@ def test_where_all_of_a_segment_runs_and_none_are_apart_there_is_nothing_to_sear
 
 def test_segments_that_were_given_up_bind_no_newcomer() -> None:
     here = tuple(running(f"p{rank}", f"r{rank % 2}-n", None, rank) for rank in range(3))
-    group = Group(pods=(waiting("p3"),), running=here, slices=(Slices(4, RACK, required=False),))
+    group = Group(pods=(waiting("p3"),), running=here, segments=(Segments(4, RACK, required=False),))
     assert decide(group, {"r0-n": 1, "r1-n": 1}).placed
 
 
 def test_a_gang_that_starts_is_cut_as_before() -> None:
-    group = Group(pods=tuple(waiting(f"p{rank}") for rank in range(4)), slices=(Slices(2, RACK),))
+    group = Group(pods=tuple(waiting(f"p{rank}") for rank in range(4)), segments=(Segments(2, RACK),))
     assert by_segments(Gang("ml/train", group, "network")) is group

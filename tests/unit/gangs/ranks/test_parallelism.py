@@ -11,8 +11,8 @@ from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import GangDecision
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.bayplan_v1alpha1 import ParallelGroup, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.podgroup_v1alpha1 import ParallelGroup, PodGroup, PodGroupSpec, PodShape
 from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
 from tests.builders.objects import node

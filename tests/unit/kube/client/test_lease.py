@@ -38,7 +38,7 @@ class World:
         return LeaderElection(
             client,
             LeaseSettings("kube-system", "bayplan", identity),
-            on_trouble=self.troubles.append,
+            on_error=self.troubles.append,
             clock=lambda: self.time,
             wall_clock=lambda: datetime.fromtimestamp(self.time, UTC),
             sleep=self.sleep,
@@ -267,7 +267,7 @@ async def test_a_release_without_an_answer_is_told_in_words() -> None:
         server.answers("GET", PATH, refusal(404, "NotFound"), never())
         server.answers("POST", ALL, says({"spec": {"holderIdentity": "a"}}, 201))
         settings = LeaseSettings("kube-system", "bayplan", "a", duration=1, renew_deadline=0.1, retry=0.01)
-        a = LeaderElection(client, settings, on_trouble=troubles.append)
+        a = LeaderElection(client, settings, on_error=troubles.append)
         await a.acquire()
         await a.release()
     assert troubles == ["lease kube-system/bayplan: not released: no answer within 0.1 s"]

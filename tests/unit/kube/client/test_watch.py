@@ -56,10 +56,10 @@ async def first_news(
 ) -> list[str]:
     """The first news of a resource in words."""
     told: list[str] = []
-    on_trouble = (lambda _: None) if troubles is None else troubles.append
+    on_error = (lambda _: None) if troubles is None else troubles.append
     async with (
         server.client() as client,
-        aclosing(follow(client, resource, settings=settings, on_trouble=on_trouble, **where)) as all_news,
+        aclosing(follow(client, resource, settings=settings, on_error=on_error, **where)) as all_news,
     ):
         async for news in all_news:
             told.append(in_words(news))
@@ -340,7 +340,7 @@ async def test_a_better_version_that_comes_later_is_listed_and_followed() -> Non
         troubles: list[str] = []
         async with (
             server.client() as client,
-            aclosing(follow(client, NODE_RESOURCE_TOPOLOGIES, settings=QUICK, on_trouble=troubles.append)) as all_news,
+            aclosing(follow(client, NODE_RESOURCE_TOPOLOGIES, settings=QUICK, on_error=troubles.append)) as all_news,
         ):
             told = [in_words(await anext(all_news)), in_words(await anext(all_news))]
             server.answers("GET", TOPOLOGIES, listing(["worker-2"], version="9"))

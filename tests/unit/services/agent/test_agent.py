@@ -578,8 +578,8 @@ async def test_other_formats(node: VirtualNode, report_format: ReportFormat, ver
 def test_the_agent_stays_small() -> None:
     """Arrays, pictures and simulations are for schedulers and people: they would cost a third of the agent's memory."""
     script = (
-        "import sys, bayplan.services.agent.run, bayplan.cli.agent; "
-        "bayplan.cli.agent.duration_of('--interval', '60s'); "
+        "import sys, bayplan.services.agent.run, bayplan.cli.services.agent; "
+        "bayplan.cli.services.agent.duration_of('--interval', '60s'); "
         "sys.exit(', '.join({'numpy', 'rich', 'bayplan.simulate'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -16,8 +16,8 @@ from bayplan.cluster.reports.inventory import Inventory
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.reports.numatopology import read_numatopology
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.report import ReportFormat, legacy_policy, substance, topology_document

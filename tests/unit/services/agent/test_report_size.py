@@ -10,7 +10,7 @@ import pytest
 from bayplan.cluster.reports import fingerprint, inventory
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings
 from bayplan.cluster.reports.topology_report import TopologyReport, read_report
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.services.agent.accounting import account
 from bayplan.services.agent.evidence import Evidence
 from bayplan.services.agent.report import LEFT_OUT, MAX_BYTES, ReportFormat, fitting, topology_document

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from bayplan.cli.extender import extender
+from bayplan.cli.services.extender import extender
 from bayplan.config.configuration import configuration_of
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.extender.cluster import ExtenderCluster

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS, POD_GROUPS
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from tests.builders.bodies import Json
 from tests.builders.extenders import Extender, running_extender, wire_pod

@@ -64,7 +64,7 @@ def heartbeats(server: Server, kubelets: Fleet, troubles: list[str] | None = Non
     uids = {name: f"uid-{name}" for name in kubelets.agents}
     told = [] if troubles is None else troubles
     client = cast("KubeClient", server)
-    return Heartbeats(client, kubelets.agents, uids, kubelets.reports, period=PERIOD, on_trouble=told.append), uids
+    return Heartbeats(client, kubelets.agents, uids, kubelets.reports, period=PERIOD, on_error=told.append), uids
 
 
 def seen(

@@ -23,9 +23,7 @@ def test_the_end_does_not_wait_for_an_api_server_that_is_silent() -> None:
 
     async def story() -> tuple[int, float]:
         client = cast("KubeClient", SilentClient())
-        registration = Registration(
-            client, (), {}, heartbeat=0.0, on_trouble=lambda problem: troubles.update([problem])
-        )
+        registration = Registration(client, (), {}, heartbeat=0.0, on_error=lambda problem: troubles.update([problem]))
         registration.uids = {f"virtual-{number}": "uid" for number in range(200)}
         return await registration.remove(lambda _done, _of: None), now()
 

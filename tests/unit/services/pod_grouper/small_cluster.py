@@ -20,10 +20,10 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import KUBERNETES_WORKLOADS, POD_GROUPS, PODS, Resource
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.edges.events import EventRecorder, Subject
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.grouper import PodGrouper
@@ -194,7 +194,7 @@ class Heard:
     def gang_is_free(self, gang: str) -> None:
         self.free.append(gang)
 
-    def stands_alone(self, pod: Pod) -> None:
+    def ungrouped(self, pod: Pod) -> None:
         self.alone.append(pod.metadata.name)
 
     def is_held(self, pod: Pod, why: str) -> None:

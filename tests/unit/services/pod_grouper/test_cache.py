@@ -11,10 +11,10 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, POD_GROUPS, PODS
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
-from bayplan.kube.wire.scheduling_v1beta1 import Workload
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.builders.gangs import group_object
@@ -100,7 +100,7 @@ def test_which_pods_must_wait_for_the_grouper(metadata: dict[str, object], expec
 def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     assert not cache.expects_group(pod)
     list(cache.take_in_steps(PODS, changed(pod, annotations={"bayplan.io/gang": "true"})))
     assert cache.expects_group(pod)
@@ -109,7 +109,7 @@ def test_a_pod_that_stands_alone_may_be_placed_until_it_changes() -> None:
 def test_a_successor_of_the_same_name_is_judged_anew() -> None:
     pod = pod_of(job(), 0)
     cache = cache_with(pod)
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     list(cache.to_examine())
     successor = pod_of(job(), 0, uid="another")
     list(cache.take_in_steps(PODS, Listed([successor], "2", [])))
@@ -166,7 +166,7 @@ def test_pods_that_wait_are_looked_at_again_when_a_workload_comes(late: Workload
     list(cache.take_in_steps(POD_GROUPS, Listed([], "1", [])))
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Listed([], "1", [])))
     list(cache.to_examine())
-    cache.stands_alone(pod)
+    cache.ungrouped(pod)
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("ADDED", late)], [])))
     assert (names(cache), cache.expects_group(pod)) == (looked_at, bool(looked_at))
     list(cache.take_in_steps(KUBERNETES_WORKLOADS, Changes([Change("MODIFIED", late)], [])))

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from bayplan.grouping.podgroup import manifest_of
+from bayplan.kube.wire.bayplan_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.podgroup_v1alpha1 import PatienceSpec, PodGroup, PodGroupSpec
-from bayplan.kube.wire.podgroup_v2alpha2 import PodGroup as KaiPodGroup
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import PodGroup as KaiPodGroup
 from bayplan.services.pod_grouper.contents import contains, is_current, keeping, strays
 from tests.builders.bodies import Json
 

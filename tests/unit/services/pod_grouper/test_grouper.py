@@ -13,9 +13,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from bayplan.grouping.group import awaits_look
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup, PodGroupSpec
-from bayplan.kube.wire.scheduling_v1beta1 import Workload
+from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from tests.builders.gangs import group_object
 from tests.builders.services import api_error, in_virtual_time
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of

@@ -23,7 +23,7 @@ from bayplan.services.scheduler.nominating import NominationWriter
 from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
 from tests.builders.units import add_node, on_node, pod
-from tests.unit.services.scheduler.test_announcer import Heard
+from tests.unit.services.scheduler.announcing.test_announcer import Heard
 
 BUDGET = ApiError(
     "POST",

@@ -14,7 +14,7 @@ from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.services.scheduler.announcer import Announcer
+from bayplan.services.scheduler.announcing.announcer import Announcer
 from bayplan.services.scheduler.grouping import WHY_IT_WAITS, GroupedElsewhere
 from bayplan.services.scheduler.intake import News
 from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, job, pod_of

@@ -26,9 +26,9 @@ from bayplan.kube.resources import (
     Resource,
 )
 from bayplan.kube.topology_levels import Topology
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Namespace
 from bayplan.kube.wire.meta_v1 import Change
-from bayplan.kube.wire.podgroup_v1alpha1 import PodGroup
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake, takes_long
 from tests.builders.clusters import decide

@@ -24,7 +24,7 @@ from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.process import LoopMonitor, freeze_gc, tune_gc
 from bayplan.services.edges.side_thread import SideThread
-from bayplan.services.scheduler.gang_status import COUNT_DELAY, GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import COUNT_DELAY, GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.builders.bodies import Json
 from tests.builders.services import added, scheduler_service

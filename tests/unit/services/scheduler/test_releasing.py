@@ -16,7 +16,7 @@ from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler.releasing import Released, Releaser
 from tests.builders.services import api_error, in_virtual_time, pod_named
-from tests.unit.services.scheduler.test_announcer import Heard
+from tests.unit.services.scheduler.announcing.test_announcer import Heard
 
 Json = dict[str, Any]
 A, B, C = (pod_named(name) for name in "abc")

@@ -21,7 +21,7 @@ from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.edges.metrics import AttemptMetrics
 from bayplan.services.scheduler import watching
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.builders.services import RecordingClient, in_virtual_time, now, scheduler_service, watched_node, watched_pod
 

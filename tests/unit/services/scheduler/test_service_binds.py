@@ -20,12 +20,12 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
-from bayplan.services.scheduler import unit_binder as module
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
+from bayplan.services.scheduler.binding import unit_binder as module
 from bayplan.services.scheduler.service import SchedulerService, steady_clock
 from tests.builders.services import api_error, in_virtual_time, now, scheduler_service
 from tests.builders.units import dispatcher, on_node, pod, pod_group
-from tests.unit.services.scheduler.test_announcer import Heard
+from tests.unit.services.scheduler.announcing.test_announcer import Heard
 
 
 @dataclass

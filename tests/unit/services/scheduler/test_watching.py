@@ -15,7 +15,7 @@ from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
 from bayplan.services.scheduler import watching
-from bayplan.services.scheduler.gang_status import GangStatusWriter
+from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from tests.builders.services import RecordingClient, in_virtual_time, now, scheduler_service, watched_node
 
 LISTING = 5.0  # seconds that the API server takes for the list of pods

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from bayplan.cli.web import web
+from bayplan.cli.services.web import web
 from bayplan.kube.client.live import followed
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 

@@ -11,7 +11,7 @@ from bayplan.cluster.reports.inventory import CPUS, DEVICES, FREE_CPUS, RESERVED
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.reports.topology_report import read_report
 from bayplan.kube.wire.core_v1 import Node, Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.dump import RecordedCluster, read_cluster
 from bayplan.simulate.scenario.recorded_machine import RecordedMachine, machine_from_report, machine_without_report

@@ -54,7 +54,7 @@ def test_every_example_runs(tmp_path: Path, file: Path) -> None:
     run = ran(read)
     assert read.remarks == ()
     assert (run.running, run.refused, run.waiting) == (read.pods_wanted, {}, 0)
-    assert all(gang.whole_at is not None for gang in run.gang_outcomes)
+    assert all(gang.whole_at is not None for gang in run.gang_runs)
 
 
 def test_pods_have_the_names_of_their_controller(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from bayplan.compat.kai.scheduler.order import jobs_in_order, nodes_in_order, po
 from bayplan.compat.kai.scheduler.statement import Statement
 from bayplan.compat.kai.scheduler.subset_nodes import Asker, NodeSets, subset_nodes
 from bayplan.compat.kai.scheduler.tree import TopologyTree, build_tree
-from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import PodSet, SubGroupSet
 
 Scores = Mapping[str, float] | None
 Why = tuple[str, ...]

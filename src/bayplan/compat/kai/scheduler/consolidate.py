@@ -23,7 +23,7 @@ from bayplan.compat.kai.scheduler.allocate import Session, not_ready, place_job,
 from bayplan.compat.kai.scheduler.model import GPU, Job, Node, Status, Task
 from bayplan.compat.kai.scheduler.order import jobs_in_order, pod_sets_in_order, tasks_in_order
 from bayplan.compat.kai.scheduler.statement import Statement
-from bayplan.kube.wire.podgroup_v2alpha2 import SubGroupSet
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import SubGroupSet
 
 # KAI's default is 16, and it counts one further.
 MOST_JOBS_ASKED = 17

@@ -1,8 +1,8 @@
 """What the style `kai` needs to know: topologies, nodes, queues and jobs, as plain data.
 
 Amounts are numbers per resource: `cpu` in milli-CPUs, everything else in whole units; `pods` counts pods, and a task
-takes one. A job is a gang with a tree of sub-groups (`kube/wire/podgroup_v2alpha2.py`); its tasks are its pods. Jobs
-stand in the order in which they were created. `statement.py` keeps what changes while jobs are placed.
+takes one. A job is a gang with a tree of sub-groups (`kube/wire/kai_scheduling_v2alpha2.py`); its tasks are its pods.
+Jobs are in order of creation. `statement.py` keeps what changes while jobs are placed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, SubGroupSet
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, SubGroupSet
 
 CPU = "cpu"
 GPU = "nvidia.com/gpu"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from bayplan.compat.kai.scheduler.model import CPU, GPU, Job, Node, NodeOrder, Task
 from bayplan.compat.kai.scheduler.statement import Statement
-from bayplan.kube.wire.podgroup_v2alpha2 import PodSet
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import PodSet
 
 FITS_NOW_SCORE = 100.0
 CPU_ONLY_SCORE = 10.0

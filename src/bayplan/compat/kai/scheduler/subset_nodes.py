@@ -36,7 +36,7 @@ from bayplan.compat.kai.scheduler.tree import (
     lowest_common_domain,
     reverse_level_order,
 )
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, TopologyConstraint
 
 TOPOLOGY_SCORE = 10_000.0
 SCORE_STEPS = 10

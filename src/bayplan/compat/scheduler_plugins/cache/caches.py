@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from bayplan.compat.scheduler_plugins.cache.views import Desynced, View
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 Reports = Mapping[str, NodeResourceTopology]
 

@@ -15,8 +15,8 @@ from bayplan.compat.scheduler_plugins.cache.caches import DiscardReserved, Topol
 from bayplan.compat.scheduler_plugins.cache.over_reserve import ONLY_EXCLUSIVE, OverReserve
 from bayplan.compat.scheduler_plugins.cache.views import is_foreign, resource_names
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.numatopology_v1alpha1 import Numatopology
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
 
 class CachedIntake(ReportIntake):

@@ -30,7 +30,7 @@ from bayplan.compat.scheduler_plugins.cache.views import (
     resource_names,
 )
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 AUTODETECT = "Autodetect"
 ONLY_EXCLUSIVE = "OnlyExclusiveResources"

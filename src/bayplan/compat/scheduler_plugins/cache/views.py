@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from bayplan.cluster.columns.resource_kinds import containers_that_hold_exclusively, holds_exclusively
 from bayplan.cluster.pods.request import CPU, AmountError, Amounts, amount_of, effective_request
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.topology_v1alpha2 import NodeResourceTopology, Zone, ZoneResource, resources_of, zones_of
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
+    NodeResourceTopology,
+    Zone,
+    ZoneResource,
+    resources_of,
+    zones_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from itertools import product
 from bayplan.compat.volcano.numa.machine import NO_CPUS, Cpus, Machine, take_cpus
 from bayplan.engine.kubelet.masks import mask_of, subsets, sums_over, zones_in
 from bayplan.engine.kubelet.merge import IMPOSSIBLE, NO_PREFERENCE, Hint, ProviderHints
-from bayplan.kube.wire.volcano_annotations import NO_POLICIES
+from bayplan.kube.volcano_annotations import NO_POLICIES
 
 BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE = "best-effort", "restricted", "single-numa-node"
 ALIGNING_POLICIES = (BEST_EFFORT, RESTRICTED, SINGLE_NUMA_NODE)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
-from bayplan.engine.gangs.equal.slices import Layer, SlicedRoom, deal_slices
+from bayplan.engine.gangs.equal.segments import SegmentedRoom, SegmentLayer, deal_segments
 from bayplan.engine.gangs.equal.tight_sets import (
     TightSet,
     roomiest_of_number,
@@ -34,7 +34,7 @@ MOST_ROOM = -(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class EqualPods:
-    """A number of equal pods: all in one domain of `required`, in few domains of `preferred`, in slices of `layers`.
+    """A number of equal pods: all in one domain of `required`, in few domains of `preferred`, in segments of `layers`.
 
     Running members are at the positions `running_at`, one entry each; the preferred domains there cost nothing more.
     `spread` uses as many nodes as possible. `roomiest` uses as few domains, but those with the most room.
@@ -43,7 +43,7 @@ class EqualPods:
     pods: int
     required: int = WHOLE_TREE
     preferred: int | None = None
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[SegmentLayer, ...] = ()
     spread: bool = False
     running_at: tuple[int, ...] = ()
     objective: Objective = USUAL
@@ -60,8 +60,8 @@ class Choice:
     """Domains of the target level, all members inside one domain of `level`, from position `first` to `end`.
 
     `number` is the number of newly used preferred domains, and `room` their slots, negative if the roomiest are wanted.
-    `slices` has the pods of each domain of the lowest layer above the preferred level, if there is one. `unproven` are
-    goals that might be met better. `slots` breaks ties between choices of equal room in whole slices.
+    `segments` has the pods of each domain of the lowest layer above the preferred level, if there is one. `unproven`
+    are goals that might be met better. `slots` breaks ties between choices of equal room in whole segments.
     """
 
     level: int
@@ -70,7 +70,7 @@ class Choice:
     domains: Sequence[int]
     number: int
     room: int
-    slices: tuple[Layer, Sequence[tuple[int, int]]] | None = None
+    segments: tuple[SegmentLayer, Sequence[tuple[int, int]]] | None = None
     unproven: frozenset[Goal] = frozenset()
     slots: int = 0
 
@@ -80,7 +80,7 @@ class Choice:
 
 
 def choose(tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods) -> Choice:
-    """The best domains; there is room for all pods in one required domain. Of slices, `room` has whole ones only."""
+    """The best domains; there is room for all pods in one required domain. Of segments, `room` has whole ones only."""
     return _Chooser(tree, slots, room, wish).best()
 
 
@@ -160,7 +160,7 @@ class _Chooser:
             return None
         above = tuple(layer for layer in wish.layers if level < layer.level < wish.target)
         if wish.preferred == wish.target and above:
-            return self._by_slices(level, around, above)
+            return self._by_segments(level, around, above)
         if level >= wish.target:
             return self._in_one_domain(level, around)
         return self._in_several(level, around, most)
@@ -234,7 +234,7 @@ class _Chooser:
 
     @cached_property
     def _slots(self) -> Counts:
-        """The tie-breaker between target domains that are equal in whole slices: all their slots."""
+        """The tie-breaker between target domains that are equal in whole segments: all their slots."""
         if not self.wish.layers:
             return np.zeros(len(self.tree.starts[self.wish.target]), dtype=np.int64)
         slots = self._cost(self.tree.sums(self.slots, self.wish.target))
@@ -274,18 +274,18 @@ class _Chooser:
             yield domain, self._nearest_first(np.arange(begins[domain], ends[domain])), int(needed[index])
 
     def _nearest_first(self, members: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Target domains near running members first; without any, those with few slots beside whole slices."""
+        """Target domains near running members first; without any, those with few slots beside whole segments."""
         if not self.wish.running_at:
             return members[np.argsort(self._slots[members], kind="stable")] if self.wish.layers else members
         distances = distances_to(self.tree, self.wish.running_at)[self.tree.starts[self.wish.target]]
         return members[np.argsort(distances[members], kind="stable")]
 
-    def _by_slices(self, level: int, around: NDArray[np.intp], above: tuple[Layer, ...]) -> Choice | None:
-        """Slices wider than preferred domains: `slices.py` first decides how many each domain gets."""
+    def _by_segments(self, level: int, around: NDArray[np.intp], above: tuple[SegmentLayer, ...]) -> Choice | None:
+        """Segments wider than preferred domains: `segments.py` first decides how many each domain gets."""
         wish = self.wish
         inside = [self._bounds(level, domain) for domain in around.tolist()]
-        sliced = SlicedRoom(self.tree, self.room, above, wish.target, frozenset(self._used))
-        dealt = deal_slices(sliced, inside, wish.pods)
+        segmented = SegmentedRoom(self.tree, self.room, above, wish.target, frozenset(self._used))
+        dealt = deal_segments(segmented, inside, wish.pods)
         first, end = next(bounds for bounds in inside if bounds[0] <= dealt.first < bounds[1])
         shares = (above[-1], dealt.shares)
         return Choice(level, first, end, (), dealt.cost, 0, shares, self._from_leftover_on)

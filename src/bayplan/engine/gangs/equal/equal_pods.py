@@ -4,8 +4,8 @@ A domain holds as many pods as the sum of its nodes' slots. `choice.py` chooses 
 objective. This module fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running
 members.
 
-*Segments* are slices of the gang that must each stay inside one domain: a domain then holds a multiple of the slice's
-size. Layers of segments go from wide to narrow, each size a divisor of the one before.
+*Segments* are equal parts of the gang that must each stay inside one domain: a domain then holds a multiple of a
+segment's size. Layers of segments go from wide to narrow, each size a divisor of the one before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.equal.choice import Choice, EqualPods, choose, distances_to, fewest_domains
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.equal.table_request import TableRequest
 from bayplan.engine.gangs.equal.tree_table import largest_first, place_by_table
 from bayplan.engine.gangs.objective import Goal
@@ -103,25 +103,25 @@ def _by_all_goals(
     return place_by_table(tree, slots, room, asked)
 
 
-def room_by_level(tree: Tree, slots: Counts, layers: Sequence[Layer]) -> list[Counts]:
-    """How many pods each domain of each level holds; of slices only whole ones count."""
+def room_by_level(tree: Tree, slots: Counts, layers: Sequence[SegmentLayer]) -> list[Counts]:
+    """How many pods each domain of each level holds; of segments only whole ones count."""
     by_level = {layer.level: layer for layer in layers}
     room: list[Counts] = [slots] * (tree.node_level + 1)
-    room[tree.node_level] = _whole_slices(slots, by_level.get(tree.node_level))
+    room[tree.node_level] = _whole_segments(slots, by_level.get(tree.node_level))
     for level in range(tree.node_level - 1, -1, -1):
         if any(layer.level > level for layer in layers):
             sums = np.add.reduceat(room[level + 1], _first_children(tree, level)) if tree.size else slots[:0]
         else:
             sums = tree.sums(slots, level)
-        room[level] = _whole_slices(sums, by_level.get(level))
+        room[level] = _whole_segments(sums, by_level.get(level))
     return room
 
 
-def _whole_slices(room: Counts, layer: Layer | None) -> Counts:
+def _whole_segments(room: Counts, layer: SegmentLayer | None) -> Counts:
     if layer is None:
         return room
-    slices = room // layer.size
-    return np.minimum(slices, 1) * layer.size if layer.apart else slices * layer.size
+    segments = room // layer.size
+    return np.minimum(segments, 1) * layer.size if layer.apart else segments * layer.size
 
 
 def _first_children(tree: Tree, level: int) -> NDArray[np.intp]:
@@ -132,13 +132,13 @@ def _first_children(tree: Tree, level: int) -> NDArray[np.intp]:
 def _of_whole_tree(tree: Tree, room: list[Counts], wish: EqualPods) -> Counts:
     total = room[0].sum() if tree.size else 0
     layer = next((layer for layer in wish.layers if layer.level == WHOLE_TREE), None)
-    return _whole_slices(np.array([total], dtype=np.int64), layer)
+    return _whole_segments(np.array([total], dtype=np.int64), layer)
 
 
 def _filled(tree: Tree, slots: Counts, wish: EqualPods, room: list[Counts], choice: Choice) -> Counts:
-    """Pods by position, from the chosen domains down through the layers of slices to the nodes."""
-    if choice.slices is not None:
-        return _filled_by_slices(tree, slots, wish, *choice.slices)
+    """Pods by position, from the chosen domains down through the layers of segments to the nodes."""
+    if choice.segments is not None:
+        return _filled_by_segments(tree, slots, wish, *choice.segments)
     # Layers above a domain that holds all pods are satisfied automatically.
     level = max(choice.level, wish.target)
     inner = [layer for layer in wish.layers if layer.level > level]
@@ -162,10 +162,10 @@ def _filled(tree: Tree, slots: Counts, wish: EqualPods, room: list[Counts], choi
     return counts
 
 
-def _filled_by_slices(
-    tree: Tree, slots: Counts, wish: EqualPods, layer: Layer, shares: Sequence[tuple[int, int]]
+def _filled_by_segments(
+    tree: Tree, slots: Counts, wish: EqualPods, layer: SegmentLayer, shares: Sequence[tuple[int, int]]
 ) -> Counts:
-    """Fill each domain of a layer with its share of slices, like a cluster of its own."""
+    """Fill each domain of a layer with its share of segments, like a cluster of its own."""
     inner = tuple(each for each in wish.layers if each.level > layer.level)
     counts = np.zeros(tree.size, dtype=np.int64)
     for domain, pods in shares:
@@ -193,7 +193,7 @@ def _fill_one(
     first: int,
     end: int,
     pods: int,
-    layers: Sequence[Layer],
+    layers: Sequence[SegmentLayer],
     wish: EqualPods,
 ) -> Counts:
     if not layers or layers[0].level >= tree.node_level:
@@ -226,7 +226,7 @@ def fill_nearest(slots: Counts, pods: int, distances: Counts) -> Counts:
 
 
 def _multiple(wish: EqualPods, level: int) -> int:
-    """The size of slices that must not be divided between domains of a level: those of layers at it or above it."""
+    """The size of segments that must not be divided between domains of a level: those of layers at it or above it."""
     sizes = [layer.size for layer in wish.layers if layer.level >= level]
     return sizes[0] if sizes else 1
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.equal.joining import LARGEST_COST
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.objective import Goal, Objective
 from bayplan.engine.gangs.problem import Counts
 
@@ -18,7 +18,7 @@ from bayplan.engine.gangs.problem import Counts
 class TableRequest:
     """Pods inside one domain of `required`, in few of `preferred`, by an order of goals; `running_at` are positions.
 
-    Domains at the level of a layer hold whole slices only, or one slice if slices are apart. `least` is the minimum of
+    Domains at the level of a layer hold whole segments only, or one if they are apart. `least` is the minimum of
     pods per domain, by level.
     """
 
@@ -27,7 +27,7 @@ class TableRequest:
     preferred: int | None
     objective: Objective
     running_at: tuple[int, ...] = ()
-    layers: tuple[Layer, ...] = ()
+    layers: tuple[SegmentLayer, ...] = ()
     least: tuple[Counts, ...] = ()
 
     def allows(self, level: int, pods: Counts) -> NDArray[np.bool_] | None:
@@ -41,11 +41,11 @@ class TableRequest:
         return allowed
 
     def may_be_in_one(self, level: int) -> bool:
-        """False if one domain of a level has too many slices that are apart."""
+        """False if one domain of a level has too many segments that are apart."""
         return not any(layer.apart and layer.level <= level and layer.size < self.pods for layer in self.layers)
 
     def unit(self, level: int) -> int:
-        """Domains of a level hold multiples of this number of pods: whole slices, or single pods."""
+        """Domains of a level hold multiples of this number of pods: whole segments, or single pods."""
         return min((layer.size for layer in self.layers if layer.level >= level), default=1)
 
     def most_domains(self, tree: Tree, level: int) -> int:

@@ -37,7 +37,7 @@ def place_by_table(
 ) -> tuple[Counts | None, bool] | None:
     """Pods by position, None if they have no place, and whether every domain was compared; None for too large a table.
 
-    `rooms` has the pods that each domain holds in whole slices, by level. One required domain has room for all pods.
+    `rooms` has the pods that each domain holds in whole segments, by level. One required domain has room for all pods.
     """
     # If closeness comes first, levels above the lowest one with a domain for all pods do not matter.
     closest_first = asked.objective[0] is Goal.CLOSEST
@@ -71,7 +71,7 @@ def place_by_table(
         return None
     leftover = rooms[max(asked.target, 0)]
     if asked.layers:
-        # Room for whole slices, then slots.
+        # Room for whole segments, then slots.
         sums = tree.sums(slots, max(asked.target, 0))
         leftover = leftover * (asked.most_domains(tree, asked.target) * int(sums.max()) + 1) + sums
     weights = weights_of(tree, asked, int(leftover.max()))
@@ -137,14 +137,14 @@ def _cells(tree: Tree, cells: NDArray[np.intp], widths: Sequence[int], *, by_nod
 def _largest_nodes_are_best(tree: Tree, asked: TableRequest) -> bool:
     """True if filling the largest nodes of a rack first is best by all goals.
 
-    It is not if the leftover room of nodes counts, or if slices are on nodes.
+    It is not if the leftover room of nodes counts, or if segments are on nodes.
     """
     return asked.target < tree.node_level and all(layer.level < tree.node_level for layer in asked.layers)
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole slices) in it."""
+    """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole segments) in it."""
 
     level: int
     domains: NDArray[np.intp]

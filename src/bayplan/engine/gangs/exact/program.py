@@ -49,9 +49,9 @@ def solve(problem: Problem, budget: Budget) -> Solution:
     sure = True
     for _ in range(MOST_ROUNDS):
         answer = gang.program.solve(budget)
-        if answer.outcome is SolverStatus.STOPPED:
+        if answer.status is SolverStatus.STOPPED:
             return Solution(Status.LIMIT_REACHED, bound=answer.why)
-        if answer.outcome is SolverStatus.NONE:
+        if answer.status is SolverStatus.NONE:
             return gang.refused(sure=sure)
         mixes = gang.mixes(answer.values)
         packed = {cell: gang.packed(cell, mix) for cell, mix in mixes.items()}
@@ -360,7 +360,7 @@ class _GangProgram:
             {shape: _joined(found[number, shape]) for shape in part.pods}
             for number, part in enumerate(self.problem.parts)
         )
-        proven = answer.outcome is SolverStatus.BEST and sure and not self._gave_up
+        proven = answer.status is SolverStatus.BEST and sure and not self._gave_up
         if proven:
             return Solution(Status.OPTIMAL, placed, PROVEN, wider_proven=self.counts_wider)
         why = answer.why or UNSURE

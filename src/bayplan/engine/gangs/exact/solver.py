@@ -41,7 +41,7 @@ class SolverStatus(Enum):
 class SolverAnswer:
     """Values of the variables, if any; no solution costs less than `least`. `why` says what stopped the solver."""
 
-    outcome: SolverStatus
+    status: SolverStatus
     values: NDArray[np.float64]
     least: float = 0.0
     why: str = ""
@@ -85,7 +85,7 @@ class Program:
         work, seed = FIRST_TRY, 0
         while True:
             answer = self._solve(budget.at_most(work), seed)
-            if answer.outcome is not SolverStatus.STOPPED or answer.why != OUT_OF_WORK or budget.is_spent:
+            if answer.status is not SolverStatus.STOPPED or answer.why != OUT_OF_WORK or budget.is_spent:
                 return answer
             work, seed = 2 * work, seed + 1
 

@@ -1,8 +1,8 @@
-"""Equal groups of equal pods are slices of one gang: 64 groups of 8 that each need a rack are 512 pods in slices of 8.
+"""Equal groups of equal pods are segments of one gang: 64 groups of 8 that need a rack each are 512 pods in segments.
 
-Slices are counted (`equal_pods.py`), which takes a tenth of the time of searching a domain for each group, and is exact
-by every goal. In comes a problem of one shape, out come the layers of slices that say the same, or None if its groups
-are not that simple.
+Segments are counted (`equal_pods.py`), which takes a tenth of the time of searching a domain for each group, and is
+exact by every goal. In comes a problem of one shape, out come the layers of segments that say the same, or None if its
+groups are not that simple.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.problem import WHOLE_TREE, Part, Problem, Solution, Spots, within
 
 
-def slices_of(problem: Problem) -> tuple[Layer, ...] | None:
-    """The layers of slices that say the same as the groups of a gang, the widest first; None if there are none."""
+def segment_layers_of(problem: Problem) -> tuple[SegmentLayer, ...] | None:
+    """The layers of segments that say the same as the groups of a gang, the widest first; None if there are none."""
     whole = problem.parts[0]
     if whole.running_at or any(part.preferred is not None for part in problem.parts[1:]):
         return None
@@ -29,7 +29,7 @@ def slices_of(problem: Problem) -> tuple[Layer, ...] | None:
 
 def _layers(
     problem: Problem, inside: Sequence[Sequence[int]], around: Sequence[int], level: int
-) -> tuple[Layer, ...] | None:
+) -> tuple[SegmentLayer, ...] | None:
     """The layers inside some equal parts, each of which is in one domain of a level."""
     parts = problem.parts
     inner = [number for part in around for number in inside[part]]
@@ -44,7 +44,7 @@ def _layers(
     if first.apart is not None and len(around) > 1:
         return None
     deeper = _layers(problem, inside, inner, wanted)
-    return None if deeper is None else (Layer(wanted, size, first.apart is not None), *deeper)
+    return None if deeper is None else (SegmentLayer(wanted, size, first.apart is not None), *deeper)
 
 
 def _is_like(problem: Problem, number: int, first: Part, size: int) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.reports.inventory import cpu_list
-from bayplan.kube.wire.numatopology_v1alpha1 import (
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import (
     API_VERSION,
     CPU_MANAGER_POLICY,
     KIND,

@@ -97,7 +97,7 @@ class OwnPods:
             _POD_HEADS,
             field_selector=self._selector,
             settings=self._settings,
-            on_trouble=self._trouble,
+            on_error=self._trouble,
             forbidden_is_absent=True,
         ):
             before = self.known()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bayplan.compat.kai.scheduler.model import CPU, GPU, PODS, Cluster, Job, Node, Status, Task, Topology
-from bayplan.kube.wire.podgroup_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import DEFAULT_POD_SET, PodSet, SubGroupSet, TopologyConstraint
 
 LEVELS = ("zone", "rack")
 TOPOLOGY = Topology("dc", LEVELS)

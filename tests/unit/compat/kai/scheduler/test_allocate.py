@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.compat.kai.scheduler.model import GPU, Cluster, Job, Status
 from bayplan.compat.kai.scheduler.rounds import Action, run_round
-from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import PodSet, SubGroupSet, TopologyConstraint
 from tests.unit.compat.kai.scheduler.small_clusters import cluster, job, job_of_parts, tasks, within
 
 

@@ -7,7 +7,7 @@ import pytest
 from bayplan.compat.kai.scheduler.model import CPU, GPU, PODS, Job, NodeOrder, Task
 from bayplan.compat.kai.scheduler.order import jobs_in_order, nodes_in_order, pod_sets_in_order, tasks_in_order
 from bayplan.compat.kai.scheduler.statement import Statement
-from bayplan.kube.wire.podgroup_v2alpha2 import PodSet, SubGroupSet
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import PodSet, SubGroupSet
 from tests.unit.compat.kai.scheduler.small_clusters import cluster, job, node, nodes, tasks
 
 

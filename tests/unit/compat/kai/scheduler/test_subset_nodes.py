@@ -5,7 +5,7 @@ import pytest
 from bayplan.compat.kai.scheduler.model import Node, Task
 from bayplan.compat.kai.scheduler.subset_nodes import Asker, NodeSets, node_scores, relevant_levels, subset_nodes
 from bayplan.compat.kai.scheduler.tree import ROOT, build_tree
-from bayplan.kube.wire.podgroup_v2alpha2 import TopologyConstraint
+from bayplan.kube.wire.kai_scheduling_v2alpha2 import TopologyConstraint
 from tests.unit.compat.kai.scheduler.small_clusters import TOPOLOGY, nodes, tasks, within
 
 NO_SUCH_LEVEL = (

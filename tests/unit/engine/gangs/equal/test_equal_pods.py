@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
-from bayplan.engine.gangs.equal.slices import Layer
+from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, objective_of
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, by_rack, racks
 
@@ -87,9 +87,9 @@ def test_where_they_go(lines: tuple[str, ...], wish: EqualPods, expected: dict[s
         (EqualPods(15, required=BLOCK), 14),
         (EqualPods(11, required=RACK, preferred=NODE), 10),
         (EqualPods(9, required=NODE), 8),
-        (EqualPods(12, required=BLOCK, layers=(Layer(RACK, 6),)), 12),
-        (EqualPods(18, required=BLOCK, layers=(Layer(RACK, 6),)), 12),
-        (EqualPods(24, layers=(Layer(NODE, 4),)), 16),
+        (EqualPods(12, required=BLOCK, layers=(SegmentLayer(RACK, 6),)), 12),
+        (EqualPods(18, required=BLOCK, layers=(SegmentLayer(RACK, 6),)), 12),
+        (EqualPods(24, layers=(SegmentLayer(NODE, 4),)), 16),
     ],
 )
 def test_how_many_fit_at_most(wish: EqualPods, most: int) -> None:
@@ -153,44 +153,44 @@ def test_packed_on_few_nodes_the_last_of_them_the_tightest(pods: int, expected: 
     "lines, wish, expected",
     [
         # Only whole slices count: a rack with five slots has one slice of four.
-        (("b1/r1: 5", "b1/r2: 5", "b1/r3: 4"), EqualPods(8, layers=(Layer(RACK, 4),)), {"b1/r1": 4, "b1/r2": 4}),
-        (("b1/r1: 3", "b1/r2: 4 4"), EqualPods(8, layers=(Layer(RACK, 4),)), {"b1/r2": 8}),
+        (("b1/r1: 5", "b1/r2: 5", "b1/r3: 4"), EqualPods(8, layers=(SegmentLayer(RACK, 4),)), {"b1/r1": 4, "b1/r2": 4}),
+        (("b1/r1: 3", "b1/r2: 4 4"), EqualPods(8, layers=(SegmentLayer(RACK, 4),)), {"b1/r2": 8}),
         # Apart: one slice a rack, even where two would fit.
-        (("b1/r1: 8", "b1/r2: 4"), EqualPods(8, layers=(Layer(RACK, 4, apart=True),)), {"b1/r1": 4, "b1/r2": 4}),
+        (("b1/r1: 8", "b1/r2: 4"), EqualPods(8, layers=(SegmentLayer(RACK, 4, apart=True),)), {"b1/r1": 4, "b1/r2": 4}),
         # Two layers: slices of four in a rack, each of two halves on one node. 3+3+1 has room for seven, but for one
         # slice.
         (
             ("b1/r1: 3 3 1", "b1/r2: 2 2"),
-            EqualPods(8, layers=(Layer(RACK, 4), Layer(NODE, 2))),
+            EqualPods(8, layers=(SegmentLayer(RACK, 4), SegmentLayer(NODE, 2))),
             {"b1/r1": 4, "b1/r2": 4},
         ),
-        # Slices inside a required block and as few racks as possible.
+        # Segments inside a required block and as few racks as possible.
         (
             ("b1/r1: 4", "b1/r2: 4", "b2/r1: 9"),
-            EqualPods(8, required=BLOCK, preferred=RACK, layers=(Layer(RACK, 4),)),
+            EqualPods(8, required=BLOCK, preferred=RACK, layers=(SegmentLayer(RACK, 4),)),
             {"b2/r1": 8},
         ),
-        # Slices wider than what is preferred: five and three in one block, not five and the other block's three.
+        # Segments wider than what is preferred: five and three in one block, not five and the other block's three.
         (
             ("b1/r1: 5", "b1/r2: 3", "b2/r1: 3"),
-            EqualPods(8, preferred=RACK, layers=(Layer(BLOCK, 4),)),
+            EqualPods(8, preferred=RACK, layers=(SegmentLayer(BLOCK, 4),)),
             {"b1/r1": 5, "b1/r2": 3},
         ),
         (
             ("b1/r1: 5", "b1/r2: 3", "b2/r1: 4"),
-            EqualPods(8, preferred=RACK, layers=(Layer(BLOCK, 4),)),
+            EqualPods(8, preferred=RACK, layers=(SegmentLayer(BLOCK, 4),)),
             {"b1/r1": 5, "b1/r2": 3},
         ),
         # The same where a slice has to be alone in its block.
         (
             ("b1/r1: 8", "b2/r1: 3", "b2/r2: 3"),
-            EqualPods(8, preferred=RACK, layers=(Layer(BLOCK, 4, apart=True),)),
+            EqualPods(8, preferred=RACK, layers=(SegmentLayer(BLOCK, 4, apart=True),)),
             {"b1/r1": 4, "b2/r1": 3, "b2/r2": 1},
         ),
         # A layer at or above the required level is kept by itself.
-        (("b1/r1: 8", "b2/r1: 9"), EqualPods(8, required=RACK, layers=(Layer(BLOCK, 4),)), {"b1/r1": 8}),
+        (("b1/r1: 8", "b2/r1: 9"), EqualPods(8, required=RACK, layers=(SegmentLayer(BLOCK, 4),)), {"b1/r1": 8}),
         # On one node, though the other rack has fewer slots besides.
-        (("b1/r1: 1 2", "b1/r2: 1 1"), EqualPods(2, required=RACK, layers=(Layer(RACK, 2),)), {"b1/r1": 2}),
+        (("b1/r1: 1 2", "b1/r2: 1 1"), EqualPods(2, required=RACK, layers=(SegmentLayer(RACK, 2),)), {"b1/r1": 2}),
     ],
 )
 def test_slices_stay_whole(lines: tuple[str, ...], wish: EqualPods, expected: dict[str, int]) -> None:
@@ -205,7 +205,7 @@ def test_slices_stay_whole(lines: tuple[str, ...], wish: EqualPods, expected: di
 @pytest.mark.parametrize("level", [BLOCK, RACK])
 def test_slices_apart_cannot_be_in_one_domain(level: int) -> None:
     tree, slots = racks("b1/r1: 8 8")
-    found = place_equal(tree, slots, EqualPods(8, required=RACK, layers=(Layer(level, 4, apart=True),)))
+    found = place_equal(tree, slots, EqualPods(8, required=RACK, layers=(SegmentLayer(level, 4, apart=True),)))
     assert found.counts is None
     assert found.most == 4
 

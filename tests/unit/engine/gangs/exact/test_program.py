@@ -172,7 +172,7 @@ def packing(pods: int, bins: int) -> Program:
 def test_the_solver_stops_when_its_work_is_done_and_says_so() -> None:
     answers = [packing(40, 24).solve(Budget(100_000)) for _ in range(2)]
     assert {answer.why for answer in answers} == {OUT_OF_WORK}
-    assert answers[0].outcome is answers[1].outcome is not SolverStatus.BEST
+    assert answers[0].status is answers[1].status is not SolverStatus.BEST
     assert answers[0].values.tolist() == answers[1].values.tolist()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from bayplan.engine.gangs.equal.slices import Layer
-from bayplan.engine.gangs.groups.equal_groups import slices_of
+from bayplan.engine.gangs.equal.segments import SegmentLayer
+from bayplan.engine.gangs.groups.equal_groups import segment_layers_of
 from bayplan.engine.gangs.problem import Part
 from tests.unit.engine.gangs.small_trees import BLOCK, NODE, RACK, equal_pods, gang, group, racks
 
@@ -20,22 +20,24 @@ def groups(number: int, pods: int, required: int | None, parent: int = 0) -> lis
 @pytest.mark.parametrize(
     "parts, layers",
     [
-        pytest.param([gang(), *groups(3, 4, RACK)], (Layer(RACK, 4),), id="equal groups"),
-        pytest.param([gang(0, BLOCK, RACK), *groups(3, 4, RACK)], (Layer(RACK, 4),), id="in a domain of the gang"),
+        pytest.param([gang(), *groups(3, 4, RACK)], (SegmentLayer(RACK, 4),), id="equal groups"),
+        pytest.param(
+            [gang(0, BLOCK, RACK), *groups(3, 4, RACK)], (SegmentLayer(RACK, 4),), id="in a domain of the gang"
+        ),
         pytest.param(
             [gang(), *groups(2, 0, BLOCK), *groups(2, 3, RACK, 1), *groups(2, 3, RACK, 2)],
-            (Layer(BLOCK, 6), Layer(RACK, 3)),
+            (SegmentLayer(BLOCK, 6), SegmentLayer(RACK, 3)),
             id="groups inside groups",
         ),
         pytest.param(
             [gang(), *groups(2, 0, RACK), *groups(1, 1, None, 1), *groups(1, 1, None, 2)],
-            (Layer(RACK, 1),),
+            (SegmentLayer(RACK, 1),),
             id="parts that ask for nothing",
         ),
         pytest.param([gang(0, RACK), *groups(2, 4, BLOCK)], (), id="wider than what is around them"),
         pytest.param(
             [gang(), *(structs.replace(each, apart=0) for each in groups(2, 4, RACK))],
-            (Layer(RACK, 4, apart=True),),
+            (SegmentLayer(RACK, 4, apart=True),),
             id="apart from each other",
         ),
         pytest.param([gang(), *groups(2, 4, RACK), *groups(1, 5, RACK)], None, id="of another size"),
@@ -54,5 +56,5 @@ def groups(number: int, pods: int, required: int | None, parent: int = 0) -> lis
         ),
     ],
 )
-def test_equal_groups_are_slices(parts: list[Part], layers: tuple[Layer, ...] | None) -> None:
-    assert slices_of(equal_pods(*racks(*LINES), *parts)) == layers
+def test_equal_groups_are_slices(parts: list[Part], layers: tuple[SegmentLayer, ...] | None) -> None:
+    assert segment_layers_of(equal_pods(*racks(*LINES), *parts)) == layers

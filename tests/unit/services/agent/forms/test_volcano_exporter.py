@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.kube.quantity import parse
-from bayplan.kube.wire.numatopology_v1alpha1 import CpuInfo, Numatopology
+from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import CpuInfo, Numatopology
 from bayplan.services.agent.forms.volcano_exporter import cpus_in_list, policies_of
 from tests.conformance.node_agents.volcano import (
     CannotExport,

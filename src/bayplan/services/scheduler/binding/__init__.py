@@ -1,0 +1,5 @@
+"""From a decision to pods with a node: annotations, claims, and binds with certain outcomes.
+
+In: `Bind` actions of the dispatcher. Out: binds, events, metrics, and each unit's outcome for the dispatcher. Start at
+`unit_binder.py`.
+"""
