@@ -49,7 +49,7 @@ def printed(*arguments: str) -> Any:
 def test_documents_are_those_of_the_commands(telco: RunningWeb, question: str, command: tuple[str, ...]) -> None:
     expected = printed(*command, "--cluster", str(EXAMPLES / "cluster"))
     got = telco.api(question)
-    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds"):
+    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds", "domains", "podAmounts"):
         got.pop(changing, None)
         expected.pop(changing, None)
     for each in (*got.get("items", ()), *expected.get("items", ())):
@@ -62,7 +62,10 @@ def test_what_if_is_place_and_changes_nothing(telco: RunningWeb) -> None:
     before = telco.api("waiting")
     answer = telco.ask("/api/v1/what-if", manifest.read_bytes(), {"Content-Type": "application/yaml"})
     got = answer.json
-    assert got.pop("preemption").keys() == {"telco/upf-large"}
+    preemption = got.pop("preemption")
+    assert preemption.keys() == {"telco/upf-large"}
+    why_none = "4 nodes without victims of lower priority that would make room, 2 closed to it for other reasons"
+    assert preemption["telco/upf-large"]["reason"] == why_none
     assert got == printed("place", "-f", str(manifest), "--cluster", str(EXAMPLES / "cluster"))
     assert telco.api("waiting") == before
 
@@ -119,7 +122,14 @@ def test_lists_come_in_pages(telco: RunningWeb) -> None:
         ("/api/v1/nodes/no-such-node", 404, "there is no node 'no-such-node'"),
         ("/api/v1/why/telco/pod/upf", 404, "there is no pod 'telco/upf'"),
         ("/api/v1/map?topology=nope", 404, "holds no Topology"),
-        ("/api/v1/map?requests=cpu", 400, "'cpu' is not an amount"),
+        ("/api/v1/map?requests=cpu", 400, "requests: 'cpu' is not an amount"),
+        ("/api/v1/map?requests=foo=1", 400, "requests: no node has foo"),
+        ("/api/v1/topology", 404, "holds no Topology"),
+        ("/api/v1/why/telco/foo/x", 404, "kind 'foo' is unknown here"),
+        ("/api/v1/why/telco/node/telco-1", 404, "kind 'node' is unknown here"),
+        # A pod of another namespace, by whatever spelling, is not one of telco.
+        ("/api/v1/why/telco/monitoring/node-exporter-x7k2p", 404, "kind 'monitoring' is unknown here"),
+        ("/api/v1/why/telco/pod/monitoring%2Fnode-exporter-x7k2p", 404, "there is no pod"),
         ("/api/v1/nodes?limit=0", 400, "limit: expected a number up to 1000"),
         ("/api/v1/nodes?limit=99999999999999", 400, "limit"),
         ("/api/v1/nodes?continue=-1", 400, "continue"),
@@ -137,6 +147,7 @@ def test_lists_come_in_pages(telco: RunningWeb) -> None:
 def test_a_question_that_cannot_be_answered_says_why(telco: RunningWeb, path: str, status: int, said: str) -> None:
     answer = telco.ask(path)
     assert (answer.status, said in answer.json["error"]) == (status, True), answer.body
+    assert "--" not in answer.json["error"] or "bayplan" in answer.json["error"], "flags are those of commands"
 
 
 @pytest.mark.parametrize(
@@ -231,3 +242,8 @@ def test_a_browser_gets_the_page_for_an_unknown_address_and_a_program_a_sentence
         asked = gangs.ask(path, headers={"Accept": "*/*"})
         assert (asked.status, "no such page" in asked.json["error"]) == (404, True)
     assert gangs.ask("/api/v1/no-such", headers={"Accept": "text/html"}).json["error"]
+
+
+def test_a_gang_is_listed_with_its_name(gangs: RunningWeb) -> None:
+    (gang,) = gangs.api("gangs")["items"]
+    assert (gang["gang"], gang["namespace"], gang["name"]) == ("ml/finetune", "ml", "finetune")

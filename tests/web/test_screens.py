@@ -33,7 +33,14 @@ def assert_clean(page: Page) -> None:
 def test_the_cluster_shows_free_amounts_of_every_block_and_draws_them(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/")
 
-    assert page.texts("tbody tr") == ["b1\t20\t94 of 160", "b2\t20\t134 of 160", "outside the topology\t3\t8 of 8"]
+    assert page.texts("tbody tr") == [
+        "b1\t20\t94 of 160\t1",
+        "b2\t20\t134 of 160\t0",
+        "outside the topology\t3\t8 of 8\t0",
+    ]
+    assert page.texts("thead th") == ["block", "nodes", "free gpu", "cordoned"]
+    assert "no gpu" in page.texts(".legend li"), "grey boxes"
+    assert page.text("#live") == "dump"
     assert page.texts(".facts li")[0] == "43 nodes"
     shades = "new Set(document.querySelector('canvas').getContext('2d').getImageData(0, 0, 600, 300).data).size"
     assert page.run(shades) > 20, "the canvas has colours"
@@ -67,7 +74,22 @@ def test_arrow_keys_choose_a_node_and_enter_opens_it(page: Page, gangs: RunningW
 def test_slots_of_a_shape_are_counted_as_the_command_counts_them(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/?by=slots&requests=nvidia.com/gpu=4,cpu=16&gang=9")
 
-    assert page.texts("tbody tr")[1] == "b2\t20\t32"
+    assert page.texts("tbody tr")[1] == "b2\t20\t32\t0"
+    assert_clean(page)
+
+
+def test_slots_of_nodes_outside_the_tree_are_counted_too(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/?by=slots&requests=nvidia.com/gpu=1&in=outside%20the%20topology")
+    rows = [row.split("\t")[:2] for row in page.texts("tbody tr")]
+    assert ["spare-1", "room for 8 such pods"] in rows
+    assert_clean(page)
+
+
+def test_a_part_of_the_cluster_counts_its_own_nodes_and_marks_cordoned_ones(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/?in=b1/r4")
+    assert page.texts(".facts li")[0] == "5 of 43 nodes"
+    assert not [each for each in page.texts(".facts li") if "pod" in each]
+    assert [row.split("\t")[0] for row in page.texts("tbody tr") if row.endswith("\tcordoned")] == ["b1-r4-n5"]
     assert_clean(page)
 
 
@@ -81,7 +103,67 @@ def test_a_node_shows_its_zones_with_owners(page: Page, telco: RunningWeb) -> No
     )
     assert (page.run(squares % "i"), page.run(squares % 'i[title="telco/amf-0"]')) == (30, 8)
     assert "policy single-numa-node" in page.text(".facts")
+    facts = page.texts(".facts li")
+    assert "largest aligned pod cpu 22 · memory 78Gi · sriov-vf 6 in NUMA 0" in facts
+    assert "fragmentation cpu 27 % · memory 17 % · sriov-vf 25 %" in facts
+    assert page.texts(".zone .label")[0] == "cpu\n22 of 30 free"
+    # 16 of 94Gi are in use, and their part of the bar is filled.
+    bar = "document.querySelector('.zone .bar')"
+    assert page.run(f"{bar}.querySelector('i').title") == "telco/amf-0"
+    share = page.run(f"{bar}.querySelector('i').getBoundingClientRect().width / {bar}.getBoundingClientRect().width")
+    assert share == pytest.approx(16 / 94, abs=0.01)
+    assert "monitoring/node-exporter-x7k2p\tnot pinned\tcpu 100m · memory 128Mi" in page.texts("tbody tr")
     assert_clean(page)
+
+
+def test_a_node_leads_back_to_its_block_and_rack_on_the_map(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/node/b2-r3-n1")
+    assert page.texts(".facts a") == ["b2", "r3"]
+    page.run("[...document.querySelectorAll('.facts a')].at(-1).click()")
+    page.until("document.querySelector('h1')?.innerText.endsWith('r3') && location.search.includes('in=b2%2Fr3')")
+    assert_clean(page)
+
+
+def test_a_pod_whose_containers_are_in_two_zones_is_listed_once_with_both(page: Page, tmp_path: Path) -> None:
+    zones = [
+        {"name": f"node-{zone}", "type": "Node", "resources": [amount("cpu", "8", "6"), amount("memory", "8Gi", "7Gi")]}
+        for zone in (0, 1)
+    ]
+    limits = {"cpu": "2", "memory": "1Gi"}
+    containers = [{"name": name, "image": "a", "resources": {"limits": limits}} for name in ("one", "two")]
+    annotations = {"bayplan.io/numa-zones": json.dumps({"one": [0], "two": [1]})}
+    items: list[dict[str, object]] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1"},
+            "status": {"allocatable": {"cpu": "16", "memory": "16Gi", "pods": "9"}},
+        },
+        {
+            "apiVersion": "topology.node.k8s.io/v1alpha2",
+            "kind": "NodeResourceTopology",
+            "metadata": {"name": "n1"},
+            "topologyPolicies": ["SingleNUMANodeContainerLevel"],
+            "zones": zones,
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "ns", "annotations": annotations},
+            "spec": {"nodeName": "n1", "containers": containers},
+            "status": {"phase": "Running"},
+        },
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    with running_web("--cluster", str(file)) as web:
+        page.open(f"{web.url}/node/n1")
+        assert page.texts("tbody tr") == ["ns/p\t0, 1\tcpu 4 · memory 2Gi"]
+    page.call("Page.navigate", url="about:blank")
+
+
+def amount(name: str, allocatable: str, available: str) -> dict[str, str]:
+    return {"name": name, "capacity": allocatable, "allocatable": allocatable, "available": available}
 
 
 def test_why_shows_shrinking_bars_misses_and_remedies(page: Page, telco: RunningWeb) -> None:
@@ -106,6 +188,7 @@ def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: 
     assert "8 pods instead of 9" in page.text("main")
     assert page.text(".facts").split("\n") == ["required rack", "members 9"]
     assert "9 members wait" in page.texts("h2")
+    assert page.texts(".reason") == ["the gang needs 9 slots in one rack, the most there are is 8."]
     assert_clean(page)
 
 
@@ -120,6 +203,8 @@ def test_a_gang_of_a_manifest_is_outlined_with_ranks_and_distances(page: Page, g
     assert page.run("document.querySelector('.matrix tbody td').innerText") == "0"
     ranks = "[...document.querySelectorAll('h2')].find((each) => each.innerText === 'Ranks').parentElement"
     assert page.run(f"{ranks}.querySelectorAll('tbody tr').length") > 1
+    assert page.run(f"[...{ranks}.querySelectorAll('a')].some((each) => each.innerText.startsWith('ml/'))") is False
+    assert "Where it would go" in page.texts("h2")
     assert "outlined" in page.run("document.querySelector('canvas').getAttribute('aria-label')")
     assert_clean(page)
 
@@ -247,7 +332,7 @@ def test_a_page_whose_server_is_gone_says_so_and_goes_on_when_it_is_back(page: P
     assert not page.run("document.getElementById('trouble').hidden")
     assert page.text(".facts li") == "43 nodes", "the last state stays"
     with running_web("--cluster", str(gang_cluster), address=f"127.0.0.1:{port}"):
-        page.until("document.getElementById('trouble').hidden && document.getElementById('live').innerText === 'live'")
+        page.until("document.getElementById('trouble').hidden && document.getElementById('live').innerText === 'dump'")
         assert page.run("window.marker") == "kept"
     page.call("Page.navigate", url="about:blank")
 
@@ -277,7 +362,7 @@ def test_a_wrong_token_is_told_and_the_right_one_opens_the_page(page: Page, gang
         ("/?in=b9/r9", "r9 here; this is everything."),
         ("/?by=slots&requests=bogus", "'bogus' is not an amount"),
         ("/?resource=no-such", "94 of 160"),
-        ("/gang/ml/no-such", "there is no PodGroup 'no-such'"),
+        ("/gang/ml/no-such", "there is no PodGroup 'ml/no-such'"),
         ("/why/ml/pod/no-such", "there is no pod 'ml/no-such'"),
         ("/?topology=no-such", "there is no Topology 'no-such'"),
     ],

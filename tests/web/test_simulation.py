@@ -36,6 +36,7 @@ def test_the_page_follows_a_simulation_while_it_runs(page: Page) -> None:
         page.call("Page.navigate", url=f"{web.url}/simulation")
         page.until("document.querySelector('.facts')?.innerText.includes('runs, at')")
         page.until("document.querySelector('input[type=range]').max !== ''")
+        assert page.text("#live") == "running"
         page.run("window.marker = 'kept'")
         first = int(page.run("document.querySelector('input[type=range]').max"))
         page.until(f"Number(document.querySelector('input[type=range]').max) > {first} + 3")
@@ -49,6 +50,8 @@ def test_the_page_follows_a_simulation_while_it_runs(page: Page) -> None:
 def test_the_last_moment_is_what_the_command_prints(over: Page, simulation: RunningWeb) -> None:
     expected = printed("simulate", SCENARIO)
     assert over.text(".answer") == expected["answer"]
+    assert over.texts(".facts li")[-1].endswith(", finished")
+    over.until("document.getElementById('live').innerText === 'finished'")
     document = simulation.api("simulation")
     for run, told in zip(document["runs"], expected["runs"], strict=True):
         assert run["scheduler"] == told["scheduler"]

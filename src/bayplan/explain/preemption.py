@@ -47,11 +47,7 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     """The plan below the answer of `bayplan why --preempt`: who would go, from where, and what that frees."""
     plan, lead = view.plan, "Would evict:  "
     if isinstance(plan, NoPreemption):
-        why = plan.reason or (
-            f"{count(plan.no_victims, 'node')} without victims of lower priority that would make room"
-            f"{f', {plan.not_helpful} closed to it for other reasons' if plan.not_helpful else ''}"
-        )
-        return [f"{lead}no pod: {why}"]
+        return [f"{lead}no pod: {_why_none(plan)}"]
     if not plan.victims:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
     indent = " " * len(lead)
@@ -69,11 +65,23 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     return lines
 
 
+def _why_none(plan: NoPreemption) -> str:
+    """Why no eviction helps, for people; events say it in kube-scheduler's words."""
+    if plan.reason:
+        return plan.reason
+    counts = (
+        (plan.no_victims, "without victims of lower priority that would make room"),
+        (plan.not_helpful, "closed to it for other reasons"),
+    )
+    (number, text), *others = [(number, text) for number, text in counts if number] or [counts[0]]
+    return ", ".join([f"{count(number, 'node')} {text}", *(f"{number} {text}" for number, text in others)])
+
+
 def preemption_document(view: PreemptionView) -> Document:
     """The same for `-o json`."""
     plan = view.plan
     if isinstance(plan, NoPreemption):
-        return {"mode": view.mode.value, "victims": [], "reason": str(plan).removeprefix("preemption: ")}
+        return {"mode": view.mode.value, "victims": [], "reason": _why_none(plan)}
     victims = [
         {
             "pod": each.key,

@@ -19,27 +19,28 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from bayplan.cli.numa import drawn_node
 from bayplan.cli.program import is_bad_input
+from bayplan.cli.shared.asked_workload import ELSEWHERE
 from bayplan.cli.shared.explaining import explained
 from bayplan.cli.shared.output import QUIET, WARNINGS
 from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
 from bayplan.cli.shared.preempting import preemption_for_pod
-from bayplan.cli.shared.shapes import one_unit, slots_for, tree_named
+from bayplan.cli.shared.shapes import one_unit, slots_for
 from bayplan.cli.shared.waiting import findings
-from bayplan.cli.web_answers.listing import gang_list, gang_members, refused_pods, search
-from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_shown
+from bayplan.cli.web_answers.listing import gang_list, gang_members, search
+from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_asked_for, tree_shown
+from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.state import pod_key
-from bayplan.explain.documents import API_VERSION, Document
-from bayplan.explain.numa.map import numa_document
+from bayplan.explain.documents import Document
 from bayplan.explain.overview.causes import overview_document, overview_of
 from bayplan.explain.overview.nodes import node_list, nodes_document
 from bayplan.explain.preemption import preemption_document
 from bayplan.explain.topology.map import default_resources, topology_document, topology_map
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.services.web.answers import Names, Question, Unanswerable
+from bayplan.services.web.answers import Names, Question, Standing, Unanswerable
+from bayplan.workloads.kinds import kinds_named
 
 RANKED = 5
 MOST_VICTIM_SEARCHES = 3
@@ -47,14 +48,9 @@ MOST_VICTIM_SEARCHES = 3
 MOST_PODS = 2_000
 # What the path of a manifest in memory begins with; users know it as their manifest.
 IN_MEMORY = "/proc/self/fd/"
-
-# What the map of a node lacks that reports no zones.
-NO_ZONES: Document = {
-    "apiVersion": API_VERSION,
-    "kind": "NumaMap",
-    **dict.fromkeys(("policy", "scope", "cpuManager", "memoryManager")),
-    **{key: [] for key in ("remarks", "zones", "podsWithoutReportedZone", "podsNotPinned")},
-}
+# Flags that are parameters of a question here.
+PARAMETERS = re.compile(r"(?<!\S)--(requests|preempt)\b")
+EXPLAINED = frozenset(ELSEWHERE) - {"node", "nodes", "no"}
 
 
 @contextmanager
@@ -77,7 +73,7 @@ class ClusterAnswers:
         self._session = scene.session
         self._taken_at = time()
         looking: dict[str, Callable[[Question], Document]] = {
-            "cluster": lambda _: cluster_document(scene, self._taken_at, scene.problems()),
+            "cluster": lambda question: cluster_document(scene, self._taken_at, question.visible),
             "map": self._map,
             "nodes": self._nodes,
             "node": self._node,
@@ -93,6 +89,11 @@ class ClusterAnswers:
     def source(self) -> str:
         """What is shown."""
         return self._session.source
+
+    @property
+    def standing(self) -> Standing:
+        """How current it is."""
+        return Standing.LIVE if self._session.runs else Standing.DUMP
 
     @property
     def names(self) -> Names:
@@ -118,12 +119,12 @@ class ClusterAnswers:
             try:
                 document = self._documents[question.kind](question)
             except click.ClickException as error:
-                raise Unanswerable(_status(error), _as_manifest(error.format_message())) from None
+                raise Unanswerable(_status(error), _as_asked(error.format_message())) from None
             except Exception as error:
                 if not is_bad_input(error):
                     raise
-                raise Unanswerable(HTTPStatus.BAD_REQUEST, _as_manifest(str(error))) from None
-        return {**document, "warnings": [_as_manifest(each) for each in warnings]} if warnings else document
+                raise Unanswerable(HTTPStatus.BAD_REQUEST, _as_asked(str(error))) from None
+        return {**document, "warnings": [_as_asked(each) for each in warnings]} if warnings else document
 
     @property
     def _now(self) -> datetime:
@@ -145,15 +146,9 @@ class ClusterAnswers:
         return nodes_document(node_list(state, rows, shown, self._session.objects.pods, self._taken_at))
 
     def _node(self, question: Question) -> Document:
-        """The map of a node, with its line of `bayplan nodes`; of a node without zones only that, and why."""
         row = self._session.row_of(question.get("node"))
         summary = self._summaries(np.array([row], dtype=np.intp))["items"][0]
-        try:
-            document = numa_document(drawn_node(self._session, question.get("node")))
-        except click.ClickException as error:
-            pods = {"podsNotPinned": self._session.state.pods_on(row)}
-            document = {**NO_ZONES, **pods, "node": summary["node"], "problem": error.format_message()}
-        return {**document, "summary": summary, "refusedPods": refused_pods(self._session, summary["node"])}
+        return node_document(self._session, row, summary)
 
     def _gang(self, question: Question) -> Document:
         name = f"{question.get('namespace')}/{question.get('name')}"
@@ -164,7 +159,7 @@ class ClusterAnswers:
 
     def _topology(self, question: Question) -> Document:
         session = self._session
-        tree = tree_named(session, question.get("topology") or None)
+        tree = tree_asked_for(session, question.get("topology"))
         shown = default_resources(session.state, tree.rows)
         pod = one_unit(session, shown)
         if pod is None:
@@ -184,9 +179,16 @@ class ClusterAnswers:
 
     def _why(self, question: Question) -> Document:
         session = self._scene.deciding()
-        name, namespace = f"{question.get('kind')}/{question.get('name')}", question.get("namespace")
-        preempt = question.get("preempt") == "true"
-        return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
+        kind, namespace = question.get("kind"), question.get("namespace")
+        # With its namespace: `telco/upf` alone would be the pod of another namespace, whatever the viewer may read.
+        name, preempt = f"{kind}/{namespace}/{question.get('name')}", question.get("preempt") == "true"
+        try:
+            return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
+        except click.ClickException:
+            if kind.lower() in EXPLAINED or kinds_named(kind, session.grouping.rules):
+                raise
+        text = f"kind {kind!r} is unknown here: name a pod, a podgroup or a workload (deployment, job)"
+        raise Unanswerable(HTTPStatus.NOT_FOUND, text)
 
     def _what_if(self, question: Question) -> Document:
         session = self._scene.deciding()
@@ -200,7 +202,8 @@ class ClusterAnswers:
         for pod in read.objects.pods:
             namespace = pod.metadata.namespace or "default"
             if question.visible is not None and namespace not in question.visible:
-                raise Unanswerable(HTTPStatus.FORBIDDEN, f"you must not read namespace {namespace!r}")
+                text = f"you must not read namespace {namespace!r}"
+                raise Unanswerable(HTTPStatus.FORBIDDEN, text, names_are_the_viewers=True)
         answers = ClassAnswers(session.state)
         gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
         outcomes = place_in_turn(session, pods, RANKED, answers)
@@ -222,11 +225,11 @@ def _in_memory(manifest: bytes) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _as_manifest(text: str) -> str:
-    """A sentence about the manifest, as its author knows it."""
+def _as_asked(text: str) -> str:
+    """A sentence about a manifest or a parameter, as the viewer knows them; flags are those of a command."""
     words = text.split(IN_MEMORY)
     text = "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])])
-    return re.sub(r"(?<!\S)-f ", "the manifest ", text)
+    return PARAMETERS.sub(r"\1", re.sub(r"(?<!\S)-f ", "the manifest ", text))
 
 
 def _status(error: click.ClickException) -> HTTPStatus:

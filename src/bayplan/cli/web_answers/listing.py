@@ -29,6 +29,7 @@ def gang_list(catalogue: Catalogue) -> Document:
             {
                 "gang": name,
                 "namespace": name.partition("/")[0],
+                "name": name.partition("/")[2],
                 "members": len(pods),
                 "running": len(running),
                 "waiting": len(pods) - len(running),
@@ -45,6 +46,7 @@ def gang_members(session: ClusterSession, catalogue: Catalogue, name: str) -> Do
         return None
     written = {key_of(each).rpartition(" ")[2]: key_of(each) for each in pod_groups(session.objects)}
     pods = [pod for pod in session.objects.pods if pod_key(pod) in members]
+    gates = {pod_key(pod): [gate.name for gate in pod.spec.scheduling_gates or ()] for pod in pods}
     asked = Group()
     try:
         gang, _ = gang_of_key(session, written.get(name) or gang_named(pods[0]), pods)
@@ -58,7 +60,9 @@ def gang_members(session: ClusterSession, catalogue: Catalogue, name: str) -> Do
         "required": asked.required,
         "preferred": asked.preferred,
         "minimum": asked.minimum,
-        "members": [{"pod": key, "node": node or None} for key, node in sorted(members.items())],
+        "members": [
+            {"pod": key, "node": node or None, "gates": gates.get(key, [])} for key, node in sorted(members.items())
+        ],
     }
 
 

@@ -5,6 +5,8 @@ A nested document of 20,000 nodes would be ten times as large, and the page woul
 
 from __future__ import annotations
 
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,14 @@ from bayplan.explain.topology.levels import short_levels
 from bayplan.explain.topology.map import default_resources, leading_resource
 from bayplan.gangs.trees import single_label
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.services.web.answers import Unanswerable
 
 # The numbers of what is known about a node's zones, in order: `report` is a position here.
 CODES = sorted(REPORTS)
 
 
-def cluster_document(scene: Scene, taken_at: float, warnings: list[str]) -> Document:
-    """What is shown, in numbers."""
+def cluster_document(scene: Scene, taken_at: float, visible: frozenset[str] | None) -> Document:
+    """What is shown, in numbers; gangs are those of the list that a viewer of the namespaces `visible` gets."""
     session, state = scene.session, scene.session.state
     return {
         "apiVersion": API_VERSION,
@@ -40,9 +43,9 @@ def cluster_document(scene: Scene, taken_at: float, warnings: list[str]) -> Docu
         "nodes": len(state.rows),
         "pods": len(state.pods),
         "waiting": len(state.waiting),
-        "gangs": len(scene.catalogue.gangs),
+        "gangs": sum(visible is None or name.partition("/")[0] in visible for name in scene.catalogue.gangs),
         "topologies": topologies_in(session),
-        "warnings": warnings[:50],
+        "warnings": scene.problems()[:50],
     }
 
 
@@ -55,11 +58,21 @@ def topologies_in(session: ClusterSession) -> list[str]:
 def tree_shown(session: ClusterSession, name: str) -> Tree:
     """The tree of that name, the first without one; where there is none, all nodes side by side."""
     known = topologies_in(session)
-    if name or known:
-        return tree_named(session, name or known[0])
+    if name:
+        return tree_asked_for(session, name)
+    if known:
+        return tree_named(session, known[0])
     tree = session.trees.get(single_label(HOSTNAME))
     assert tree is not None  # it needs no object
     return tree
+
+
+def tree_asked_for(session: ClusterSession, name: str) -> Tree:
+    """The tree of that name, the only one without one; raises `Unanswerable` where there is none at all."""
+    if not session.trees.topologies.levels and not session.objects.hyper_nodes:
+        text = f"topology: the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) and no HyperNode"
+        raise Unanswerable(HTTPStatus.NOT_FOUND, text)
+    return tree_named(session, name or None)
 
 
 def cluster_map(scene: Scene, tree: Tree, requests: str, since: str) -> Document:
@@ -110,8 +123,8 @@ def _columns(
         found[f"fragmentation {name}"] = scene.columns.fragmentation(name)[rows]
     pod = shape_of(session, requests, ()) if requests else None
     if pod is not None:
-        slots = slots_for(session, tree, pod)[3]
-        found["slots"] = np.concatenate([slots, np.zeros(len(rows) - len(slots), dtype=slots.dtype)])
+        # Nodes outside of the tree take pods too.
+        found["slots"] = slots_for(session, replace(tree, rows=rows), pod)[3]
     found["report"] = np.searchsorted(CODES, columns.topology[rows])
     found["reportedAt"] = scene.columns.reported_at[rows]
     found["cordoned"] = columns.unschedulable[rows]

@@ -20,7 +20,7 @@ from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.kube.object_set import ObjectSet
-from bayplan.services.web.answers import Question, Unanswerable
+from bayplan.services.web.answers import Question, Standing, Unanswerable
 from bayplan.services.web.board import Board
 from bayplan.simulate.recording import Frame, Recording
 from bayplan.simulate.results.comparison import Comparison, answer
@@ -48,6 +48,11 @@ class SimulationAnswers(ClusterAnswers):
             "simulation-frame": self._frame,
             "simulation-refusals": self._refusals,
         }
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it goes on."""
+        return Standing.FINISHED if self._over else Standing.RUNNING
 
     def _simulation(self, _: Question) -> Document:
         scenario = self._recordings[0].scenario

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 import click
@@ -24,6 +25,11 @@ from bayplan.services.web.board import Board
 # Seconds between two states of a cluster that changes all the time, and before a lost cluster is tried again.
 SETTLE = 1.0
 RETRY = 2.0
+
+# A cluster that says nothing for a while is asked whether it is there: a dead connection is silent for 100 s before its
+# watch gives up. Seconds between two such questions, and how long one may take.
+BETWEEN_SIGNS = 10.0
+PATIENCE = 10.0
 
 # How the report of a watch begins that is being resumed.
 INTERRUPTED = "the cluster cannot be read at the moment"
@@ -69,7 +75,7 @@ async def follow_live(board: Board, access: Access, context: click.Context, open
         reports.add(task := loop.create_task(board.report(f"{INTERRUPTED}: {trouble}")))
         task.add_done_callback(reports.discard)
 
-    recovering = loop.create_task(_clear_interruptions(board, access))
+    recovering = loop.create_task(_look_for_signs_of_life(board, access))
     try:
         while True:
             try:
@@ -81,14 +87,33 @@ async def follow_live(board: Board, access: Access, context: click.Context, open
         recovering.cancel()
 
 
-async def _clear_interruptions(board: Board, access: Access) -> None:
-    """Take back the report of an interrupted watch once the API server answers: a quiet cluster brings no new state."""
-    async with KubeClient(access) as client:
+async def _look_for_signs_of_life(board: Board, access: Access) -> None:
+    """Report an API server that does not answer, and take that back once it does: a quiet cluster brings no new state.
+
+    This also takes back the report of an interrupted watch.
+    """
+    loop = asyncio.get_running_loop()
+    asked_at = loop.time()
+    async with KubeClient(access, timeout=PATIENCE) as client:
         while True:
             await asyncio.sleep(RETRY)
-            if board.notice.trouble.startswith(INTERRUPTED):
-                try:
-                    await client.request("GET", "/version")
-                except (ApiError, Unreachable):
-                    continue
+            interrupted = board.notice.trouble.startswith(INTERRUPTED)
+            if not interrupted and loop.time() - asked_at < BETWEEN_SIGNS:
+                continue
+            trouble = await _trouble_of(client)
+            asked_at = loop.time()
+            if trouble and not board.notice.trouble:
+                await board.report(f"{INTERRUPTED}: {trouble}")
+            elif not trouble and board.notice.trouble.startswith(INTERRUPTED):
                 await board.report("")
+
+
+async def _trouble_of(client: KubeClient) -> str:
+    """What is wrong with an API server; empty if it answers, if only with a refusal."""
+    try:
+        await client.request("GET", "/version")
+    except ApiError as error:
+        return str(error) if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
+    except Unreachable as error:
+        return str(error)
+    return ""

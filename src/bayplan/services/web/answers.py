@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -15,12 +16,25 @@ Document = dict[str, Any]
 
 
 class Unanswerable(Exception):
-    """A question without an answer: the HTTP status and one sentence."""
+    """A question without an answer: the HTTP status and one sentence.
 
-    def __init__(self, status: HTTPStatus, text: str) -> None:
+    With `names_are_the_viewers` it names only what the question itself names, so nothing in it is hidden.
+    """
+
+    def __init__(self, status: HTTPStatus, text: str, *, names_are_the_viewers: bool = False) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.names_are_the_viewers = names_are_the_viewers
+
+
+class Standing(StrEnum):
+    """How current a state is: it follows a cluster, a simulation that goes on or has finished, or files."""
+
+    LIVE = "live"
+    RUNNING = "running"
+    FINISHED = "finished"
+    DUMP = "dump"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,10 @@ class Answers(Protocol):
     @property
     def source(self) -> str:
         """What is shown: a cluster, a dump or a simulation."""
+
+    @property
+    def standing(self) -> Standing:
+        """How current it is."""
 
     @property
     def names(self) -> Names:

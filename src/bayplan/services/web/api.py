@@ -162,9 +162,10 @@ class Api:
                     await stream.write(b": alive\n\n")
                     continue
                 seen = notice
-                source = self._board.answers.source if self._board.answers is not None else ""
+                answers = self._board.answers
+                shown = {"source": answers.source, "standing": answers.standing} if answers else {"source": ""}
                 told = {"generation": notice.generation, "trouble": notice.trouble, "takenAt": notice.taken_at}
-                news = {**told, "source": source}
+                news = {**told, **shown}
                 await stream.write(b"event: change\ndata: " + msgspec.json.encode(news) + b"\n\n")
         except ConnectionError:
             return web.Response()
@@ -222,4 +223,6 @@ def _response(request: web.Request, encoded: Encoded, route: Route | None) -> we
 
 
 def _without_names(error: Unanswerable, names: Names, visible: frozenset[str] | None) -> Unanswerable:
+    if error.names_are_the_viewers:
+        return error
     return Unanswerable(error.status, redacted({"text": error.text}, names, visible)["text"])

@@ -27,6 +27,8 @@ const LINKS = [
   ["/why", "Why"],
   ["/what-if", "What if"],
 ];
+// What does not move by itself.
+const STILL = ["dump", "finished"];
 const SIMULATION = ["/simulation", "Simulation"];
 // At most one update in this many milliseconds, however often the cluster changes.
 const BETWEEN_UPDATES = 1000;
@@ -140,8 +142,8 @@ let last = 0;
 
 function changed(news) {
   tell(news.trouble);
-  live.textContent = news.trouble ? "stale" : "live";
-  live.className = news.trouble ? "live lost" : "live";
+  live.textContent = news.trouble ? "stale" : (news.standing ?? "");
+  live.className = `live ${news.trouble ? "lost" : STILL.includes(news.standing) ? "still" : ""}`;
   simulated = news.source === "simulation";
   if (simulated !== Boolean(document.querySelector("nav a[href='/simulation']"))) markCurrent(currentTitle());
   live.title = news.takenAt ? `state of ${new Date(news.takenAt * 1000).toLocaleTimeString()}` : "";

@@ -40,7 +40,7 @@ export function clusterScreen({ go }) {
     // A mistyped amount must not take the field away in which it was typed.
     const asked = askMap({ topology, requests: slots }).catch((error) => {
       if (error.status !== 400 || !slots) throw error;
-      wrong = error.message.replace("--requests: ", "");
+      wrong = error.message.replace("requests: ", "");
       return askMap({ topology });
     });
     [map, summary] = await Promise.all([asked, ask("cluster")]);
@@ -64,7 +64,9 @@ export function clusterScreen({ go }) {
     parts.head.replaceChildren(...heading(scope));
     if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
     parts.legend.replaceChildren(
-      ...look.legend.map(([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)),
+      ...[...look.legend, ...(range(scope).some((at) => !look.shade(at)) ? [["track", look.without]] : [])].map(
+        ([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text),
+      ),
       h("li", {}, h("i.striped"), "cordoned"),
     );
     canvas.setAttribute(
@@ -78,12 +80,16 @@ export function clusterScreen({ go }) {
   function heading(scope) {
     const trail = [h("a", { href: address([]) }, map.topology ?? "all nodes")];
     scope.path.forEach((name, at) => trail.push(" › ", h("a", { href: address(scope.path.slice(0, at + 1)) }, name)));
-    const numbers = [
-      [summary.nodes, "node"],
-      [summary.pods, "running pod"],
-      [summary.waiting, "waiting pod"],
-      [summary.gangs, "gang"],
-    ];
+    // Pods and gangs are counted for the whole cluster only.
+    const numbers =
+      scope === root
+        ? [
+            [summary.nodes, "node"],
+            [summary.pods, "running pod"],
+            [summary.waiting, "waiting pod"],
+            [summary.gangs, "gang"],
+          ]
+        : [];
     const links = { "waiting pod": "/why", gang: "/gangs" };
     const counted = ([number, noun]) => [h("b", {}, number.toLocaleString("en")), ` ${noun}${number === 1 ? "" : "s"}`];
     const levels = map.levels.map((each) => each.name).join(" › ");
@@ -92,6 +98,9 @@ export function clusterScreen({ go }) {
       h(
         "ul.facts",
         {},
+        scope === root
+          ? null
+          : h("li", {}, h("b", {}, (scope.end - scope.first).toLocaleString("en")), ` of ${count(summary.nodes, "node")}`),
         numbers.map((each) =>
           h("li", {}, links[each[1]] && each[0] ? h("a", { href: links[each[1]] }, counted(each)) : counted(each)),
         ),
@@ -177,11 +186,13 @@ export function clusterScreen({ go }) {
   }
 
   function domainTable(scope, resource) {
+    const cordoned = sum(map.cordoned, scope.first, scope.end) > 0;
     const rows = scope.children.length
       ? scope.children.map((each) => [
           h("a", { href: address(each.path) }, each.name),
           String(each.end - each.first),
           look.sum(each.first, each.end),
+          ...(cordoned ? [String(sum(map.cordoned, each.first, each.end))] : []),
         ])
       : range(scope)
           .slice(0, 500)
@@ -189,11 +200,12 @@ export function clusterScreen({ go }) {
             h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]),
             look.text(at),
             reportOf(map, at),
+            ...(cordoned ? [map.cordoned[at] ? "cordoned" : ""] : []),
           ]);
     const level = scope.children[0]?.level || "domain";
     const title = scope.children.length
-      ? [level, "#nodes", `#${byText(resource)}`]
-      : ["node", byText(resource), "report"];
+      ? [level, "#nodes", `#${byText(resource)}`, ...(cordoned ? ["#cordoned"] : [])]
+      : ["node", byText(resource), "report", ...(cordoned ? ["state"] : [])];
     return card(
       null,
       table(
@@ -214,7 +226,8 @@ export function clusterScreen({ go }) {
     const walk = (domain) => {
       if (domain.children.length) return domain.children.forEach(walk);
       const room = sum(map.slots, domain.first, domain.end);
-      if (room >= needed) found.fill(false, domain.first, domain.end);
+      // A gang cannot be together outside of the tree.
+      if (room >= needed && domain.first < map.inTree) found.fill(false, domain.first, domain.end);
     };
     walk(top);
     return found;

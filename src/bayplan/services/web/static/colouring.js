@@ -10,7 +10,7 @@ export const BY = [
   ["age", "report age"],
 ];
 
-// Functions of a node's position in the map, and of a range of positions.
+// Functions of a node's position in the map, and of a range of positions; `without` is what grey boxes mean.
 export function colouring(map, by, resource) {
   const unit = map.resources.find((each) => each.name === resource)?.unit ?? "count";
   const [free, total] = [map.free[resource] ?? [], map.total[resource] ?? []];
@@ -33,6 +33,7 @@ export function colouring(map, by, resource) {
       ["free-2", "half or more"],
       ["free-3", "all free"],
     ],
+    without: `no ${shortName(resource)}`,
   };
 }
 
@@ -74,6 +75,7 @@ function byFragmentation(shares, resource) {
       ["use-3", "75 %"],
       ["use-4", "100 %"],
     ],
+    without: "NUMA zones unknown",
   };
 }
 
@@ -97,6 +99,7 @@ function byAge(map) {
       ["use-3", "below a day"],
       ["use-4", "older"],
     ],
+    without: "no report, or of unknown age",
   };
 }
 

@@ -9,12 +9,14 @@ import { matrix } from "./matrix.js";
 import { picture } from "./picture.js";
 import { preemption, warnings } from "./why.js";
 
+const MOST_NAMED = 200;
+
 export function gangsScreen() {
   const element = h("div.gangs");
   const update = async () => {
     const { items, metadata } = await ask("gangs");
     const rows = items.map((each) => [
-      h("a", { href: path("gang", ...each.gang.split("/")) }, each.gang),
+      h("a", { href: path("gang", each.namespace, each.name) }, each.gang),
       String(each.members),
       String(each.running),
       each.waiting ? h("b.refused", {}, String(each.waiting)) : "0",
@@ -60,7 +62,7 @@ export function gangScreen({ parts: [namespace, name] }) {
       h("h1", {}, h("span.quiet", {}, "Gang "), `${namespace}/${name}`),
       asked,
       ...gangParts(found.now, map),
-      members(gang),
+      members(gang, found.now),
       preemption(found),
       warnings(found),
     );
@@ -82,8 +84,8 @@ export async function mapFor(now) {
 
 const seatsOf = (now) => [...now.running, ...now.seats];
 
-// Everything about a gang's decision, also for the Why and What-if screens.
-export function gangParts(now, map = null) {
+// Everything about a gang's decision, also for the Why and What-if screens, whose pods may not be `created` yet.
+export function gangParts(now, map = null, { created = true } = {}) {
   const seats = seatsOf(now);
   const domains = now.levels.map((level, depth) => [
     `${shortName(level)}s`,
@@ -102,7 +104,7 @@ export function gangParts(now, map = null) {
     ]),
     map
       ? picture(
-          now.fits ? "Where it is" : "What is free",
+          !now.fits ? "What is free" : now.seats.length ? "Where it would go" : "Where it is",
           map,
           seats.map((each) => each.node),
         )
@@ -136,7 +138,7 @@ export function gangParts(now, map = null) {
               ["#rank", "pod", "node", "domain"],
               seats.map((each) => [
                 each.rank === null ? "" : String(each.rank),
-                podLink(each.pod),
+                created || now.running.includes(each) ? podLink(each.pod) : h("span.name", {}, each.pod),
                 nodeLink(each.node),
                 each.domain.join(" › "),
               ]),
@@ -173,16 +175,29 @@ function shape(each) {
   );
 }
 
-function members(gang) {
+// Members that wait, under the reason that they share.
+function members(gang, now) {
   const waiting = gang?.members.filter((each) => !each.node) ?? [];
   if (!waiting.length) return "";
+  const byReason = Map.groupBy(waiting, (each) => reasonOf(each, now));
   return card(
     `${count(waiting.length, "member")} wait${waiting.length === 1 ? "s" : ""}`,
-    h(
-      "p.names",
-      {},
-      waiting.slice(0, 200).map((each) => podLink(each.pod)),
-    ),
-    waiting.length > 200 ? h("p.quiet", {}, `and ${waiting.length - 200} more`) : null,
+    [...byReason].map(([reason, pods]) => [
+      h("p.reason", {}, byReason.size > 1 ? h("b", {}, `${pods.length}: `) : null, reason),
+      h(
+        "p.names",
+        {},
+        pods.slice(0, MOST_NAMED).map((each) => podLink(each.pod)),
+      ),
+      pods.length > MOST_NAMED ? h("p.quiet", {}, `and ${pods.length - MOST_NAMED} more`) : null,
+    ]),
   );
+}
+
+function reasonOf({ pod, gates }, now) {
+  if (gates.length) return `held back by scheduling gates: ${gates.join(", ")}`;
+  if (now.leftOut.includes(pod)) return "left out for now: the gang has no room for more than the others";
+  if (now.waits) return now.waits;
+  if (now.fits) return "the gang fits now; the scheduler has not bound them yet";
+  return now.answer.replace(/^.*? does not fit: /, "");
 }

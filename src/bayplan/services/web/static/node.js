@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { card, facts, h, pair, path, podLink, table } from "./dom.js";
-import { age, quantity, shortName } from "./format.js";
+import { age, amounts, quantity, shortName } from "./format.js";
 
 const MOST_SQUARES = 128;
 const PARTIES = 6;
@@ -30,11 +30,48 @@ function drawn(node) {
         ["report", report],
       ],
       summary.cordoned ? h("li.bad", {}, "cordoned") : null,
-      node.remarks.map((each) => h("li.bad", {}, each)),
+      node.remarks.filter((each) => each !== "cordoned").map((each) => h("li.bad", {}, each)),
     ),
-    node.problem ? card(null, h("p", {}, node.problem)) : packages(node, owners),
+    h("ul.facts", {}, node.domains.map(place), room(summary)),
+    ...(node.problem ? [card(null, h("p", {}, node.problem))] : [legend(), packages(node, owners)]),
     pair(card("Pods", pods(node, owners)), known ? card("Distances", distances(node)) : null),
     refusals(node),
+  ];
+}
+
+const legend = () =>
+  h(
+    "ul.legend.squared",
+    { "aria-label": "Legend" },
+    h("li", {}, h("i.party-0"), "in use, in the colour of the pod"),
+    h("li", {}, h("i.taken"), "in use, owner not reported"),
+    h("li", {}, h("i.free"), "free"),
+  );
+
+// Block and rack, each a way back to its part of the map.
+function place({ topology, levels, path: names }) {
+  const link = (name, at) => [
+    at ? " › " : "",
+    `${levels[at]} `,
+    h("a", { href: `/?${new URLSearchParams({ topology, in: names.slice(0, at + 1).join("/") })}` }, name),
+  ];
+  return h("li", {}, names.map(link));
+}
+
+function room({ fragmentation, largestAligned }) {
+  const percent = ([name, share]) => `${shortName(name)} ${Math.round(100 * share)} %`;
+  const shares = Object.entries(fragmentation).map(percent).join(" · ");
+  return [
+    largestAligned
+      ? h(
+          "li",
+          {},
+          "largest aligned pod ",
+          h("b", {}, amounts(largestAligned.amounts)),
+          ` in NUMA ${largestAligned.zone}`,
+        )
+      : null,
+    shares ? h("li", {}, "fragmentation ", h("b", {}, shares)) : null,
   ];
 }
 
@@ -111,16 +148,32 @@ function resourceRow(resource, { available, allocatable }, pods, owners) {
       "div.label",
       {},
       h("span", {}, shortName(resource)),
-      h("span.quiet", {}, h("b", {}, available), ` / ${allocatable}`),
+      h("span.quiet", {}, h("b", {}, available), ` of ${allocatable} free`),
     ),
     whole
       ? squares(resource, free, total, pods, owners, label)
       : h(
           "div.bar",
           { role: "img", "aria-label": `${resource}: ${label}` },
-          h("i", { style: { width: `${total ? (100 * free) / total : 0}%` } }),
+          parts(resource, total - free, pods, owners).map(([owner, pod, share]) =>
+            h(`i.${owner}`, { title: pod, style: { width: `${total ? (100 * share) / total : 0}%` } }),
+          ),
         ),
   );
+}
+
+const NOT_REPORTED = ["taken", "in use, owner not reported"];
+
+// What is in use as parts of a bar: the share of each pod as far as it is known, then the rest.
+function parts(resource, used, pods, owners) {
+  let rest = Math.max(0, used);
+  const found = [];
+  for (const pod of pods) {
+    const share = Math.min(rest, quantity(pod.amounts[resource]) / pod.zones.length);
+    if (share > 0) found.push([`party-${owners.get(pod.pod)}`, pod.pod, share]);
+    rest -= share;
+  }
+  return rest > 0 ? [...found, [...NOT_REPORTED, rest]] : found;
 }
 
 // One square per CPU or device: taken ones first, with the colour of their owner; the report names amounts, not numbers.
@@ -136,7 +189,7 @@ function squares(resource, free, total, pods, owners, label) {
     "div.squares",
     { role: "img", "aria-label": `${resource}: ${label}` },
     Array.from({ length: number }, (_, at) => {
-      const [owner, pod] = at < used ? (taken[at] ?? ["taken", "taken, owner not reported"]) : ["free", "free"];
+      const [owner, pod] = at < used ? (taken[at] ?? NOT_REPORTED) : ["free", "free"];
       return h(`i.${owner}`, { title: pod });
     }),
   );
@@ -157,18 +210,18 @@ function distances(node) {
 }
 
 function pods(node, owners) {
-  const rows = node.zones.flatMap((zone) =>
-    zone.pods
-      .filter((each) => each.zones[0] === zone.id)
-      .map((each) => [
-        h("span", {}, h(`i.dot.party-${owners.get(each.pod)}`), podLink(each.pod)),
-        each.zones.join(", "),
-        Object.entries(each.amounts)
-          .map(([name, amount]) => `${shortName(name)} ${amount}`)
-          .join(" · "),
-      ]),
-  );
-  node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), "not reported", ""]));
-  node.podsNotPinned.forEach((each) => rows.push([podLink(each), "not pinned", ""]));
+  const asked = (pod) => amounts(node.podAmounts[pod] ?? {});
+  // Containers of one pod may be in different zones.
+  const entries = node.zones.flatMap((zone) => zone.pods);
+  const zonesOf = (pod) => [...new Set(entries.filter((each) => each.pod === pod).flatMap(({ zones }) => zones))];
+  const rows = [...owners].map(([pod, party]) => [
+    h("span", {}, h(`i.dot.party-${party}`), podLink(pod)),
+    zonesOf(pod)
+      .toSorted((one, other) => one - other)
+      .join(", "),
+    asked(pod),
+  ]);
+  node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), "not reported", asked(each)]));
+  node.podsNotPinned.forEach((each) => rows.push([podLink(each), "not pinned", asked(each)]));
   return rows.length ? table(["pod", "zones", "amounts"], rows, "Pods on this node") : h("p.quiet", {}, "No pods.");
 }

@@ -16,7 +16,9 @@ export function picture(title, map, nodes) {
   const look = colouring(map, "free", map.leading);
   const fits = map.slots ? colouring(map, "slots") : null;
   const brief = (first, end) =>
-    fits ? `${look.brief(first, end)} · fits ${count(Number(fits.sum(first, end)), "pod")}` : look.brief(first, end);
+    fits && first < map.inTree
+      ? `${look.brief(first, end)} · fits ${count(Number(fits.sum(first, end)), "pod")}`
+      : look.brief(first, end);
   const draw = () => {
     const plan = layout(map, domainsOf(map), box.clientWidth || 600, 420);
     const chosen = (at) => marked.has(map.nodes[at]);

@@ -57,6 +57,7 @@ export function simulationScreen({ go }) {
       "ul.legend",
       { "aria-label": "Legend" },
       LEGEND.map(([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)),
+      h("li", {}, h("i.outlined"), "3✕: three pods refused so far"),
     ),
     charts: h("div.charts"),
     figures: h("div"),
@@ -104,8 +105,8 @@ export function simulationScreen({ go }) {
         {},
         h("li", {}, h("b", {}, found.nodes.length.toLocaleString("en")), " nodes"),
         h("li", {}, h("b", {}, found.runs[0].wanted.toLocaleString("en")), " pods"),
-        h("li", {}, "lasts ", h("b", {}, time(found.lasts))),
-        h("li", {}, found.over ? "over" : `runs, at ${time(found.runs[0].at.at(-1) ?? 0)}`),
+        h("li", {}, "lasts ", h("b", {}, time(found.lasts)), found.over ? ", finished" : null),
+        found.over ? null : h("li", {}, `runs, at ${time(found.runs[0].at.at(-1) ?? 0)}`),
       ),
       found.answer ? h("p.answer", { class: found.runs.at(-1).refused.at(-1) ? "bad" : "good" }, found.answer) : "",
     );

@@ -115,7 +115,7 @@ function drawn(found, map) {
     .filter(Boolean);
   return [
     ...found.workloads.map((each) => answer(each.answer, each.fits)),
-    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map)),
+    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map, { created: false })),
     map && nodes.length ? picture("Where pods would go", map, nodes) : "",
     ...pods
       .slice(0, SHOWN)

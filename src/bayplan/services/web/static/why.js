@@ -83,7 +83,7 @@ function explanation(found, map) {
   const rest = found.items.length - SHOWN_PODS;
   return [
     answer(found.answer, found.fits),
-    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map)),
+    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map, { created: false })),
     ...found.items.slice(0, SHOWN_PODS).flatMap(outcome),
     rest > 0 ? h("p.quiet", {}, `and ${count(rest, "pod")} more`) : "",
   ];
@@ -169,7 +169,10 @@ function refusal(no) {
 export function preemption(found) {
   const plan = found.preemption;
   if (!plan) return "";
-  if (!plan.victims.length) return card("Preemption", h("p", {}, plan.reason ?? "No pod would have to leave."));
+  if (!plan.victims.length) {
+    const text = plan.reason ? `No pod would be evicted: ${plan.reason}.` : "No pod would have to leave.";
+    return card("Preemption", h("p", {}, text));
+  }
   return card(
     `Preemption would evict ${count(plan.victims.length, "pod")}`,
     table(

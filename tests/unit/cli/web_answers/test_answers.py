@@ -1,0 +1,55 @@
+"""What viewers with few rights learn, and what they do not."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from bayplan.cli.web_answers.answers import ClusterAnswers
+from bayplan.cli.web_answers.scene import Scene
+from bayplan.kube.object_set import ObjectSet
+from bayplan.services.web.answers import Question, Standing, Unanswerable
+from bayplan.services.web.api import _without_names
+from tests.builders.objects import bound, node, simple_pod
+from tests.unit.cli.web_answers.test_live_scene import opened
+
+GANG = {"scheduling.x-k8s.io/pod-group": "train"}
+ONLY_ML = frozenset({"ml"})
+
+
+@pytest.fixture
+def answers() -> ClusterAnswers:
+    mine = simple_pod({"cpu": 1}, name="train-0", namespace="ml", labels=GANG)
+    other = simple_pod({"cpu": 1}, name="secret-0", namespace="telco", labels=GANG)
+    running = bound(simple_pod({"cpu": 1}, name="upf", namespace="telco"), to="n1")
+    objects = ObjectSet(nodes=[node("n1", {"cpu": 16, "pods": 10})], pods=[mine, other, running])
+    return ClusterAnswers(click.Context(click.Command("web")), Scene(objects, opened))
+
+
+def test_gangs_are_counted_as_they_are_listed(answers: ClusterAnswers) -> None:
+    for visible, number in ((None, 2), (ONLY_ML, 1), (frozenset[str](), 0)):
+        document = answers.answer(Question("cluster", visible=visible))
+        assert document["gangs"] == number, visible
+    assert [each["name"] for each in answers.answer(Question("gangs"))["items"]] == ["train", "train"]
+
+
+@pytest.mark.parametrize("kind,name", [("telco", "upf"), ("pod", "telco/upf"), ("telco", "secret-0")])
+def test_no_spelling_leads_from_one_namespace_into_another(answers: ClusterAnswers, kind: str, name: str) -> None:
+    parameters = (("kind", kind), ("name", name), ("namespace", "ml"))
+    with pytest.raises(Unanswerable) as refused:
+        answers.answer(Question("why", parameters, visible=ONLY_ML))
+    assert refused.value.status == 404
+
+
+def test_a_refused_manifest_is_told_its_namespace_as_it_was_written(answers: ClusterAnswers) -> None:
+    manifest = (
+        b"{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: telco}, spec: {containers: [{name: a, image: a}]}}"
+    )
+    with pytest.raises(Unanswerable) as refused:
+        answers.answer(Question("what-if", manifest=manifest, visible=ONLY_ML))
+    told = _without_names(refused.value, answers.names, ONLY_ML)
+    assert (told.status, told.text) == (403, "you must not read namespace 'telco'")
+
+
+def test_files_are_a_dump_and_not_live(answers: ClusterAnswers) -> None:
+    assert answers.standing is Standing.DUMP
