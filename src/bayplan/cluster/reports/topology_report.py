@@ -173,9 +173,7 @@ def same_use(before: TopologyReport, after: TopologyReport) -> bool:
     """True if two reports of a node show the same amounts as available."""
 
     def left(report: TopologyReport) -> list[tuple[int, dict[str, int]]]:
-        return [
-            (zone.id, dict(zip(zone.names, zone.available, strict=True))) for zone in report.zones
-        ]
+        return [(zone.id, dict(zip(zone.names, zone.available, strict=True))) for zone in report.zones]
 
     return before.shows_use == after.shows_use and left(before) == left(after)
 
