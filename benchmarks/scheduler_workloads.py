@@ -91,7 +91,8 @@ class Workload:
     """Pods that are measured, and those that are there before.
 
     `counts` says how many there are before and how many are measured, by the number of nodes. `churns` if a node, a
-    pod that fits nowhere and a Service are created and deleted meanwhile, each once a second.
+    pod that fits nowhere and a Service are created and deleted meanwhile, each once a second. `preempts` if the
+    measured pods need the room of those before.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Workload:
     zones: Sequence[str] = ONE_ZONE
     volumes: bool = False
     churns: bool = False
+    preempts: bool = False
 
     def numbers(self, nodes: int) -> tuple[int, int] | None:
         """How many pods there are before and how many are measured; None if there is no such case.
@@ -129,7 +131,7 @@ WORKLOADS = (
     Workload("SchedulingNodeAffinity", NODE_AFFINITY, NODE_AFFINITY, USUAL),
     Workload("SchedulingCSIPVs", PLAIN, PLAIN, USUAL, volumes=True),
     Workload("SchedulingWithMixedChurn", PLAIN, None, WITHOUT, churns=True),
-    Workload("PreemptionBasic", HIGH, LOW, VICTIMS),
+    Workload("PreemptionBasic", HIGH, LOW, VICTIMS, preempts=True),
     Workload("TopologySpreading", _spread("DoNotSchedule"), PLAIN, SPREAD, zones=THREE_ZONES),
     Workload("PreferredTopologySpreading", _spread("ScheduleAnyway"), PLAIN, SPREAD, zones=THREE_ZONES),
 )

@@ -8,6 +8,7 @@ manager, so a deleted namespace would wait forever to be emptied: `remove_namesp
 from __future__ import annotations
 
 import http
+import http.client
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +114,7 @@ def remove_namespace(api: RawApi, namespace: str) -> None:
     api.delete(path)
     for kind in offered_kinds(api):
         if kind.namespaced and "deletecollection" in kind.verbs:
-            _empty(api, kind.path(namespace))
+            remove_all(api, kind.path(namespace))
     try:
         emptied = api.get(path)
         emptied["spec"]["finalizers"] = []
@@ -124,10 +125,11 @@ def remove_namespace(api: RawApi, namespace: str) -> None:
             raise
 
 
-def _empty(api: RawApi, collection: str) -> None:
+def remove_all(api: RawApi, collection: str) -> None:
     """Delete all objects of a collection, so many in a call that the API server's limit of a minute is seldom near.
 
-    A call that reaches the limit has deleted some: the next one deletes the rest.
+    A call that reaches the limit, or whose connection the busy server closes, has deleted some: the next one deletes
+    the rest.
     """
     for _ in range(MOST_CALLS):
         try:
@@ -136,6 +138,8 @@ def _empty(api: RawApi, collection: str) -> None:
             if refusal.status != http.HTTPStatus.GATEWAY_TIMEOUT:
                 raise
             continue
+        except (http.client.HTTPException, OSError):
+            continue
         if not done.get("metadata", {}).get("continue"):
             return
     raise AssertionError(f"{collection} is not empty after {MOST_CALLS} calls")
@@ -143,13 +147,13 @@ def _empty(api: RawApi, collection: str) -> None:
 
 def remove_nodes(api: RawApi) -> None:
     """Delete all nodes, their leases, and the cluster-wide custom objects that speak of them."""
-    api.delete(NODES)
-    api.delete(NODE_LEASES)
+    remove_all(api, NODES)
+    remove_all(api, NODE_LEASES)
     for definition in api.get(CUSTOM_RESOURCES)["items"]:
         spec = definition["spec"]
         if spec["scope"] == "Cluster":
             served = next(version["name"] for version in spec["versions"] if version["served"])
-            api.delete(f"/apis/{spec['group']}/{served}/{spec['names']['plural']}")
+            remove_all(api, f"/apis/{spec['group']}/{served}/{spec['names']['plural']}")
 
 
 def remove_kinds(api: RawApi, names: Iterable[str]) -> None:

@@ -162,7 +162,8 @@ class Evictor:
                 await self._report_evicted(eviction, victim)
         if evicted:
             self._report_preempting(eviction)
-        if not refused:
+        # Victims without a grace period are gone at once, and the preemptor may be on its way to its node.
+        if not refused and await self._still_holds(eviction):
             for pod, node in eviction.nodes:
                 self._nominees.nominate(pod, node)
         return [pod_key(each.pod) for each in refused]

@@ -30,6 +30,10 @@ class NominationWriter(OutboxWriter[_Nominee]):
         """Write the node that is kept for a pod; None if there is none any more."""
         self.outbox.put(pod.metadata.uid, _Nominee(pod, node), urgent=True)
 
+    def withdraw(self, pod: Pod) -> None:
+        """A pod is being bound: a nomination that was not sent yet would be refused, and cost the server a request."""
+        self.outbox.cancel(pod.metadata.uid)
+
     async def _send(self, nominee: _Nominee) -> None:
         metadata = nominee.pod.metadata
         body = {"metadata": {"uid": metadata.uid}, "status": {"nominatedNodeName": nominee.node}}

@@ -109,6 +109,7 @@ class SchedulerService:
             may_write=self._may_write,
             on_rest=self.wake,
         )
+        self._nominees = nominees
         self._releaser = Releaser(client, announcer.events, on_deleted=metrics.binds.released.inc)
         self._evictor = Evictor(
             client,
@@ -228,6 +229,8 @@ class SchedulerService:
         match action:
             case Bind():
                 self._mark_invalid(action.unit, invalid=False)
+                for assignment in action.assignments:
+                    self._nominees.withdraw(assignment.pod)
                 self._start(self._binder.bind(action, began))
                 self.announcer.placed(action.unit, [each.pod for each in action.assignments])
             case Unschedulable():
