@@ -27,6 +27,8 @@ def over(page: Page, simulation: RunningWeb) -> Page:
     """The screen after the simulation has come to its end."""
     page.call("Page.navigate", url=f"{simulation.url}/simulation")
     page.until("document.querySelector('.simulation .answer')")
+    # The slider is set after the answer stands there.
+    page.until("document.getElementById('main').dataset.ready === 'yes'")
     page.errors.clear()  # the page may have asked before there was an answer
     return page
 
