@@ -30,7 +30,11 @@ def test_the_demo_asks_only_about_files_that_come_with_bayplan(
 
 
 @pytest.mark.parametrize(
-    "name, code, said", [("two-nodes", 0, "bayplan: all 4 pods ran"), ("nope", 2, "is neither a file nor a scenario that comes with bayplan")]
+    "name, code, said",
+    [
+        ("two-nodes", 0, "bayplan: all 4 pods ran"),
+        ("nope", 2, "is neither a file nor a scenario that comes with bayplan"),
+    ],
 )
 def test_a_scenario_that_comes_with_bayplan_is_called_by_its_name(
     bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int, said: str
