@@ -99,6 +99,13 @@ def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
         ({"size": 1, "pod": {}}, "spec.pod: needs one of spec and resources"),
         ({"size": 1, "pod": {"spec": {}, "resources": {}}}, "spec.pod: needs one of spec and resources"),
         (
+            {"size": 1, "pod": {"resources": {"cpuu": 1}}},
+            (
+                'spec.pod.resources.cpuu: "cpuu" is not allowed: must be cpu, memory, ephemeral-storage, hugepages-* '
+                "or a name with a domain such as nvidia.com/gpu; did you mean cpu?"
+            ),
+        ),
+        (
             {"size": 1, "pod": {"spec": {"containers": []}}},
             "spec.pod.spec.containers: is empty: a pod needs at least one container",
         ),

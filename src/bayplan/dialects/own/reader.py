@@ -13,6 +13,7 @@ from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Segments
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.validation.resources import container_faults
 from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 
@@ -127,6 +128,9 @@ def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:
         if not shape.spec.containers:
             raise InvalidObject(at.child("spec").child("containers"), "is empty: a pod needs at least one container")
         return shape.spec
+    for fault in container_faults({"resources": {"limits": shape.resources}}, (), at):
+        field = fault.at.field.replace(".resources.limits", ".resources", 1)
+        raise InvalidObject(ObjectPath(at.subject, field), fault.problem)
     resources = ResourceRequirements(requests=shape.resources, limits=shape.resources)
     return PodSpec(containers=[Container(name="main", resources=resources)])
 
