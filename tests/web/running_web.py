@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
+from http import HTTPStatus
 from typing import Any
 
 from tests.running_commands import running
@@ -32,6 +34,14 @@ class RunningWeb:
     trust: ssl.SSLContext | None = None
 
     def ask(
+        self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str | None = None
+    ) -> Answer:
+        """The answer; a client that asked too much comes back when it is told to."""
+        while (answer := self.ask_once(path, body, headers, method)).status == HTTPStatus.TOO_MANY_REQUESTS:
+            time.sleep(float(answer.headers["Retry-After"]))
+        return answer
+
+    def ask_once(
         self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str | None = None
     ) -> Answer:
         request = urllib.request.Request(f"{self.url}{path}", body, dict(headers or {}), method=method)

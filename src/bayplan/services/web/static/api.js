@@ -64,14 +64,20 @@ async function answered(response) {
 // Calls `onChange` for each change, and again and again after a lost connection. EventSource cannot send a token.
 export async function follow(onChange, onLost) {
   for (let wait = 1000; ; wait = Math.min(wait * 2, 15000)) {
+    // A browser keeps a page that is left, with its connections, for a minute, and has only six for a server.
+    const left = new AbortController();
+    const leave = () => left.abort();
+    addEventListener("pagehide", leave);
     try {
-      const response = await fetch("/api/v1/events", { headers: headers() });
+      const response = await fetch("/api/v1/events", { headers: headers(), signal: left.signal });
       if (!response.ok) throw new Refused(response.status, (await response.json()).error);
       wait = 1000;
       await read(response.body.getReader(), onChange);
     } catch (error) {
-      onLost(error);
+      if (!left.signal.aborted) onLost(error);
       if (error.status === 401 || error.status === 403) return;
+    } finally {
+      removeEventListener("pagehide", leave);
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
   }
