@@ -8,7 +8,7 @@ from time import monotonic
 from bayplan.services.edges.bounded_dict import BoundedDict
 
 PER_SECOND = 20.0
-BURST = 100.0
+BURST = 300.0
 MOST_CLIENTS = 4096
 # Open event streams of all clients together.
 MOST_STREAMS = 200

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.resources import files
 from ipaddress import ip_address
+from math import ceil
 from typing import Any
 
 from aiohttp import web
@@ -202,7 +203,7 @@ def _check(request: web.Request, limit: RateLimit, *, local: bool) -> None:
     cost = WHAT_IF_COST if request.method == "POST" else 1.0 if request.path.startswith("/api/") else FILE_COST
     wait = limit.seconds_to_wait(request.remote or "", cost)
     if wait:
-        raise Unanswerable(HTTPStatus.TOO_MANY_REQUESTS, f"too many requests; try again in {wait:.1f} s")
+        raise Unanswerable(HTTPStatus.TOO_MANY_REQUESTS, f"too many requests; try again in {ceil(wait)} s")
 
 
 def _refused(status: HTTPStatus, text: str) -> web.Response:

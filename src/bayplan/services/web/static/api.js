@@ -2,6 +2,8 @@
 
 const kept = new Map();
 const MOST_KEPT = 40;
+const TOO_MANY_REQUESTS = 429;
+const MOST_ATTEMPTS = 5;
 const BEHIND = "Bayplan-Newer-In";
 
 // Called with the seconds after which an answer about the present state can be had.
@@ -48,10 +50,15 @@ export async function whatIf(manifest) {
 }
 
 async function fetched(url, options) {
-  try {
-    return await fetch(url, options);
-  } catch {
-    throw new Refused(0, "bayplan web does not answer; this page goes on by itself when it does");
+  for (let attempts = 1; ; attempts++) {
+    let response;
+    try {
+      response = await fetch(url, options);
+    } catch {
+      throw new Refused(0, "bayplan web does not answer; this page goes on by itself when it does");
+    }
+    if (response.status !== TOO_MANY_REQUESTS || attempts === MOST_ATTEMPTS) return response;
+    await new Promise((resolve) => setTimeout(resolve, 1000 * Number(response.headers.get("Retry-After"))));
   }
 }
 
