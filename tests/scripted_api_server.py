@@ -31,12 +31,12 @@ ENDED = web.AppKey("ended", asyncio.Event)
 
 
 def asynchronous(story: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Let pytest run a test that is a coroutine, for at most a minute: some restart an API server on a busy machine."""
+    """Let pytest run a test that is a coroutine, for at most three minutes: some restart an API server."""
 
     @functools.wraps(story)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         async def in_time() -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await story(*args, **kwargs)
 
         asyncio.run(in_time())
