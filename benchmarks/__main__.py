@@ -58,8 +58,15 @@ GROUPS = {
     "web-scheduler": web_load.run_scheduler,
 }
 
-# These take long and run only when they are named.
-BY_NAME = {"attacks": attacks.run, "peers": peers.run, "sizing": sizing.run, "soak": soak.run}
+# These take long, or are parts of others, and run only when they are named.
+BY_NAME = {
+    "attacks": attacks.run,
+    "peers": peers.run,
+    "scheduler-cases": scheduler.run_cases,
+    "scheduler-start": scheduler.run_start,
+    "sizing": sizing.run,
+    "soak": soak.run,
+}
 
 
 def main(chosen: list[str]) -> int:

@@ -13,7 +13,7 @@ from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.plugins.node_resource_topology_args import decode_arguments
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from benchmarks.clusters import cluster, pod, pod_of_containers
-from benchmarks.measure import milliseconds, report
+from benchmarks.measure import bytes_of_arrays, milliseconds, report
 
 SIZES = (1_000, 5_000, 20_000, 100_000)
 EVERY_POLICY = (Policy.SINGLE_NUMA_NODE, Policy.RESTRICTED, Policy.BEST_EFFORT, Policy.NONE)
@@ -46,7 +46,7 @@ def _filters(size: int) -> None:
     ):
         state = cluster(size, policies)
         if label == "single-numa-node":
-            report(f"memory-of-columns/{size}", state.columns.bytes_per_node(), "bytes/node")
+            report(f"memory-of-columns/{size}", bytes_of_arrays(state.columns) / size, "bytes/node")
         for name, asked in PODS.items():
             if label == "mixed-policies" and name in ("2-containers", "larger-than-a-zone"):
                 continue

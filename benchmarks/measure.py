@@ -9,6 +9,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 MOST_SECONDS = 1.0
 FEWEST_RUNS = 7
 
@@ -28,6 +30,11 @@ def median_seconds(run: Callable[[], object], *, seconds: float = MOST_SECONDS) 
 def report(name: str, value: float, unit: str) -> None:
     """One figure, in three significant digits."""
     print(f"bench {name}: {value:.3g} {unit}" if value < 1000 else f"bench {name}: {value:.0f} {unit}", flush=True)
+
+
+def bytes_of_arrays(owner: object) -> int:
+    """The memory of the arrays that an object holds."""
+    return sum(value.nbytes for value in vars(owner).values() if isinstance(value, np.ndarray))
 
 
 def milliseconds(name: str, run: Callable[[], object]) -> None:

@@ -17,7 +17,7 @@ from bayplan.scheduling.cycle import assume, schedule_one
 from bayplan.scheduling.profile import Profile, default_profile
 from benchmarks.clusters import cluster, pod, pod_of_containers
 from benchmarks.engine import SIZES
-from benchmarks.measure import median_seconds, report
+from benchmarks.measure import bytes_of_arrays, median_seconds, report
 
 IN_A_ROW = 200
 RUNS = 25
@@ -41,7 +41,7 @@ def run() -> None:
         for name, pods in (("", ONE_CONTAINER), ("-2-containers", TWO_CONTAINERS)):
             seconds = statistics.median(_seconds_in_a_row(state, pods, answers) for _ in range(RUNS)) / IN_A_ROW
             report(f"place/known-class{name}/{size}", seconds * 1e6, "us")
-        report(f"memory-of-a-class/{size}", answers.for_class(pod_class, profile).bytes_per_node(), "bytes/node")
+        report(f"memory-of-a-class/{size}", bytes_of_arrays(answers.for_class(pod_class, profile)) / size, "bytes/node")
 
 
 def _judge_all(state: ClusterState, pod_class: PodClass, profile: Profile) -> ClassAnswer:

@@ -10,6 +10,7 @@ import statistics
 import time
 
 from bayplan.gangs.cycle import schedule_gang
+from bayplan.services.edges.process import freeze_gc
 from benchmarks.measure import report
 from tests.planted_gangs import FULL, any_size, planted
 from tests.written_gangs import Case, broken_rule, gang_of, scheduler_of
@@ -30,6 +31,7 @@ def run() -> None:
 
 def _cold(case: Case) -> float:
     scheduler, gang = scheduler_of(case), gang_of(case)
+    freeze_gc()  # as a scheduler does
     before = time.thread_time()
     decision = schedule_gang(scheduler, gang)
     seconds = time.thread_time() - before

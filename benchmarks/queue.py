@@ -9,6 +9,7 @@ from itertools import count
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.units import PodUnit, Unit
 from bayplan.dispatch.waking import ForGang, ForRoom, Waits, Waking
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
@@ -48,7 +49,7 @@ def _operations(size: int) -> None:
     queue = SchedulingQueue()
 
     def put(number: int) -> None:
-        queue.put(f"default/pod-{number}", priority=number % 3, created=next(ages), now=0.0)
+        queue.put(PodUnit(f"default/pod-{number}"), priority=number % 3, created=next(ages), now=0.0)
 
     def measure(name: str, do: Callable[[int], object], numbers: range) -> None:
         report(f"queue/{name}/{size}", _seconds_each(do, numbers) * 1e6, "us")
@@ -57,14 +58,20 @@ def _operations(size: int) -> None:
         put(number)
     measure("put", put, range(size, size + AT_ONCE))
     measure("put-again", put, range(AT_ONCE))
-    popped: list[str] = []
-    measure("pop", lambda _: popped.append(queue.pop(0.0) or ""), range(AT_ONCE))
+    popped: list[Unit] = []
+    measure("pop", lambda _: popped.append(_next(queue, 0.0)), range(AT_ONCE))
     measure("failed", lambda number: queue.failed(popped[number], 1.0, waits_for=number % LOTS), range(AT_ONCE))
     while (key := queue.pop(2.0)) is not None:
-        queue.failed(key, 2.0, waits_for=int(key[-2:]) % LOTS)
+        queue.failed(key, 2.0, waits_for=int(str(key)[-2:]) % LOTS)
     measure("wake", lambda number: queue.wake(number, 3.0), range(LOTS))
-    measure("pop-in-backoff", lambda _: queue.done(queue.pop(4.0) or ""), range(AT_ONCE // 2))
-    measure("remove", lambda number: queue.remove(f"default/pod-{number}"), range(AT_ONCE))
+    measure("pop-in-backoff", lambda _: queue.done(_next(queue, 4.0)), range(AT_ONCE // 2))
+    measure("remove", lambda number: queue.remove(PodUnit(f"default/pod-{number}")), range(AT_ONCE))
+
+
+def _next(queue: SchedulingQueue, now: float) -> Unit:
+    unit = queue.pop(now)
+    assert unit is not None
+    return unit
 
 
 def _seconds_each(do: Callable[[int], object], numbers: range) -> float:
@@ -86,15 +93,15 @@ def _wake_of_a_large_lot() -> None:
     """A lot of very many pods opens, one of them finds a place, the next one does not, and the lot closes."""
     queue = SchedulingQueue()
     for number in range(IN_ONE_LOT):
-        queue.put(f"default/pod-{number}", priority=0, created=number, now=0.0)
+        queue.put(PodUnit(f"default/pod-{number}"), priority=0, created=number, now=0.0)
     while (key := queue.pop(0.0)) is not None:
         queue.failed(key, 0.0, waits_for="room")
 
     def one_place_becomes_free(number: int) -> None:
         now = 10.0 * (number + 1)
         queue.wake("room", now)
-        queue.done(queue.pop(now) or "")
-        queue.failed(queue.pop(now) or "", now, waits_for="room")
+        queue.done(_next(queue, now))
+        queue.failed(_next(queue, now), now, waits_for="room")
 
     report(
         f"queue/wake-place-1-park-1/lot-of-{IN_ONE_LOT}", _seconds_each(one_place_becomes_free, range(200)) * 1e6, "us"
@@ -108,8 +115,8 @@ def _seconds_of_news(units: int, waiting: Callable[[ClusterState, int], Waits]) 
     waking, queue = Waking(state, {PROFILE.name: scheduler}), SchedulingQueue()
     for number in range(units):
         waits_for = waiting(state, number)
-        queue.put(f"default/{number}", priority=0, created=number, now=0.0)
-        queue.failed(queue.pop(0.0) or "", 0.0, waits_for=waits_for)
+        queue.put(PodUnit(f"default/{number}"), priority=0, created=number, now=0.0)
+        queue.failed(_next(queue, 0.0), 0.0, waits_for=waits_for)
         waking.parked(waits_for)
 
     def news() -> None:

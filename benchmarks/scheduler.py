@@ -14,6 +14,9 @@ nodes, how long until the scheduler is ready, and until it has bound a pod that 
 kube-scheduler's own performance cases.
 
     BENCH_QUICK=1 python -m benchmarks scheduler     # small sizes, once: does it run?
+    BENCH_NODES=1000 python -m benchmarks scheduler  # this many nodes; several with commas
+    python -m benchmarks scheduler-start             # the start alone
+    BENCH_CASES=SchedulingBasic,TopologySpreading python -m benchmarks scheduler-cases   # these cases alone
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from bayplan.kube.client.access import find_access
@@ -52,6 +55,7 @@ from benchmarks.scheduler_load import (
 )
 from benchmarks.scheduler_perf import UNPROTECTED, PerfArena
 from benchmarks.scheduler_watch import BindWatch
+from benchmarks.scheduler_workloads import chosen_workloads
 from tests.kubernetes.control_plane.objects import remove_namespace
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.programs import NoControlPlane, find_programs
@@ -72,9 +76,10 @@ class Sizes:
     arrivals: int = 2_000
     arrivals_a_second: float = 100.0
     standing: int = 50_000
+    starts: int = 3
 
 
-QUICK = Sizes(nodes=(100, 300), backlog=300, rounds=1, arrivals=200, standing=1_000)
+QUICK = Sizes(nodes=(100, 300), backlog=300, rounds=1, arrivals=200, standing=1_000, starts=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,16 @@ class Backlog:
     megabytes: float
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How one start went: seconds until the scheduler was ready and until its first bind."""
+
+    ready: float
+    first_bind: float
+    cpu: float
+    megabytes: float
+
+
 def run() -> None:
     """Print all figures of this group."""
     try:
@@ -95,19 +110,43 @@ def run() -> None:
     except NoControlPlane as problem:
         print(f"bench scheduler on a real API server: left out: {problem}")
         return
-    sizes = QUICK if os.environ.get("BENCH_QUICK") else Sizes()
-    report("scheduler load of this machine before", os.getloadavg()[0], f"on {os.cpu_count()} cores")
+    sizes = chosen_sizes()
+    _report_load()
     for nodes in sizes.nodes:
         with ControlPlane() as plane, deployed(plane, "preemption") as account:
             Arena(plane, account.kubeconfig, nodes, sizes).measure(start=nodes == sizes.nodes[-1])
-    run_cases(sizes.nodes)
+    run_cases()
 
 
-def run_cases(sizes: Sequence[int] = Sizes().nodes) -> None:
-    """Print the figures of kube-scheduler's own performance cases."""
-    for nodes in sizes:
+def run_start() -> None:
+    """Print how long a scheduler takes to its first bind, on the largest number of nodes."""
+    sizes = chosen_sizes()
+    _report_load()
+    with ControlPlane() as plane, deployed(plane, "preemption") as account:
+        arena = Arena(plane, account.kubeconfig, sizes.nodes[-1], sizes)
+        create_nodes(plane.kubeconfig, sizes.nodes[-1])
+        create_reports(plane.kubeconfig, sizes.nodes[-1])
+        arena.starts()
+
+
+def run_cases() -> None:
+    """Print the figures of kube-scheduler's own performance cases, or of those that BENCH_CASES names."""
+    cases = chosen_workloads(os.environ.get("BENCH_CASES", ""))
+    for nodes in chosen_sizes().nodes:
+        _report_load()
         with ControlPlane(apiserver_arguments=UNPROTECTED) as plane, deployed(plane, "preemption") as account:
-            PerfArena(plane, account.kubeconfig, nodes).measure()
+            PerfArena(plane, account.kubeconfig, nodes).measure(cases)
+
+
+def chosen_sizes() -> Sizes:
+    """What BENCH_QUICK and BENCH_NODES ask for."""
+    sizes = QUICK if os.environ.get("BENCH_QUICK") else Sizes()
+    nodes = os.environ.get("BENCH_NODES")
+    return replace(sizes, nodes=tuple(map(int, nodes.split(",")))) if nodes else sizes
+
+
+def _report_load() -> None:
+    report("scheduler load of this machine before", os.getloadavg()[0], f"on {os.cpu_count()} cores")
 
 
 class Arena:
@@ -138,7 +177,7 @@ class Arena:
                     self._arrivals(contestant)
         self._compare(rates, bare)
         if start:
-            self._start()
+            self.starts()
 
     # -- backlog --------------------------------------------------------------------------------------------------
 
@@ -229,14 +268,23 @@ class Arena:
 
     # -- start ----------------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        """Of all contestants that read everything there is, and of the stock scheduler."""
+    def starts(self) -> None:
+        """Of the contestant that reads everything there is and of the stock scheduler, in turns: the middle of each."""
+        came: dict[str, list[Start]] = {}
         with self._namespace() as namespace:
             created(start_creating(self._plane.kubeconfig, Load(namespace, self._sizes.standing, on_nodes=self._nodes)))
-            for contestant in (STOCK, BAYPLAN_NUMA):
-                self._start_one(contestant)
+            for _ in range(self._sizes.starts):
+                for contestant in (STOCK, BAYPLAN_NUMA):
+                    came.setdefault(contestant.name, []).append(self._start(contestant))
+        for who, starts in came.items():
+            middle = Start(*(statistics.median(figures) for figures in zip(*map(astuple, starts), strict=True)))
+            name = f"{who}/start-with-{self._sizes.standing}-pods"
+            self._report(f"{name}/ready", middle.ready, "s")
+            self._report(f"{name}/first-bind", middle.first_bind, "s")
+            self._report(f"{name}/cpu", middle.cpu, "CPU s until the first bind")
+            self._report(f"{name}/memory", middle.megabytes, "MB at most")
 
-    def _start_one(self, contestant: Contestant) -> None:
+    def _start(self, contestant: Contestant) -> Start:
         with self._namespace() as namespace:
             created(start_creating(self._plane.kubeconfig, Load(namespace, 1)))
             with BindWatch(self._plane.kubeconfig, namespace) as binds:
@@ -244,10 +292,9 @@ class Arena:
                 with contestant.running(self._plane, self._account) as program:
                     ready = time.monotonic()
                     binds.wait_for(1)
-                    name = f"{contestant.name}/start-with-{self._sizes.standing}-pods"
-                    self._report(f"{name}/ready", ready - began, "s")
-                    self._report(f"{name}/first-bind", max(binds.times.values()) - began, "s")
-                    self._report(f"{name}/memory", program.most_megabytes(), "MB at most")
+                    cpu = program.cpu_seconds()
+                    first_bind = max(binds.times.values())
+                    return Start(ready - began, first_bind - began, cpu, program.most_megabytes())
 
     # -- both -----------------------------------------------------------------------------------------------------
 

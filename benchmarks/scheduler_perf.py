@@ -46,6 +46,14 @@ UNPROTECTED = ("--disable-admission-plugins=StorageObjectInUseProtection",)
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """What came of one case with one scheduler."""
+
+    pods_per_second: float
+    cpu_per_thousand: float
+
+
+@dataclass(frozen=True, slots=True)
 class PerfArena:
     """A control plane without nodes, and a kubeconfig of bayplan's service account."""
 
@@ -76,15 +84,16 @@ class PerfArena:
         create_bodies(self.plane.kubeconfig, CSI_NODES, map(_csi_node, names))
 
     def _compare(self, workload: Workload, standing: int, measured: int) -> float:
-        rates = {}
+        came = {}
         for contestant in CONTESTANTS:
-            rates[contestant] = rate = self._run(workload, contestant, standing, measured)
-            self._report(f"{workload.name}/{contestant.name}", rate, "pods/s")
-        ratio = rates[DEFAULT_BAYPLAN] / rates[DEFAULT_STOCK]
+            came[contestant] = case = self._run(workload, contestant, standing, measured)
+            self._report(f"{workload.name}/{contestant.name}", case.pods_per_second, "pods/s")
+            self._report(f"{workload.name}/{contestant.name}/cpu", case.cpu_per_thousand, "CPU s per 1,000 pods")
+        ratio = came[DEFAULT_BAYPLAN].pods_per_second / came[DEFAULT_STOCK].pods_per_second
         self._report(f"{workload.name}/ratio", ratio, "times as many pods/s as stock")
         return ratio
 
-    def _run(self, workload: Workload, contestant: Contestant, standing: int, measured: int) -> float:
+    def _run(self, workload: Workload, contestant: Contestant, standing: int, measured: int) -> Case:
         with self._namespace(STANDING), self._namespace(MEASURED):
             if standing:
                 self._create(STANDING, standing, workload.standing, volumes=workload.volumes, on_nodes=self.nodes)
@@ -92,17 +101,18 @@ class PerfArena:
             churn = _churning(self.plane) if workload.churns else nullcontext()
             with (
                 BindWatch(self.plane.kubeconfig, MEASURED) as binds,
-                contestant.running(self.plane, self.account),
+                contestant.running(self.plane, self.account) as program,
                 churn,
             ):
                 # What it did before it said that it was ready is left out, and so are its first lists. The first
                 # preemptor is bound after evictions; a scheduler that evicts for all of them first would gain by it.
                 if not workload.preempts:
                     binds.wait_for(1)
-                began = time.monotonic()
+                began, cpu = time.monotonic(), program.cpu_seconds()
                 binds.wait_for(measured, timeout=900.0)
+                cpu = program.cpu_seconds() - cpu
             done = sum(moment > began for moment in binds.times.values())
-            return done / (max(binds.times.values()) - began)
+            return Case(done / (max(binds.times.values()) - began), cpu / done * 1000)
 
     def _create(self, namespace: str, pods: int, template: Json | None, *, volumes: bool, on_nodes: int = 0) -> None:
         load = Load(namespace, pods, on_nodes=on_nodes, template=template, volumes=volumes)

@@ -135,3 +135,11 @@ WORKLOADS = (
     Workload("TopologySpreading", _spread("DoNotSchedule"), PLAIN, SPREAD, zones=THREE_ZONES),
     Workload("PreferredTopologySpreading", _spread("ScheduleAnyway"), PLAIN, SPREAD, zones=THREE_ZONES),
 )
+
+
+def chosen_workloads(names: str) -> Sequence[Workload]:
+    """Those with these names, which commas separate; all of them if there are none."""
+    if not names:
+        return WORKLOADS
+    by_name = {workload.name: workload for workload in WORKLOADS}
+    return [by_name[name] for name in names.split(",")]

@@ -19,8 +19,9 @@ from msgspec import structs
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.kubelet_settings import KubeletSettings, Policy, Scope
 from bayplan.cluster.state import pod_key
-from bayplan.dispatch.actions import GANG, Bind, Stage, Unschedulable
+from bayplan.dispatch.actions import Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -71,10 +72,10 @@ class PreemptingCluster:
         self.alive: dict[str, Pod] = {}
         self.least: dict[str, int] = {}
         # The pods of each unit that have no node yet, and those that got one.
-        self.waiting: dict[str, set[str]] = {}
-        self.lives: dict[str, list[str]] = {}
+        self.waiting: dict[Unit, set[str]] = {}
+        self.lives: dict[Unit, list[str]] = {}
         # Units whose victims were evicted and that have no place yet.
-        self.owed: set[str] = set()
+        self.owed: set[Unit] = set()
         for number in range(NODES):
             self._add_node(f"n{number}", f"r{number // 3}")
         self._publish_budget()
@@ -146,31 +147,31 @@ class PreemptingCluster:
             pods = [f"g{number}-{rank}" for rank in range(size)]
             for name in pods:
                 self._add_pod(name, priority, {"bayplan.io/pod-group": f"g{number}"})
-            self._expect(f"{GANG}ml/g{number}", pods)
+            self._expect(GangUnit(f"ml/g{number}"), pods)
             return
         labels = {"app": BUDGETED} if self.random.random() < 0.15 else {}
         self._add_pod(f"p{number}", priority, labels)
-        self._expect(f"ml/p{number}", [f"p{number}"])
+        self._expect(PodUnit(f"ml/p{number}"), [f"p{number}"])
 
-    def _expect(self, unit: str, pods: list[str]) -> None:
+    def _expect(self, unit: Unit, pods: list[str]) -> None:
         """A unit waits from now on, until its owner loses patience."""
         self.waiting[unit] = {f"ml/{name}" for name in pods}
         self.clock.after(self.random.uniform(*PATIENCE), lambda: self._give_up(unit))
 
-    def _give_up(self, unit: str) -> None:
+    def _give_up(self, unit: Unit) -> None:
         """The pods of a unit that still wait are deleted, also if their victims are leaving."""
         for key in sorted(self.waiting.pop(unit, ())):
             self.dispatcher.remove_pod(key, self.clock.now)
         self.owed.discard(unit)
 
-    def _end(self, unit: str) -> None:
+    def _end(self, unit: Unit) -> None:
         """The pods of a unit end by themselves, all at once, except those that were evicted."""
         self._give_up(unit)
         for key in self.lives.pop(unit):
             if self.alive.pop(key, None) is not None:
                 self._leave(key)
-        if unit.startswith(GANG):
-            self.dispatcher.remove_group(unit.removeprefix(GANG), self.clock.now)
+        if isinstance(unit, GangUnit):
+            self.dispatcher.remove_group(unit.gang, self.clock.now)
         self._publish_budget()
 
     def _add_pod(self, name: str, priority: int, labels: dict[str, str]) -> None:

@@ -15,6 +15,8 @@ BANNED = {
     r"whoever": "name the actor",
     r"nobody": "no pod, no user, nothing",
     r"somebody": "another client, a user",
+    r"anybody": "any client, any pod",
+    r"(is|are) told so": "its event says so",
     r"whom": "which",
     r"for ever": "forever, endlessly",
     r"mended": "fixed",

@@ -9,8 +9,7 @@ from __future__ import annotations
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.dialect import Dialect, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_started
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
 from bayplan.dialects.progress import Phase, Progress
 from bayplan.engine.numa.rows import Codes, Rows, Scores, count
 from bayplan.gangs.model import Gang, Group, Segments

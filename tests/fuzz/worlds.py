@@ -185,7 +185,9 @@ class World:
     def _take(self, random: Random, action: Bind, placed: dict[str, Json]) -> None:
         for assignment in action.assignments:
             annotations_of(assignment, self.dispatcher.state)
-        self._announcer.placed(action.unit, [each.pod for each in action.assignments])
+        self._announcer.placed(action.unit)
+        for each in action.assignments:
+            self._announcer.pod_placed(each.pod)
         failed = [each for each in action.assignments if random.random() < 0.1]
         if failed:
             self.dispatcher.not_bound(action, failed, self._now)

@@ -99,22 +99,19 @@ async def test_a_list_in_pages_is_whole(control_plane: ControlPlane, namespace: 
 
 
 @asynchronous
-async def test_a_bind_writes_node_annotations_and_labels_in_one_step(
-    control_plane: ControlPlane, namespace: str
-) -> None:
+async def test_a_bind_writes_node_and_annotations_in_one_step(control_plane: ControlPlane, namespace: str) -> None:
     async with administrator(control_plane) as client:
         await make_pods(client, namespace, "a")
         before = await client.get(PODS, "a", namespace)
         async with aclosing(follow(client, PODS, namespace=namespace, settings=QUICK)) as news:
             await anext(news)
-            await client.bind(namespace, "a", before.metadata.uid, "worker", {"bayplan.io/rank": "3"}, {"x": "y"})
+            await client.bind(namespace, "a", before.metadata.uid, "worker", {"bayplan.io/rank": "3"})
             changed = await anext(news)
         assert isinstance(changed, Changes)
         (change,) = changed.changes
         bound: Pod = change.object
         assert bound.spec.node_name == "worker"
         assert bound.metadata.annotations == {"mine": "1", "bayplan.io/rank": "3"}
-        assert bound.metadata.labels == {"x": "y"}
         with pytest.raises(ApiError, match=r"409 Conflict: .*already assigned to node"):
             await client.bind(namespace, "a", before.metadata.uid, "other", {})
 

@@ -1,5 +1,5 @@
 """Gangs as other systems write them, on a real API server: each example becomes one gang in the domain it asks for, and
-is told so in its own words.
+says so in its own words.
 
 The controllers of those systems are not here; what they would create is in the examples. Kubernetes' own PodGroup is
 served by the API server itself.

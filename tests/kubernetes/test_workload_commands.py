@@ -110,5 +110,5 @@ def test_why_and_place_follow_workloads_of_a_live_cluster(
     code, _, err = asked(plane, capsys, "why", "deploy/nothing", "-n", namespace)
     assert (code, err) == (
         2,
-        f"{NO_REPORTS}error: there is no Deployment '{namespace}/nothing' in the cluster, nor a pod of it\n",
+        f"{NO_REPORTS}error: there is no Deployment '{namespace}/nothing' in the cluster, nor a pod that it owns\n",
     )

@@ -113,7 +113,7 @@ class _Taste:
         return self.random.randint(1, max(1, pages + 1)) * PAGE_BYTES[size]
 
     def _some_devices(self, resource: str, *, stays: bool) -> dict[str, int]:
-        """At least as many as an init container has left: which of more it would use again is anybody's guess."""
+        """At least as many as an init container has left: which of more it would use again is unknown."""
         number = self.random.randint(1, max(1, min(4, len(self.machine["devices"][resource]))))
         if self.random.random() < 0.06:  # as many charts write it
             number = 0

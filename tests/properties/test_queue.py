@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.sub_queues import UnitState
+from bayplan.dispatch.units import PodUnit, Unit
 
 KINDS = st.sampled_from("abc")
 NUMBERS = st.integers(0, 7)
@@ -41,14 +42,14 @@ class World(RuleBasedStateMachine):
         self.queue = SchedulingQueue()
         self.now = 0.0
         self.rooms = Counter(rooms)
-        self.sizes: dict[str, int] = {}
-        self.gated: set[str] = set()
-        self.attempts: dict[str, Attempt] = {}
+        self.sizes: dict[Unit, int] = {}
+        self.gated: set[Unit] = set()
+        self.attempts: dict[Unit, Attempt] = {}
         self.news = 0
 
     @rule(kind=KINDS, number=NUMBERS, priority=PRIORITIES, pods=st.integers(1, 3), gated=st.booleans())
     def put(self, kind: str, number: int, priority: int, pods: int, gated: bool) -> None:
-        key = f"{kind}{number}"
+        key = PodUnit(f"{kind}{number}")
         gated &= key not in self.sizes or key in self.gated
         self.queue.put(key, priority=priority, created=number, now=self.now, pods=pods, gated=gated)
         self.sizes[key] = pods
@@ -56,7 +57,7 @@ class World(RuleBasedStateMachine):
 
     @rule(kind=KINDS, number=NUMBERS)
     def remove(self, kind: str, number: int) -> None:
-        key = f"{kind}{number}"
+        key = PodUnit(f"{kind}{number}")
         self.queue.remove(key)
         self.sizes.pop(key, None)
         self.gated.discard(key)
@@ -79,14 +80,14 @@ class World(RuleBasedStateMachine):
             assert chosen.order <= min(unit.order for unit in active), "its backoff may have ended just now"
         assert key not in self.attempts, "no unit is decided about twice at once"
         assert key not in self.gated
-        has_room = self.rooms[key[0]] > 0
-        self.rooms[key[0]] -= has_room
-        self.attempts[key] = Attempt(key[0], has_room, self.news)
+        has_room = self.rooms[str(key)[0]] > 0
+        self.rooms[str(key)[0]] -= has_room
+        self.attempts[key] = Attempt(str(key)[0], has_room, self.news)
 
     @precondition(lambda self: self.attempts)
     @rule(choose=st.randoms(use_true_random=False).map(lambda dice: dice.choice), trouble=st.booleans(), took=NUMBERS)
-    def end_attempt(self, choose: Callable[[list[str]], str], trouble: bool, took: int) -> None:
-        key = choose(sorted(self.attempts))
+    def end_attempt(self, choose: Callable[[list[Unit]], Unit], trouble: bool, took: int) -> None:
+        key = choose(sorted(self.attempts, key=str))
         attempt = self.attempts.pop(key)
         if attempt.has_room and trouble:
             self.free(attempt.kind)
@@ -135,7 +136,7 @@ class World(RuleBasedStateMachine):
                 if len(self.attempts) == before:
                     break
                 self.end_attempt(lambda keys: keys[0], trouble=False, took=0)
-        waiting = [key for key in self.sizes if key not in self.gated and self.rooms[key[0]] > 0]
+        waiting = [key for key in self.sizes if key not in self.gated and self.rooms[str(key)[0]] > 0]
         assert not waiting
 
 

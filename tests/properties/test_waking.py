@@ -14,6 +14,7 @@ import pytest
 
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.dispatch.waking import ForGang, ForRoom, Waking
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.scheduler import GangScheduler
@@ -41,12 +42,13 @@ def test_no_pod_stays_parked_that_a_node_would_take(seed: int) -> None:
     state, answers = weather.state, weather.answers
     waking = Waking(state, {PROFILE.name: GangScheduler(state, Trees(state), PROFILE, answers)})
     queue, now, came, woken = SchedulingQueue(flush_after=1e9), 0.0, 0, 0
-    waiting: dict[str, Pod] = {}
+    waiting: dict[Unit, Pod] = {}
     for _ in range(BATCHES):
         for _ in range(weather.dice.randint(0, 3)):
             came += 1
-            waiting[f"default/{came}"] = weather.dice.choice(PODS)
-            queue.put(f"default/{came}", priority=weather.dice.randint(0, 1), created=came, now=now)
+            unit = PodUnit(f"default/{came}")
+            waiting[unit] = weather.dice.choice(PODS)
+            queue.put(unit, priority=weather.dice.randint(0, 1), created=came, now=now)
         for _ in range(weather.dice.randint(1, 3)):
             weather.happen()
         woken += waking.wake(queue, now)
@@ -55,15 +57,15 @@ def test_no_pod_stays_parked_that_a_node_would_take(seed: int) -> None:
             decision = schedule_one(state, waiting[key], PROFILE, answers, explain=False)
             pod_class = state.classes.of(waiting[key])
             if decision.placed:
-                state.assume(key, decision.row, pod_class, decision.charges)
+                state.assume(str(key), decision.row, pod_class, decision.charges)
                 queue.done(key)
                 del waiting[key]
             else:
                 queue.failed(key, now, waits_for=ForRoom(PROFILE.name, pod_class))
                 waking.parked(ForRoom(PROFILE.name, pod_class))
-        for key, pod in waiting.items():
+        for still, pod in waiting.items():
             fresh = schedule_one(state, pod, PROFILE, ClassAnswers(state), explain=False)
-            assert not fresh.placed, f"{key} waits, and {fresh.node} would take it"
+            assert not fresh.placed, f"{still} waits, and {fresh.node} would take it"
     assert woken, "a story in which no unit is woken would prove little"
 
 
@@ -82,7 +84,7 @@ def follow(case: Case, dice: Random, name: str) -> int:
     running = {pod_key(pod) for group in case.gang.root.every_group() for pod in group.running}
     visitors = [key for key in state.pods if key not in running]
     waking, queue = Waking(state, {PROFILE.name: case.scheduler}), SchedulingQueue(flush_after=1e9)
-    queue.put("gang", priority=0, created=0.0, now=0.0)
+    queue.put(GangUnit("ml/gang"), priority=0, created=0.0, now=0.0)
     waits_for, now, waited = ForGang(PROFILE.name, case.gang), 0.0, 0
     for number in range(12):
         for _ in range(dice.randint(1, 2)):
@@ -99,7 +101,7 @@ def follow(case: Case, dice: Random, name: str) -> int:
         if queue.pop(now) is not None:
             if schedule_gang(case.scheduler, case.gang).placed:
                 return waited
-            queue.failed("gang", now, waits_for=waits_for)
+            queue.failed(GangUnit("ml/gang"), now, waits_for=waits_for)
             waking.parked(waits_for)
             waited += 1
         trees = Trees(state)

@@ -63,7 +63,7 @@ NEXT = """
 def demo(report: Path | None, picture: Path | None) -> int:
     """Show bayplan at work, without a cluster.
 
-    Simulates 72 nodes under three schedulers, then asks two questions about a recorded cluster and places a gang.
+    Simulates 72 nodes under three schedulers, then queries a recorded cluster and places a gang.
     """
     # A command that answers "no" ends with 1, which is part of the story.
     page = ["--report", str(report)] if report else []

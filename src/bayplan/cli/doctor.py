@@ -33,21 +33,21 @@ from bayplan.cli.shared.reading import asked_live, warn_unused
     default="bayplan-agent",
     show_default=True,
     metavar="NAME",
-    help="Where the node agents are installed.",
+    help="Namespace of the node agents.",
 )
 @click.option(
     "--scheduler-name",
     "scheduler_names",
     multiple=True,
     metavar="NAME",
-    help="The schedulerName of pods that bayplan places; may be given several times. [default: as its ConfigMap says]",
+    help="The schedulerName of pods that bayplan places; repeatable. [default: as its ConfigMap says]",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["warning", "error"]),
     default="warning",
     show_default=True,
-    help="From which severity on the exit code is 1.",
+    help="Lowest severity that makes the exit code 1.",
 )
 @output_option("text", "json", "yaml")
 def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, ...], fail_on: str, output: str) -> int:

@@ -56,13 +56,13 @@ def nodes(
     watch: bool,
     output: str,
 ) -> int:
-    """Show what is known of each node's NUMA zones, what is free, and the largest pod that still fits into one zone.
+    """Show each node's NUMA zones, what is free, and the largest pod that still fits into one zone.
 
     Fragmentation of a resource is the share by which the largest amount in one zone is smaller than it would be if all
     that is free lay together; the table names the resource that is fragmented most. Refused pods are those that still
     exist as Failed.
 
-    Exit code: 0 shown, 2 the input cannot be used.
+    Exit code: 0 shown, 2 invalid input.
     """
 
     def draw(session: ClusterSession) -> int:

@@ -30,7 +30,7 @@ RANKED_WIDE = 20
         "place -f pod.yaml --cluster cluster.json -o wide         # scores of every plugin",
         "place -f pod.yaml --cluster cluster.json --config scheduler-config.yaml",
         "place -f deployment.yaml --cluster cluster.json         # every replica; also Jobs, JobSets, PyTorchJobs, ...",
-        "place -f podgroup.yaml --cluster cluster.json           # a gang: all of it or nothing",
+        "place -f podgroup.yaml --cluster cluster.json           # a gang: all pods or none",
         "place -f podgroup.yaml --cluster cluster.json --objective closest",
         "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
     ),
@@ -47,8 +47,8 @@ RANKED_WIDE = 20
 @click.option(
     "--objective",
     metavar="GOALS",
-    help="What the best place of a gang is measured by, in this order: fewest-domains, mean-distance, fewest-nodes, "
-    "least-leftover, closest, separated by commas. Counts instead of what PodGroups name.",
+    help="Goals for the best place of a gang, in this order: fewest-domains, mean-distance, fewest-nodes, "
+    "least-leftover, closest, separated by commas. Overrides the objective of PodGroups.",
 )
 @output_option("text", "wide", "svg", "json", "yaml")
 @theme_option
@@ -76,7 +76,7 @@ def place(
     make them, and the gangs as the pod grouper would; pods that exist already are not made again. docs/place.md
     lists the kinds.
 
-    Exit code: 0 all fit, 1 some do not, 2 the input cannot be used.
+    Exit code: 0 all fit, 1 some do not, 2 invalid input.
     """
     from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
     from bayplan.explain.workload_text import work_text

@@ -43,7 +43,7 @@ COMMANDS = {
     "numa": "Draw a node's NUMA zones: what is free, who is where.",
     "topology": "Show blocks and racks: what is free, what fits, who is outside.",
     "slots": "How many gangs of equal pods fit now, and where?",
-    "web": "See all of it on a page that follows the cluster.",
+    "web": "Show the cluster, its gangs and waiting pods on a live page.",
     "doctor": "What is wrong with this installation, and how to repair it?",
     "simulate": "How would schedulers fare on this cluster? Compared in memory.",
     "scheduler": "Schedule the pods of a real cluster.",

@@ -60,27 +60,27 @@ BAR_WIDTH = 24
     "--seed",
     type=click.IntRange(0),
     metavar="NUMBER",
-    help="Draw arrivals and run times anew; instead of the scenario's seed.",
+    help="Seed for arrivals and run times; overrides the scenario's seed.",
 )
 @click.option(
     "--report-delay",
     metavar="DURATION",
-    help="How long a node's report is under way, such as 5s; instead of the scenario's reportDelay.",
+    help="Delay of a node's report, such as 5s; instead of the scenario's reportDelay.",
 )
 @click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write one self-contained HTML page.")
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
-@click.option("--serve", is_flag=True, help="Show the simulation as a page while it runs, and stay until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Serve the simulation as a page while it runs, until Ctrl-C.")
 @click.option(
     "--serve-address",
     metavar="ADDRESS",
     default=f"127.0.0.1:{WEB_PORT}",
     show_default=True,
-    help="Where --serve listens, on the loopback; port 0: any that is free.",
+    help="Loopback address for --serve; port 0 picks a free one.",
 )
 @click.option(
     "--pace",
     metavar="DURATION",
-    help="With --serve: how much simulated time passes in a second. [default: as much as can be computed]",
+    help="With --serve: simulated time per second. [default: as much as can be computed]",
 )
 @theme_option
 @output_option("text", "json", "yaml")
@@ -99,7 +99,7 @@ def simulate(
     theme: str | None,
     output: str,
 ) -> int:
-    """Let a scenario happen in memory, once for each scheduler: the same nodes, the same pods at the same moments.
+    """Run a scenario in memory, once for each scheduler: the same nodes, the same pods at the same moments.
 
     Kubelets admit and refuse pods as real ones do. `blind` knows only what nodes have in sum, `upstream` is
     scheduler-plugins' NodeResourceTopologyMatch with its cache, `bayplan` asks for the kubelet's verdict. The same
@@ -107,7 +107,7 @@ def simulate(
     shown and written.
 
     Exit code, about the last scheduler: 0 all pods ran and no kubelet refused one, 1 some were refused, wait, were
-    given up or had not arrived, 2 the input cannot be used, 130 interrupted.
+    given up or had not arrived, 2 invalid input, 130 interrupted.
     """
     schedulers = _schedulers(compare)
     colours = theme_for(theme, drawn=picture is not None, drawn_by="--picture")

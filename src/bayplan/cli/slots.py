@@ -43,11 +43,11 @@ MOST_PODS = 100_000
     "--level",
     metavar="LEVEL",
     help=(
-        "Each gang in one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) "
+        "Put each gang into one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) "
         "[default: the lowest that holds one]."
     ),
 )
-@click.option("--topology", "name", metavar="NAME", help="Which Topology, if there are several.")
+@click.option("--topology", "name", metavar="NAME", help="The Topology to use, if there are several.")
 @levels_option
 @cluster_options
 @cluster_scoped
@@ -74,7 +74,7 @@ def slots(
     taken to be equal to requests; a pod that asks for cpu and memory is then Guaranteed, and its CPUs are aligned where
     the kubelet does that.
 
-    Exit code: 0 at least one fits, 1 none does, 2 the input cannot be used.
+    Exit code: 0 at least one fits, 1 none does, 2 invalid input.
     """
     from bayplan.cli.shared.shapes import level_named, shape_and_size, slots_for, tree_named
     from bayplan.explain.gangs.outcome import stages_in_tree

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @cluster_options
 @pods_option(
     required=False,
-    help_text="File or folder with further pods and PodGroups to decide about. May be given several times.",
+    help_text="File or folder with further pods and PodGroups to decide about. Repeatable.",
 )
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
 @click.option("--now", metavar="TIME", help="Decide as at this RFC 3339 time: for gangs with patience.")
@@ -42,13 +42,13 @@ def snapshot(
     namespace: str | None,
     now: str | None,
 ) -> int:
-    """Write a cluster dump, reduced to what decisions are made from, and the decision for every waiting gang and pod.
+    """Write a cluster dump, reduced to the input of decisions, with the decision for every waiting gang and pod.
 
     The result goes to standard output as gzipped JSON. Environment, commands, images, secrets and annotations that do
     not concern scheduling are left out. It serves as --cluster for every command; 'bayplan replay' decides everything
     again.
 
-    Exit code: 0 written, 2 the input cannot be used.
+    Exit code: 0 written, 2 invalid input.
     """
     from bayplan.cli.shared.deciding import decide_all, has_patience, work_of
     from bayplan.cli.shared.pod_views import now_or

@@ -94,7 +94,7 @@ def topology(
     have beside their pods; how many pods fit is what filters and kubelets would let in, NUMA zones included. Nodes that
     lack a label of the topology are listed with that label.
 
-    Exit code: 0 shown, 1 no node carries the labels, 2 the input cannot be used.
+    Exit code: 0 shown, 1 no node carries the labels, 2 invalid input.
     """
     from bayplan.cli.shared.shapes import by_last_part, level_named, one_unit, shape_of, slots_for, tree_named
     from bayplan.explain.topology.map import NUMA, default_resources, topology_document, topology_map
@@ -150,7 +150,7 @@ def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
     tree = session.trees.get(outcome.topology)
     assert tree is not None  # it was placed in it
     if not outcome.shapes:
-        raise click.ClickException(f"{outcome.name}: no pod of it waits, so there is nothing to place and to draw")
+        raise click.ClickException(f"{outcome.name}: none of its pods wait, so there is nothing to draw")
     shape = max(outcome.shapes, key=lambda each: each.pods)
     pod_class = session.state.classes.of(shape.example)
     drawn = topology_map(session.state, tree, default_resources(session.state, tree.rows), pod_class, shape.slots)

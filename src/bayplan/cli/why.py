@@ -56,14 +56,16 @@ if TYPE_CHECKING:
     "--node",
     metavar="NODE",
     shell_complete=node_names,
-    help="Ask about this node alone: does the pod fit there, and if not, what is missing?",
+    help="Check this node only: does the pod fit there, and if not, what is missing?",
 )
 @click.option(
-    "--preempt", is_flag=True, help="Which pods would be evicted for a pod or gang without a place? Nothing is evicted."
+    "--preempt",
+    is_flag=True,
+    help="Show which pods preemption would evict for a pod or gang without a place. Nothing is evicted.",
 )
 @watch_option
 @output_option("text", "wide", "name", "json", "yaml")
-@click.option("--now", metavar="TIME", help="Count the waiting time up to this RFC 3339 time instead of the clock's.")
+@click.option("--now", metavar="TIME", help="Measure the waiting time up to this RFC 3339 time instead of now.")
 def why(
     *,
     words: tuple[str, ...],
@@ -96,7 +98,7 @@ def why(
     With -A, or with -n and without POD: pods that wait and pods that a kubelet refused, grouped by cause. They are
     decided in turn, gangs first, each seeing what the earlier ones took.
 
-    Exit code: 0 fits or runs, 1 does not fit, 2 the input cannot be used.
+    Exit code: 0 fits or runs, 1 does not fit, 2 invalid input.
     """
     from bayplan.cli.shared.explaining import explained
     from bayplan.cli.shared.pod_views import now_or

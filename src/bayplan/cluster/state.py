@@ -307,7 +307,7 @@ class ClusterState:
         by_amounts: bool = True,
         volumes: VolumePlan = NO_PLAN,
     ) -> None:
-        """Take the amounts of a decision at once, before anybody has been told about it."""
+        """Take the amounts of a decision at once, before the bind is sent."""
         if key in self.pods:
             raise ValueError(f"pod {key} already occupies node {self.names[self.pods[key].row]}")
         taken, promised = self.promises.taken(row, charges)
@@ -325,9 +325,7 @@ class ClusterState:
         try:
             terms = self.classes.terms_of(pod)
         except InvalidObject as error:
-            self.remarks.note(
-                ObjectRemark(error.at, f"{error.problem}; the pod counts as one that says nothing about others")
-            )
+            self.remarks.note(ObjectRemark(error.at, f"{error.problem}; its terms about other pods are ignored"))
             terms = NO_TERMS
         self.neighbours.place(key, self.pods[key].row, pod, terms)
         self.volumes.pod_placed(key, self.pods[key].row, pod)

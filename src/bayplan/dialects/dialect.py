@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.progress import Document, Progress
 from bayplan.engine.gangs.objective import LOWEST_COMMON_DOMAIN, USUAL, Objective
 from bayplan.gangs.model import Gang, Group

@@ -7,10 +7,19 @@ more pods than have arrived is incomplete, unless it `has_started`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.ranks.ranks import RANK, rank_key
 from bayplan.kube.wire.core_v1 import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Why a gang cannot be decided yet."""
+
+    gang: str
+    reason: str
 
 
 def counted(pods: Iterable[Pod]) -> list[Pod]:

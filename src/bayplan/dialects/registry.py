@@ -16,9 +16,9 @@ from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kubernetes import composite_pod_group as composite
 from bayplan.dialects.kubernetes import pod_group as upstream
 from bayplan.dialects.kueue import pod_set as kueue
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.misspelt import complaint_about, judged
 from bayplan.dialects.own import pod_group as own
-from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.placement_annotations import FIELDS, as_annotated
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.dialects.volcano import pod_group as volcano

@@ -6,15 +6,12 @@ from enum import Enum
 
 from msgspec import Struct
 
+from bayplan.dispatch.units import GangUnit, Unit
 from bayplan.gangs.model import GangDecision, Seat
 from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
-
-# Prefix of the unit key of a gang.
-GANG = "gang "
-
 
 AnyPreemption = Preemption | GangPreemption | NoPreemption
 
@@ -44,7 +41,7 @@ class Assignment(Struct, frozen=True):
 class Bind(Struct, frozen=True):
     """Every pod of a unit has a place, which is already assumed."""
 
-    unit: str
+    unit: Unit
     assignments: tuple[Assignment, ...]
 
 
@@ -55,7 +52,7 @@ class Unschedulable(Struct, frozen=True):
     prevented the decision. `preemption` tells which evictions would make room, or why none does.
     """
 
-    unit: str
+    unit: Unit
     pods: tuple[Pod, ...]
     reason: str = ""
     decision: Decision | None = None
@@ -69,7 +66,12 @@ class Unschedulable(Struct, frozen=True):
     @property
     def undecided(self) -> bool:
         """True if no placement has been attempted yet: the gang waits for its pods, its PodGroup or a gate."""
-        return self.unit.startswith(GANG) and self.gang is None and not self.invalid
+        return isinstance(self.unit, GangUnit) and self.gang is None and not self.invalid
+
+    @property
+    def gang_name(self) -> str:
+        """The gang's name in the roster; empty for a single pod."""
+        return self.unit.gang if isinstance(self.unit, GangUnit) else ""
 
 
 class Complete(Struct, frozen=True):

@@ -14,6 +14,7 @@ from bayplan.dispatch.kept.nominations import Nomination
 from bayplan.dispatch.preemption import Preempting, PreemptionResult
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.units import Unit
 from bayplan.dispatch.waking import ForItself, Waits, Waking
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
@@ -54,7 +55,7 @@ class Core:
 
     def park(
         self,
-        unit: str,
+        unit: Unit,
         waits_for: Waits,
         now: float,
         *,
@@ -69,7 +70,7 @@ class Core:
         )
         self.waking.parked(waits_for)
 
-    def park_preemptor(self, unit: str, outcome: PreemptionResult, waits_for: Waits, now: float) -> None:
+    def park_preemptor(self, unit: Unit, outcome: PreemptionResult, waits_for: Waits, now: float) -> None:
         """Park a unit after an attempt to preempt: a nominated one wakes as soon as its victims are gone."""
         nominated = outcome.stage is not Stage.PLANNED or outcome.again_at == now
         if nominated or outcome.for_kept_room:

@@ -21,11 +21,12 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.registry import AnyPodGroup, gang_named
-from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Unschedulable
+from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, new_core
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.pod_units import PodUnits
 from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.units import GangUnit, Unit
 from bayplan.dispatch.waking import ForItself, Waker
 from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
@@ -203,11 +204,11 @@ class Dispatcher:
     def next_may_be_long(self, now: float, at_limit: Collection[str] = ()) -> bool:
         """True if the next decision can take long, because it concerns a gang or a very large pod object."""
         self._queue_changed(now)
-        unit = self.queue.peek(now, at_limit)
-        if unit is None:
-            return False
-        pod = self.waiting.get(unit.key)
-        return unit.key.startswith(GANG) or (pod is not None and is_large(pod))
+        queued = self.queue.peek(now, at_limit)
+        if queued is None or isinstance(queued.unit, GangUnit):
+            return queued is not None
+        pod = self.waiting.get(queued.unit.pod)
+        return pod is not None and is_large(pod)
 
     def decide(self, now: float, at_limit: Collection[str] = ()) -> Action | None:
         """Decide about the next unit; None if no unit is due. Namespaces that are `at_limit` are skipped."""
@@ -223,7 +224,7 @@ class Dispatcher:
                 return action
         return None
 
-    def _decide_unit(self, unit: str, now: float) -> Action | None:
+    def _decide_unit(self, unit: Unit, now: float) -> Action | None:
         """Decide about one unit and charge the time to its namespace."""
         stopwatch, tenants = self._core.stopwatch, self.queue.tenants
         began = stopwatch()
@@ -231,11 +232,10 @@ class Dispatcher:
         tenant = known.tenant if known is not None else ""
         self._core.preempting.resume(unit)
         try:
-            action = self.gangs.decide(unit, now) if unit.startswith(GANG) else self.pods.decide(unit, now)
+            action = self.gangs.decide(unit, now) if isinstance(unit, GangUnit) else self.pods.decide(unit, now)
         except Exception as error:  # noqa: BLE001 - a bug triggered by one unit must not block the others
             self._core.settle_after_failure(now)
-            is_gang = unit.startswith(GANG)
-            pods = self.roster.waiting(unit.removeprefix(GANG)) if is_gang else [self.waiting[unit]]
+            pods = self.roster.waiting(unit.gang) if isinstance(unit, GangUnit) else [self.waiting[unit.pod]]
             action = _give_up(self._core, unit, pods, error, now)
         tenants.charge(tenant, stopwatch() - began, now)
         if isinstance(action, Bind):
@@ -259,9 +259,9 @@ class Dispatcher:
         """Every bind of a unit succeeded. A gang is complete; it is decided once more, as members may have arrived."""
         for assignment in action.assignments:
             self.reports.bound(assignment.node, assignment.pod)
-        if action.unit.startswith(GANG):
+        if isinstance(action.unit, GangUnit):
             self.queue.done(action.unit)
-            self.gangs.bound(action.unit.removeprefix(GANG), now)
+            self.gangs.bound(action.unit.gang, now)
         elif self.pods.still_waits(action.assignments[0].pod):
             self.queue.done(action.unit)
 
@@ -277,11 +277,11 @@ class Dispatcher:
         for assignment in action.assignments:
             if pod_key(assignment.pod) not in lost:
                 self.reports.bound(assignment.node, assignment.pod)
-        if action.unit.startswith(GANG):
+        if isinstance(action.unit, GangUnit):
             self.queue.retry(action.unit, now)
             # The next attempt may choose another domain.
-            self.late.drop(action.unit.removeprefix(GANG))
-            self.gangs.touch(action.unit.removeprefix(GANG), now)
+            self.late.drop(action.unit.gang)
+            self.gangs.touch(action.unit.gang, now)
         elif self.pods.still_waits(action.assignments[0].pod):
             # If the pod was deleted during its bind, the queue drops it when its turn comes.
             self.queue.retry(action.unit, now)
@@ -292,7 +292,7 @@ class Dispatcher:
             self.queue.wake(ForItself(unit), now)
 
 
-def _give_up(core: Core, unit: str, pods: Collection[Pod], error: Exception, now: float) -> Unschedulable:
+def _give_up(core: Core, unit: Unit, pods: Collection[Pod], error: Exception, now: float) -> Unschedulable:
     """Roll back what was assumed for a unit, and park it until it changes or is flushed."""
     for pod in pods:
         core.forget_assumed(pod)

@@ -14,16 +14,16 @@ from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.members import has_started
+from bayplan.dialects.members import Incomplete, has_started
 from bayplan.dialects.own import pod_group as own
-from bayplan.dialects.own.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
-from bayplan.dispatch.actions import GANG, Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
+from bayplan.dispatch.actions import Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
 from bayplan.dispatch.core import Core, SetAside
 from bayplan.dispatch.kept.kept_room import Closing
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
 from bayplan.dispatch.preemption import LOOKS_EVERY
+from bayplan.dispatch.units import GangUnit
 from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
@@ -49,9 +49,9 @@ class GangDecider:
     late_members: LateMembers
     why_gang_waits: Callable[[AnyPodGroup], str]
 
-    def decide(self, unit: str, now: float) -> Action | None:
+    def decide(self, unit: GangUnit, now: float) -> Action | None:
         """Decide about a gang that was popped from the queue; None if there is nothing to do."""
-        core, progress, name = self.core, self.progress, unit.removeprefix(GANG)
+        core, progress, name = self.core, self.progress, unit.gang
         waiting, running = tuple(core.roster.waiting(name)), tuple(core.roster.running(name))
         progress.restart_if_new(name, (*waiting, *running))
         if any(pod_key(pod) in core.state.pods for pod in waiting) or progress.deletion_pending(name, running):
@@ -94,7 +94,7 @@ class GangDecider:
         shows = dialect_of_gang(name) is own.DIALECT and name in roster.groups
         return self.progress.completed(name, roster.group_uid(name), now, repeat=shows)
 
-    def _place(self, unit: str, gang: Gang, running: tuple[Pod, ...], now: float) -> Action:
+    def _place(self, unit: GangUnit, gang: Gang, running: tuple[Pod, ...], now: float) -> Action:
         core = self.core
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
@@ -109,7 +109,7 @@ class GangDecider:
         known = core.queue.get(unit)
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
         waited = waited_for(gang, now, known.first_seen if known is not None else now) if gang.patience else 0.0
-        late, name = core.late, unit.removeprefix(GANG)
+        late, name = core.late, unit.gang
         late.lend(name, Counter({group.name: len(group.pods) for group in gang.root.every_group()}))
         try:
             with core.preempting.kept_room.deciding(scheduler.profile) as closing:
@@ -122,7 +122,7 @@ class GangDecider:
 
     def _seat(
         self,
-        unit: str,
+        unit: GangUnit,
         gang: Gang,
         scheduler: GangScheduler,
         running: tuple[Pod, ...],
@@ -134,7 +134,7 @@ class GangDecider:
         """Find seats: beside the room that is kept for others, else in that of less important units or of the gang's
         own later members, else by a preemption.
         """
-        core, preempting, name = self.core, self.core.preempting, unit.removeprefix(GANG)
+        core, preempting, name = self.core, self.core.preempting, unit.gang
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
         beyond_need = _has_what_it_needs(gang)
@@ -198,7 +198,7 @@ class GangDecider:
 
     def _park_or_release(
         self,
-        unit: str,
+        unit: GangUnit,
         running: tuple[Pod, ...],
         now: float,
         refusal: Unschedulable,
@@ -208,7 +208,7 @@ class GangDecider:
         again_at: float | None = None,
     ) -> Action:
         """Park a gang without a place; release it if it has been partially bound for too long."""
-        name = unit.removeprefix(GANG)
+        name = unit.gang
         to_release = self.progress.to_release(name, running, now, in_doubt=not self._was_never_complete(name))
         if to_release:
             self.core.queue.done(unit)

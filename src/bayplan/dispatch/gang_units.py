@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bayplan.cluster.pods.terms import namespace_of
-from bayplan.dialects.members import has_started
+from bayplan.dialects.members import Incomplete, has_started
 from bayplan.dialects.own import pod_group as own
-from bayplan.dialects.own.members import Incomplete, members_left
+from bayplan.dialects.own.members import members_left
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
-from bayplan.dispatch.actions import GANG, Action, Complete, Release
+from bayplan.dispatch.actions import Action, Complete, Release
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.gang_decision import GangDecider, split_of
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound
+from bayplan.dispatch.units import GangUnit
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
@@ -116,11 +117,11 @@ class GangUnits:
             head_start = HEAD_START if has_started(running, was_complete=True) else 0.0
             created = self._first_queued.setdefault(name, since) - head_start
             tenant = namespace_of((*waiting, *running)[0])
-            queue.put(GANG + name, priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
+            queue.put(GangUnit(name), priority=priority, created=created, now=now, pods=len(waiting), tenant=tenant)
 
     def _unqueue(self, name: str) -> None:
-        self._core.queue.remove(GANG + name)
-        self._core.preempting.unit_gone(GANG + name)
+        self._core.queue.remove(GangUnit(name))
+        self._core.preempting.unit_gone(GangUnit(name))
 
     def _is_due(self, name: str, now: float) -> bool:
         """True if a touched gang can be queued now; starts the next pause of a large one."""
@@ -144,7 +145,7 @@ class GangUnits:
 
     # -- decision and outcome -------------------------------------------------------------------------------------
 
-    def decide(self, unit: str, now: float) -> Action | None:
+    def decide(self, unit: GangUnit, now: float) -> Action | None:
         """Decide about a gang that was popped from the queue; None if there is nothing to do."""
         action = self._decider.decide(unit, now)
         if isinstance(action, Complete):

@@ -1,8 +1,8 @@
 """Group objects inside group objects: which gang the pods of each belong to.
 
-The outermost object is the gang. Objects name their parents before those exist, and anybody can name anything, so every
-walk upwards ends after the levels that Kubernetes allows. `roster.py` reports a gang whose outermost object still has a
-parent then: it is nested too deeply, or inside itself.
+The outermost object is the gang. Objects name their parents before those exist, and any client can name any parent. So
+every walk upwards ends after the levels that Kubernetes allows. `roster.py` reports a gang whose outermost object still
+has a parent then: it is nested too deeply, or inside itself.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import has_started
 from bayplan.dialects.own.members import asks_for_a_level, group_label, lacking
-from bayplan.dispatch.actions import GANG, Unschedulable
+from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.gangs.cycle import later_seats
@@ -97,7 +97,7 @@ class LateMembers:
         Otherwise smaller units would take every seat as soon as it is free. Call this before the gang is parked: seats
         that it still had free then would look like room for others that wait.
         """
-        late, name = self._core.late, refusal.unit.removeprefix(GANG)
+        late, name = self._core.late, refusal.gang_name
         is_nominated = self._core.preempting.nominations.get(refusal.unit) is not None
         late.returned(name, now, used=is_nominated)
         decision = refusal.gang

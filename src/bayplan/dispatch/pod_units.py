@@ -21,6 +21,7 @@ from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, SetAside
 from bayplan.dispatch.kept.kept_room import Closing
 from bayplan.dispatch.preemption import LOOKS_EVERY
+from bayplan.dispatch.units import PodUnit
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
@@ -100,7 +101,7 @@ class PodUnits:
         if (
             pod.status is not None
             and pod.status.nominated_node_name
-            and self._core.preempting.nominations.get(key) is None
+            and self._core.preempting.nominations.get(PodUnit(key)) is None
         ):
             self._core.preempting.nominated_by_another(key, now)
         self.by_claim.put(pod)
@@ -110,7 +111,7 @@ class PodUnits:
         for remark in (*self._remarks(pod), *self._given_ranks.came(key, gang, pod)):
             self._core.state.remarks.note(remark)
         if gang or pod.metadata.deletion_timestamp:
-            self._core.queue.remove(key)
+            self._core.queue.remove(PodUnit(key))
         else:
             self._put(key, pod, now)
         return True
@@ -127,20 +128,21 @@ class PodUnits:
             self._put(key, pod, now)
 
     def _put(self, key: str, pod: Pod, now: float) -> None:
-        queue = self._core.queue
-        known = queue.get(key)
+        queue, unit = self._core.queue, PodUnit(key)
+        known = queue.get(unit)
         created = now if known is None else known.created
         gated = bool(pod.spec.scheduling_gates) or self._expects_group(pod)
         priority = pod.spec.priority or 0
-        queue.put(key, priority=priority, created=created, now=now, gated=gated, tenant=namespace_of(pod))
+        queue.put(unit, priority=priority, created=created, now=now, gated=gated, tenant=namespace_of(pod))
 
     def remove(self, key: str) -> None:
         """A pod no longer waits here: it has a node, another scheduler, or is gone."""
         pod = self.waiting.pop(key, None)
         if pod is not None:
             self.by_claim.remove(pod)
-            self._core.queue.remove(key)
-            self._core.preempting.unit_gone(key)
+            unit = PodUnit(key)
+            self._core.queue.remove(unit)
+            self._core.preempting.unit_gone(unit)
 
     def withdraw_remarks(self, key: str) -> None:
         """Withdraw all remarks about a pod that is gone."""
@@ -166,17 +168,17 @@ class PodUnits:
         state, placed = self._core.state, self._core.state.pods.get(pod_key(pod))
         return self.still_waits(pod) and placed is not None and state.names[placed.row] == node
 
-    def decide(self, key: str, now: float) -> Action | None:
+    def decide(self, unit: PodUnit, now: float) -> Action | None:
         """Decide about a pod that was popped from the queue; None if it needs no place any more."""
-        core, pod = self._core, self.waiting.get(key)
-        if pod is None or key in core.state.pods or pod.metadata.deletion_timestamp:
-            core.queue.done(key)
+        core, pod = self._core, self.waiting.get(unit.pod)
+        if pod is None or unit.pod in core.state.pods or pod.metadata.deletion_timestamp:
+            core.queue.done(unit)
             return None
         profile = core.profiles[pod.spec.scheduler_name or ""]
         with core.preempting.kept_room.deciding(profile) as closing:
-            return self._decide(key, pod, profile, closing, now)
+            return self._decide(unit, pod, profile, closing, now)
 
-    def _decide(self, key: str, pod: Pod, profile: Profile, closing: Closing, now: float) -> Action:
+    def _decide(self, unit: PodUnit, pod: Pod, profile: Profile, closing: Closing, now: float) -> Action:
         """Find a place: beside the room that is kept for others, else in the room of less important ones,
         else by a preemption.
         """
@@ -198,31 +200,31 @@ class PodUnits:
                 decision = closing.decide(place, seat)
         except InvalidObject as error:
             core.settle_after_failure(now)
-            core.park(key, ForItself(key), now)
-            return Unschedulable(key, (pod,), str(error), invalid=True)
+            core.park(unit, ForItself(unit), now)
+            return Unschedulable(unit, (pod,), str(error), invalid=True)
         if core.reports.counts_refusals:
             for row in core.answers.rows_refused_for_zones(core.state.classes.of(pod), profile):
                 core.reports.refused(core.state.names[row])
         if not decision.placed:
-            if closing.rows and not preempting.was_nominated(key):
+            if closing.rows and not preempting.was_nominated(unit):
                 core.settle_set_aside(aside, now)
-                core.park(key, ForItself(key), now, again_at=now + LOOKS_EVERY)
-                return Unschedulable(key, (pod,), closing.reason, decision)
+                core.park(unit, ForItself(unit), now, again_at=now + LOOKS_EVERY)
+                return Unschedulable(unit, (pod,), closing.reason, decision)
             outcome = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
-            core.settle_set_aside(aside, now, preempting.rows_taken(key, outcome))
+            core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
             # What is better than now wakes the pod: nodes that open only after it is parked would wake it at once.
             closing.open()
-            refusal = Unschedulable(key, (pod,), decision.held_back, decision)
+            refusal = Unschedulable(unit, (pod,), decision.held_back, decision)
             if outcome is None:
-                core.park(key, ForItself(key) if decision.held_back else _waits_for(core, pod, profile), now)
+                core.park(unit, ForItself(unit) if decision.held_back else _waits_for(core, pod, profile), now)
                 return refusal
-            core.park_preemptor(key, outcome, _waits_for(core, pod, profile), now)
+            core.park_preemptor(unit, outcome, _waits_for(core, pod, profile), now)
             return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
         decision = preempting.kept_room.seats.beside(decision, pod)
         assume(core.state, decision, pod)
         core.settle_set_aside(aside, now, (decision.row,))
         core.reports.reserved(decision.node or "", pod)
-        return Bind(key, (Assignment(pod, decision),))
+        return Bind(unit, (Assignment(pod, decision),))
 
 
 def _waits_for(core: Core, pod: Pod, profile: Profile) -> Waits:

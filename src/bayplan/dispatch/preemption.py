@@ -21,6 +21,7 @@ from bayplan.dispatch.kept.kept_room import Closing, KeptRoom
 from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.kept.seats import KeptSeats
 from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.dispatch.victim_gangs import is_protected, running_gang
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
@@ -93,7 +94,7 @@ class Preempting:
 
     # -- a decision -----------------------------------------------------------------------------------------------
 
-    def resume(self, unit: str) -> None:
+    def resume(self, unit: Unit) -> None:
         """Give back the room of a unit that is about to be decided."""
         self._resumed = self.nominations.give_back(unit)
 
@@ -109,10 +110,10 @@ class Preempting:
             return [decision] if decision.placed else None
 
         names = frozenset(self._state.classes.of(pod).request.total)
-        return self._attempt(pod_key(pod), (pod,), priority_of(pod), profile, names, plan, seats, closing, now)
+        return self._attempt(PodUnit(pod_key(pod)), (pod,), priority_of(pod), profile, names, plan, seats, closing, now)
 
     def for_gang(
-        self, unit: str, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float
+        self, unit: GangUnit, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float
     ) -> PreemptionResult | None:
         """What can be done for a gang without a place; None if its profile does not preempt."""
 
@@ -133,7 +134,7 @@ class Preempting:
 
     def _attempt(
         self,
-        unit: str,
+        unit: Unit,
         pods: Sequence[Pod],
         priority: int,
         profile: Profile,
@@ -174,7 +175,7 @@ class Preempting:
         self.nominations.keep(Nomination(unit, priority, seated, found, leaving))
         return PreemptionResult(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
 
-    def rows_taken(self, unit: str, outcome: PreemptionResult | None) -> set[int]:
+    def rows_taken(self, unit: Unit, outcome: PreemptionResult | None) -> set[int]:
         """The rows where an attempt has just nominated a unit."""
         nomination = self.nominations.get(unit)
         if outcome is None or outcome.stage is not Stage.CARRY_OUT or nomination is None:
@@ -199,7 +200,7 @@ class Preempting:
 
     # -- what happens meanwhile -----------------------------------------------------------------------------------
 
-    def pod_gone(self, key: str, now: float) -> list[str]:
+    def pod_gone(self, key: str, now: float) -> list[Unit]:
         """A pod is gone; return the nominated units that have no victim left."""
         self._left_alone.pop(key, None)
         self._nominated_before.pop(key, None)
@@ -209,12 +210,13 @@ class Preempting:
         """Another leader nominated a waiting pod: its victims may be gone although no report shows it yet."""
         self._nominated_before.setdefault(key, now + ROOM_IS_KEPT)
 
-    def unit_gone(self, unit: str) -> None:
+    def unit_gone(self, unit: Unit) -> None:
         """A unit is gone, or needs no room any more."""
         self.nominations.give_back(unit)
-        self._nominated_before.pop(unit, None)
+        if isinstance(unit, PodUnit):
+            self._nominated_before.pop(unit.pod, None)
 
-    def not_evicted(self, refused: Collection[str], now: float) -> list[str]:
+    def not_evicted(self, refused: Collection[str], now: float) -> list[Unit]:
         """The API server refused to evict some pods: they are left alone for a while.
 
         Returns units that counted on them.
@@ -222,7 +224,7 @@ class Preempting:
         self._left_alone |= dict.fromkeys(refused, now + LEFT_ALONE)
         return self.nominations.withdraw_counting_on(refused)
 
-    def was_nominated(self, unit: str) -> bool:
+    def was_nominated(self, unit: Unit) -> bool:
         """True of the unit that is being decided if it had a nomination."""
         return self._resumed is not None and self._resumed.unit == unit
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from bayplan.dispatch.lazy_heap import LazyHeap
-from bayplan.dispatch.sub_queues import SubQueues, Unit, UnitState, WaitGroup
+from bayplan.dispatch.sub_queues import QueuedUnit, SubQueues, UnitState, WaitGroup
+from bayplan.dispatch.units import Unit
 
 # A unit whose attempts take long gets a tenth of the time, so that the others have the rest.
 REST_PER_SECOND_OF_WORK = 9.0
@@ -41,7 +42,7 @@ class SchedulingQueue:
         self._max_backoff = max_backoff
         self._flush_after = flush_after
         self._now = now
-        self._units: dict[str, Unit] = {}
+        self._units: dict[Unit, QueuedUnit] = {}
         self._places = SubQueues(self._units)
         self.tenants = self._places.tenants
         self._wait_groups: dict[Hashable, WaitGroup] = {}
@@ -52,7 +53,7 @@ class SchedulingQueue:
 
     def put(
         self,
-        key: str,
+        unit: Unit,
         *,
         priority: int,
         created: float,
@@ -67,62 +68,64 @@ class SchedulingQueue:
         `now`.
         """
         self._advance(now)
-        unit = self._units.get(key)
-        if unit is None:
-            unit = self._units[key] = Unit(key, priority, created, pods, first_seen=now, tenant=tenant)
-            self._places.add(unit, UnitState.GATED if gated else UnitState.ACTIVE, now)
+        queued = self._units.get(unit)
+        if queued is None:
+            queued = self._units[unit] = QueuedUnit(unit, priority, created, pods, first_seen=now, tenant=tenant)
+            self._places.add(queued, UnitState.GATED if gated else UnitState.ACTIVE, now)
             return
-        was = self._places.remove(unit)
-        unit.priority, unit.created, unit.pods = priority, created, pods
-        unit.changed |= was is UnitState.IN_FLIGHT
-        self._leave_wait_group(unit)
+        was = self._places.remove(queued)
+        queued.priority, queued.created, queued.pods = priority, created, pods
+        queued.changed |= was is UnitState.IN_FLIGHT
+        if queued.wait_group is not None:
+            self._leave_wait_group(queued)
         if gated or was is UnitState.IN_FLIGHT:
-            self._places.add(unit, UnitState.GATED if gated else was, now)
+            self._places.add(queued, UnitState.GATED if gated else was, now)
         elif was in (UnitState.GATED, UnitState.PARKED):
             # Time behind gates does not count as waiting for a place.
-            unit.first_seen = now if was is UnitState.GATED else unit.first_seen
-            self._places.activate(unit, now)
+            queued.first_seen = now if was is UnitState.GATED else queued.first_seen
+            self._places.activate(queued, now)
         else:
-            self._places.add(unit, was, now)
+            self._places.add(queued, was, now)
 
-    def remove(self, key: str) -> None:
+    def remove(self, unit: Unit) -> None:
         """Remove a unit, if present."""
-        unit = self._units.pop(key, None)
-        if unit is not None:
-            self._places.remove(unit)
-            self._leave_wait_group(unit)
+        queued = self._units.pop(unit, None)
+        if queued is not None:
+            self._places.remove(queued)
+            if queued.wait_group is not None:
+                self._leave_wait_group(queued)
 
-    def pop(self, now: float, at_limit: Collection[str] = ()) -> str | None:
+    def pop(self, now: float, at_limit: Collection[str] = ()) -> Unit | None:
         """The unit to decide about now, which is in flight from here on; None if no unit is due.
 
         Namespaces that are `at_limit` are skipped. If no unit is active, the first unit in backoff goes early: backoff
         lets others go first, and there are none.
         """
-        unit = self.peek(now, at_limit)
-        if unit is None:
+        queued = self.peek(now, at_limit)
+        if queued is None:
             return None
-        self._places.remove(unit)
-        unit.attempts += 1
-        unit.changed = False
-        self._places.add(unit, UnitState.IN_FLIGHT, now)
-        self._leave_wait_group(unit, next_waits=False)
-        return unit.key
+        self._places.remove(queued)
+        queued.attempts += 1
+        queued.changed = False
+        self._places.add(queued, UnitState.IN_FLIGHT, now)
+        self._leave_wait_group(queued, next_waits=False)
+        return queued.unit
 
-    def peek(self, now: float, at_limit: Collection[str] = ()) -> Unit | None:
+    def peek(self, now: float, at_limit: Collection[str] = ()) -> QueuedUnit | None:
         """The unit that `pop` would return."""
         self._advance(now)
-        key = self._places.next_active(at_limit, now)
-        if key is not None:
-            return self._units[key]
+        unit = self._places.next_active(at_limit, now)
+        if unit is not None:
+            return self._units[unit]
         first = self._places.backoff.first()
-        unit = None if first is None else self._units[first[1]]
-        return None if unit is None or unit.tenant in at_limit else unit
+        queued = None if first is None else self._units[first[1]]
+        return None if queued is None or queued.tenant in at_limit else queued
 
     # -- outcome of an attempt ------------------------------------------------------------------------------------
 
     def failed(
         self,
-        key: str,
+        unit: Unit,
         now: float,
         *,
         waits_for: Hashable,
@@ -138,52 +141,52 @@ class SchedulingQueue:
         backoff. A unit whose search `hit_limit` rests longer each time that this happens to its namespace.
         """
         self._advance(now)
-        unit = self._take_in_flight(key)
-        if unit is None:
+        queued = self._take_in_flight(unit)
+        if queued is None:
             return
-        unit.failures += 1
-        unit.errors = 0
-        rest = self.tenants.hit_limit(unit.tenant) if hit_limit else 0.0
-        unit.rest_until = now + max(took * REST_PER_SECOND_OF_WORK, rest)
-        unit.backoff_until = now if eager else now + self._backoff_after(unit.failures)
-        if unit.changed:
-            self._places.activate(unit, now)
+        queued.failures += 1
+        queued.errors = 0
+        rest = self.tenants.hit_limit(queued.tenant) if hit_limit else 0.0
+        queued.rest_until = now + max(took * REST_PER_SECOND_OF_WORK, rest)
+        queued.backoff_until = now if eager else now + self._backoff_after(queued.failures)
+        if queued.changed:
+            self._places.activate(queued, now)
             return
         wait_group = self._wait_groups.setdefault(waits_for, WaitGroup(waits_for))
         if wait_group.scout is not None:
             # The scout would fail, too.
-            scout, wait_group.scout = self._units[wait_group.scout], None
+            scout, wait_group.scout = wait_group.scout, None
             self._places.remove(scout)
             self._places.add(scout, UnitState.PARKED, now)
-        unit.wait_group = wait_group
-        self._places.add(unit, UnitState.PARKED, now)
+        queued.wait_group = wait_group
+        self._places.add(queued, UnitState.PARKED, now)
         flush = now + self._flush_after
         self._flushes.put(waits_for, (flush if again_at is None else min(flush, again_at),))
 
-    def retry(self, key: str, now: float) -> None:
+    def retry(self, unit: Unit, now: float) -> None:
         """Retry a unit in flight after a backoff: a transient error occurred, such as a failed bind."""
         self._advance(now)
-        unit = self._take_in_flight(key)
-        if unit is not None:
-            unit.errors += 1
-            unit.rest_until = now + self._backoff_after(unit.errors)
-            self._places.activate(unit, now)
+        queued = self._take_in_flight(unit)
+        if queued is not None:
+            queued.errors += 1
+            queued.rest_until = now + self._backoff_after(queued.errors)
+            self._places.activate(queued, now)
 
-    def done(self, key: str) -> Unit | None:
+    def done(self, unit: Unit) -> QueuedUnit | None:
         """Forget a unit in flight that has its place. If it `changed` meanwhile, the owner puts it again."""
-        unit = self._units.get(key)
-        if unit is None or unit.state is not UnitState.IN_FLIGHT:
+        queued = self._units.get(unit)
+        if queued is None or queued.state is not UnitState.IN_FLIGHT:
             return None
-        self.remove(key)
-        return unit
+        self.remove(unit)
+        return queued
 
-    def _take_in_flight(self, key: str) -> Unit | None:
+    def _take_in_flight(self, unit: Unit) -> QueuedUnit | None:
         """A unit that returns from an attempt; None if it was removed meanwhile."""
-        unit = self._units.get(key)
-        if unit is None or unit.state is not UnitState.IN_FLIGHT:
+        queued = self._units.get(unit)
+        if queued is None or queued.state is not UnitState.IN_FLIGHT:
             return None
-        self._places.remove(unit)
-        return unit
+        self._places.remove(queued)
+        return queued
 
     def _backoff_after(self, failures: int) -> float:
         doubled: float = self._initial_backoff * 2 ** min(failures - 1, MOST_DOUBLINGS)
@@ -208,9 +211,9 @@ class SchedulingQueue:
         self._now = now
         for heap in (self._places.resting, self._places.backoff):
             while (ended := heap.first()) is not None and ended[0][0] <= now:
-                unit = self._units[ended[1]]
-                self._places.remove(unit)
-                self._places.activate(unit, now)
+                queued = self._units[ended[1]]
+                self._places.remove(queued)
+                self._places.activate(queued, now)
         while (flush := self._flushes.first()) is not None and flush[0][0] <= now:
             self._flushes.remove(flush[1])
             self._send_scout(self._wait_groups.get(flush[1]))
@@ -224,20 +227,20 @@ class SchedulingQueue:
             del self._wait_groups[wait_group.waits_for]
             self._flushes.remove(wait_group.waits_for)
             return
-        unit = self._units[first[1]]
-        self._places.remove(unit)
-        wait_group.scout = unit.key
+        queued = self._units[first[1]]
+        self._places.remove(queued)
+        wait_group.scout = queued
         if next_waits:
-            self._places.activate(unit, self._now)
+            self._places.activate(queued, self._now)
         else:
-            self._places.add(unit, UnitState.ACTIVE, self._now)
+            self._places.add(queued, UnitState.ACTIVE, self._now)
 
-    def _leave_wait_group(self, unit: Unit, *, next_waits: bool = True) -> None:
+    def _leave_wait_group(self, queued: QueuedUnit, *, next_waits: bool = True) -> None:
         """Detach a unit from its wait group. If it was the scout, the next unit is."""
-        wait_group, unit.wait_group = unit.wait_group, None
+        wait_group, queued.wait_group = queued.wait_group, None
         if wait_group is None:
             return
-        if wait_group.scout == unit.key:
+        if wait_group.scout is queued:
             wait_group.scout = None
             self._send_scout(wait_group, next_waits=next_waits)
         elif wait_group.scout is None and not wait_group.parked:
@@ -254,12 +257,12 @@ class SchedulingQueue:
         """Pods by state. Units behind the scout of an open wait group count as parked."""
         return {state: self._places.pods[state] for state in UnitState}
 
-    def get(self, key: str) -> Unit | None:
-        """A unit by its key, to be read only."""
-        return self._units.get(key)
+    def get(self, unit: Unit) -> QueuedUnit | None:
+        """A unit's place in the queue, to be read only."""
+        return self._units.get(unit)
 
     def __len__(self) -> int:
         return len(self._units)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._units
+    def __contains__(self, unit: Unit) -> bool:
+        return unit in self._units

@@ -14,7 +14,7 @@ from typing import Any
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, GroupContents
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.progress import MemberCounts
 from bayplan.dialects.registry import (
     AnyPodGroup,

@@ -9,6 +9,7 @@ from enum import Enum
 
 from bayplan.dispatch.lazy_heap import LazyHeap, Order
 from bayplan.dispatch.tenants import Tenants
+from bayplan.dispatch.units import Unit
 
 
 class UnitState(Enum):
@@ -22,14 +23,14 @@ class UnitState(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Unit:
+class QueuedUnit:
     """A pod or a gang of `pods` pods that waits for a decision; `tenant` is the namespace that it is charged to.
 
     `attempts` counts all decisions, `failures` those without a place, `errors` other failures in a row. A rest must
     elapse even if no other unit waits; a backoff need not. `changed` means that the unit was put while in flight.
     """
 
-    key: str
+    unit: Unit
     priority: int
     created: float
     pods: int
@@ -55,71 +56,76 @@ class WaitGroup:
     """Parked units that wait for the same thing. An open wait group has a scout, which tries for all of them."""
 
     waits_for: Hashable
-    parked: LazyHeap[str] = field(default_factory=LazyHeap)
-    scout: str | None = None
+    parked: LazyHeap[Unit] = field(default_factory=LazyHeap)
+    scout: QueuedUnit | None = None
 
 
 class SubQueues:
     """All units by state. Units that are gated or in flight are in no sub-queue, but are counted."""
 
-    def __init__(self, units: dict[str, Unit]) -> None:
+    def __init__(self, units: dict[Unit, QueuedUnit]) -> None:
         self._units = units
         self.tenants = Tenants()
-        self._active: LazyHeap[str] = LazyHeap()
+        self._active: LazyHeap[Unit] = LazyHeap()
         # By namespace, active units that had to let other namespaces go first.
-        self._passed: dict[str, LazyHeap[str]] = {}
-        self.backoff: LazyHeap[str] = LazyHeap()
-        self.resting: LazyHeap[str] = LazyHeap()
+        self._passed: dict[str, LazyHeap[Unit]] = {}
+        self.backoff: LazyHeap[Unit] = LazyHeap()
+        self.resting: LazyHeap[Unit] = LazyHeap()
         self.pods: Counter[UnitState] = Counter()
 
-    def add(self, unit: Unit, state: UnitState, now: float) -> None:
+    def add(self, queued: QueuedUnit, state: UnitState, now: float) -> None:
         """Put a unit that is in no sub-queue into one."""
-        unit.state = state
-        self.pods[state] += unit.pods
+        queued.state = state
+        self.pods[state] += queued.pods
         if state is UnitState.ACTIVE:
-            self._active.put(unit.key, unit.order)
-        elif state is UnitState.BACKOFF and unit.rest_until > now:
-            self.resting.put(unit.key, (unit.rest_until,))
+            self._active.put(queued.unit, queued.order)
+        elif state is UnitState.BACKOFF and queued.rest_until > now:
+            self.resting.put(queued.unit, (queued.rest_until,))
         elif state is UnitState.BACKOFF:
-            self.backoff.put(unit.key, (unit.backoff_until, *unit.order))
-        elif state is UnitState.PARKED and unit.wait_group is not None:
-            unit.wait_group.parked.put(unit.key, unit.order)
+            self.backoff.put(queued.unit, (queued.backoff_until, *queued.order))
+        elif state is UnitState.PARKED and queued.wait_group is not None:
+            queued.wait_group.parked.put(queued.unit, queued.order)
 
-    def activate(self, unit: Unit, now: float) -> None:
+    def activate(self, queued: QueuedUnit, now: float) -> None:
         """Make a unit active, or so when its rest and its backoff have ended."""
-        waits = max(unit.rest_until, unit.backoff_until) > now
-        self.add(unit, UnitState.BACKOFF if waits else UnitState.ACTIVE, now)
+        waits = max(queued.rest_until, queued.backoff_until) > now
+        self.add(queued, UnitState.BACKOFF if waits else UnitState.ACTIVE, now)
 
-    def remove(self, unit: Unit) -> UnitState:
+    def remove(self, queued: QueuedUnit) -> UnitState:
         """Take a unit out of its sub-queue, and return its state."""
-        self.pods[unit.state] -= unit.pods
-        if unit.state is UnitState.ACTIVE:
-            self._active.remove(unit.key)
-            passed = self._passed.get(unit.tenant)
+        self.pods[queued.state] -= queued.pods
+        if queued.state is UnitState.ACTIVE:
+            self._active.remove(queued.unit)
+            passed = self._passed.get(queued.tenant)
             if passed is not None:
-                passed.remove(unit.key)
+                passed.remove(queued.unit)
                 if not passed:
-                    del self._passed[unit.tenant]
-        elif unit.state is UnitState.BACKOFF:
-            self.resting.remove(unit.key)
-            self.backoff.remove(unit.key)
-        elif unit.state is UnitState.PARKED and unit.wait_group is not None:
-            unit.wait_group.parked.remove(unit.key)
-        return unit.state
+                    del self._passed[queued.tenant]
+        elif queued.state is UnitState.BACKOFF:
+            self.resting.remove(queued.unit)
+            self.backoff.remove(queued.unit)
+        elif queued.state is UnitState.PARKED and queued.wait_group is not None:
+            queued.wait_group.parked.remove(queued.unit)
+        return queued.state
 
-    def next_active(self, at_limit: Collection[str], now: float) -> str | None:
+    def next_active(self, at_limit: Collection[str], now: float) -> Unit | None:
         """The first active unit; units of namespaces in debt come last, and those `at_limit` not at all."""
         while (first := self._active.first()) is not None:
-            unit = self._units[first[1]]
-            if unit.tenant not in at_limit and not self.tenants.in_debt(unit.tenant, now):
+            queued = self._units[first[1]]
+            if queued.tenant not in at_limit and not self.tenants.in_debt(queued.tenant, now):
                 break
-            self._active.remove(unit.key)
-            self._passed.setdefault(unit.tenant, LazyHeap()).put(unit.key, unit.order)
+            self._active.remove(queued.unit)
+            self._passed.setdefault(queued.tenant, LazyHeap()).put(queued.unit, queued.order)
         if not self._passed:
             return None if first is None else first[1]
         firsts = {tenant: heap.first() for tenant, heap in self._passed.items() if tenant not in at_limit}
         others = [each for tenant, each in firsts.items() if each and not self.tenants.in_debt(tenant, now)]
         if first is not None or others:
-            return min((first, *others) if first is not None else others)[1]
+            return min((first, *others) if first is not None else others, key=_by_order)[1]
         owing = [(self.tenants.debt(tenant, now), each) for tenant, each in firsts.items() if each]
-        return min(owing)[1][1] if owing else None
+        return min(owing, key=lambda debt: (debt[0], _by_order(debt[1])))[1][1] if owing else None
+
+
+def _by_order(first: tuple[Order, Unit]) -> tuple[Order, str]:
+    """Units of equal order go by name."""
+    return first[0], str(first[1])

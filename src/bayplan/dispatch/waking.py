@@ -26,6 +26,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.gang_watch import GangWatch
 from bayplan.dispatch.parked_classes import ParkedClasses
 from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.units import Unit
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.model import Gang
 from bayplan.gangs.scheduler import GangScheduler
@@ -83,7 +84,7 @@ class ForGang:
 class ForItself:
     """Only a change of the unit itself helps."""
 
-    key: str
+    unit: Unit
 
 
 Waits = ForRoom | ForNeighbours | ForGang | ForItself

@@ -44,7 +44,6 @@ class Theme:
     good_soft: str
     good_ink: str
     middling: str
-    middling_soft: str
     middling_ink: str
     bad: str
     bad_soft: str
@@ -69,7 +68,6 @@ LIGHT = Theme(
     good_soft="#d9f0e5",
     good_ink="#1c7a52",
     middling="#a9760a",
-    middling_soft="#fbf1d6",
     middling_ink="#8a6100",
     bad="#c4473a",
     bad_soft="#f8deda",
@@ -105,7 +103,6 @@ DARK = Theme(
     good_soft="#1b3a2e",
     good_ink="#5fcf9d",
     middling="#d9a93a",
-    middling_soft="#3a3018",
     middling_ink="#e5bd5c",
     bad="#e0675a",
     bad_soft="#43221f",

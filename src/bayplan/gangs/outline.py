@@ -27,7 +27,7 @@ from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.numa_level import unit_problem, zone_units
 from bayplan.gangs.split_gangs import split_message
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, PodSpec, PodStatus
 from bayplan.scheduling.cycle import why_not_yet
 
 Amounts = NDArray[np.float64]
@@ -52,13 +52,10 @@ class Outline:
     classes: tuple[PodClass, ...]
     layers: tuple[SegmentLayer, ...]
     problem: str
-    units: tuple[int, ...] = ()
+    units: tuple[int, ...]
     """By shape, how many consecutive pods share a NUMA zone, or `NO_UNIT`."""
-
-    @cached_property
-    def pods(self) -> int:
-        """The number of waiting pods."""
-        return sum(sum(part.pods.values()) for part in self.parts)
+    pods: int
+    """The number of waiting pods."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
     reader = _Reader(state, tree, units, are_running, problem=unit_problem(state, root, units))
     reader.read_shapes(root)
     in_layers = len(reader.classes) <= 1 and not root.groups
-    reader.read(replace(root, segments=()) if in_layers else root, -1)
+    reader.read(replace(root, segments=()) if in_layers and root.segments else root, -1)
     return Outline(
         tree.levels,
         tuple(reader.parts),
@@ -102,6 +99,7 @@ def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
         tuple(reader.layer(each) for each in root.segments) if in_layers else (),
         reader.problem,
         tuple(unit for _, unit in reader.classes),
+        sum([len(group.pods) for group in root.every_group()]),
     )
 
 
@@ -128,17 +126,19 @@ class _Reader:
         """
         for group in root.every_group():
             before: Pod | None = None
+            spec: PodSpec | None = None
+            status: PodStatus | None = None
             unit = self.units[group.name]
             for pod in group.pods:
-                if before is not None and pod.spec is before.spec and pod.status is before.status:
+                if pod.spec is spec and pod.status is status:
                     continue
                 template = id(pod.spec), id(pod.status), unit
                 if template not in self.shape_of:
                     if before is not None and are_alike(pod, before):
-                        self.shape_of[template] = self.shape_of[id(before.spec), id(before.status), unit]
+                        self.shape_of[template] = self.shape_of[id(spec), id(status), unit]
                     else:
                         self.shape_of[template] = self._shape(pod, unit)
-                before = pod
+                before, spec, status = pod, pod.spec, pod.status
 
     def _shape(self, pod: Pod, unit: int) -> int:
         pod_class = self.state.classes.of(pod)
@@ -171,7 +171,7 @@ class _Reader:
             required,
             preferred,
             None if group.apart is None or required is None else self._set_of(group.apart),
-            home=self._home(group, required, running_at),
+            home=self._home(group, required, running_at) if running_at else None,
             running_at=tuple(running_at),
         )
         self._add(part, PartPods(group.name if group.segment_of is None else group.segment_of, own, group.segment))
@@ -245,7 +245,7 @@ class _Reader:
 
     def _home(self, group: Group, required: int | None, running_at: Sequence[int]) -> int | None:
         """Return the domain that running members bind a group to."""
-        if required is None or not running_at:
+        if required is None:
             return None
         first, *others = sorted({self._domain(required, at) for at in running_at})
         if others:

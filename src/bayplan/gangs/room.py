@@ -29,9 +29,11 @@ _Found = TypeVar("_Found")
 
 def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
     """Move the pods where as many later members as possible have room; the bound says how many."""
+    if not outcome.found or not any(group.coming or group.absent for group in outcome.part.every_group()):
+        return outcome
     everybody = list(_with_absent(outcome.part))
     coming = sum(len(group.coming) for group in everybody)
-    if not outcome.found or not coming or not any(map(_asks_for_a_level, everybody)):
+    if not coming or not any(map(_asks_for_a_level, everybody)):
         return outcome
 
     def with_later(number: int) -> tuple[Tried, Tried] | None:

@@ -175,8 +175,8 @@ def _reference(written: KubernetesWorkload) -> Reference:
 
 def _says_how(thing: RawObject) -> bool:
     """True for a Job with `spec.scheduling`. Its controller heeds that only in Jobs that no other controller owns."""
-    about = Reference.of(thing)
-    if (about.group, about.kind) != ("batch", "Job") or not look_up(thing, ("spec", "scheduling")):
+    about, spec = Reference.of(thing), thing.get("spec")
+    if (about.group, about.kind) != ("batch", "Job") or not isinstance(spec, dict) or not spec.get("scheduling"):
         return False
     return managing(metadata_of(thing).get("ownerReferences") or []) is None
 

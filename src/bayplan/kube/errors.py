@@ -20,6 +20,8 @@ from msgspec import Struct
 
 from bayplan.kube.visible import visible
 
+NAMELESS = "is missing: every object needs a name"
+
 
 class _Metadata(Protocol):
     @property

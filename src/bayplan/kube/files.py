@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read_documents
-from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
+from bayplan.kube.errors import NAMELESS, InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, decode
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import ObjectSet, OtherObject, kind_in_set
@@ -288,6 +288,8 @@ class _Reader:
             getattr(found, group_of_set).append(self._decode(entry, struct))
         else:
             metadata = self._typed(entry, _WithMetadata, kind).metadata
+            if not metadata.name and not self._submitted:  # a submitted one may still get a name
+                raise InvalidObject(self._subject(kind, entry, "metadata.name"), NAMELESS)
             found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
 
     def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
@@ -319,7 +321,7 @@ class _Reader:
             return self._with_a_name(decoded, entry.header.metadata.generate_name)
         if not decoded.metadata.name:
             at = self._subject(kind.__name__, entry, "metadata.name")
-            raise InvalidObject(at, "is missing: every object needs a name")
+            raise InvalidObject(at, NAMELESS)
         return decoded
 
     def _with_a_name(self, thing: _Wire, start: str) -> _Wire:

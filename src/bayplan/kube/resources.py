@@ -45,6 +45,9 @@ class Resource(Generic[T]):
     `metadata_only`: nothing else of it is sent.
 
     `other_versions` of the same group decode into the same struct; they are read where `api_version` is not served.
+
+    `paged`: lists are asked for in pages. For each page of a custom resource the API server decodes most objects again:
+    5,000 reports in ten pages took 36 s of its CPU time, in one answer 2 s.
     """
 
     api_version: str
@@ -54,6 +57,7 @@ class Resource(Generic[T]):
     namespaced: bool = True
     metadata_only: bool = False
     other_versions: tuple[str, ...] = ()
+    paged: bool = True
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -172,6 +176,7 @@ NODE_RESOURCE_TOPOLOGIES = Resource(
     NodeResourceTopology,
     namespaced=False,
     other_versions=node_resource_topology_v1alpha2.API_VERSIONS[1:],
+    paged=False,
 )
 NUMATOPOLOGIES = Resource(
     volcano_nodeinfo_v1alpha1.API_VERSION,
@@ -179,6 +184,7 @@ NUMATOPOLOGIES = Resource(
     volcano_nodeinfo_v1alpha1.KIND,
     Numatopology,
     namespaced=False,
+    paged=False,
 )
 HYPER_NODES = Resource(
     volcano_topology_v1alpha1.API_VERSION,

@@ -119,11 +119,6 @@ class ClassAnswer:
         """Refusals by filters that look at node objects alone."""
         return self._blocked_by_node
 
-    def bytes_per_node(self) -> float:
-        """Return the memory this answer needs per node."""
-        arrays = (self._blocked_by_node, self._score_of_node, self.blocked, self.rank)
-        return sum(array.nbytes for array in arrays) / max(len(self.blocked), 1)
-
     def _resize(self, size: int) -> None:
         if size != len(self.blocked):
             self._blocked_by_node = np.zeros(size, dtype=np.int16)

@@ -6,6 +6,7 @@ Filters that only look at node objects run first and are cached apart, so placin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -90,13 +91,11 @@ class Profile:
     def for_class(self, pod: PodClass) -> ClassProfile:
         """Return the plugins that make a difference for one class of pods."""
         filters = [(position, plugin) for position, plugin in enumerate(self.filters) if plugin.applies(pod)]
-        scores = [(plugin, weight) for plugin, weight in self.scores if weight and plugin.applies_score(pod)]
         return ClassProfile(
             pod,
-            node_filters=tuple(entry for entry in filters if not entry[1].reads_usage),
-            usage_filters=tuple(entry for entry in filters if entry[1].reads_usage),
-            node_scores=tuple(entry for entry in scores if not entry[0].reads_usage),
-            usage_scores=tuple(entry for entry in scores if entry[0].reads_usage),
+            node_filters=tuple([entry for entry in filters if not entry[1].reads_usage]),
+            usage_filters=tuple([entry for entry in filters if entry[1].reads_usage]),
+            scores=self.scores,
         )
 
     def cause(self, pod: PodClass, blocked: int) -> tuple[str, str]:
@@ -106,15 +105,28 @@ class Profile:
         return plugin.name, plugin.cause(pod, code)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClassProfile:
-    """The filters (with their position in the profile) and scores for one class of pods."""
+    """The filters (with their position in the profile) for one class of pods, and all scores of the profile.
+
+    Which scores apply is worked out at first use: gangs never score a node.
+    """
 
     pod: PodClass
     node_filters: tuple[tuple[int, FilterPlugin], ...]
     usage_filters: tuple[tuple[int, FilterPlugin], ...]
-    node_scores: tuple[tuple[ScorePlugin, int], ...]
-    usage_scores: tuple[tuple[ScorePlugin, int], ...]
+    scores: tuple[tuple[ScorePlugin, int], ...]
+
+    @cached_property
+    def _node_scores(self) -> Sequence[tuple[ScorePlugin, int]]:
+        return [entry for entry in self.scores if self._applies(*entry) and not entry[0].reads_usage]
+
+    @cached_property
+    def _usage_scores(self) -> Sequence[tuple[ScorePlugin, int]]:
+        return [entry for entry in self.scores if self._applies(*entry) and entry[0].reads_usage]
+
+    def _applies(self, plugin: ScorePlugin, weight: int) -> bool:
+        return bool(weight) and plugin.applies_score(self.pod)
 
     def blocked_by_node(self, state: ClusterState, rows: Rows) -> Blocked | None:
         """Return the first refusal by filters on node objects; None if no row is refused."""
@@ -134,15 +146,15 @@ class ClassProfile:
 
     def score_of_usage_of_one(self, state: ClusterState, row: int) -> int:
         """Return the weighted sum of scores on usage for one node."""
-        return sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self.usage_scores)
+        return sum(weight * plugin.score(state, self.pod, row) for plugin, weight in self._usage_scores)
 
     def score_of_node(self, state: ClusterState, rows: Rows) -> Scores:
         """Return the weighted sum of scores on node objects."""
-        return _weighted_sum(self.node_scores, state, self.pod, rows)
+        return _weighted_sum(self._node_scores, state, self.pod, rows)
 
     def score_of_usage(self, state: ClusterState, rows: Rows) -> Scores:
         """Return the weighted sum of scores on usage."""
-        return _weighted_sum(self.usage_scores, state, self.pod, rows)
+        return _weighted_sum(self._usage_scores, state, self.pod, rows)
 
 
 def default_profile(topology: NodeResourceTopologyMatch | None = None) -> Profile:
@@ -173,9 +185,7 @@ def _first_refusal(
     return blocked
 
 
-def _weighted_sum(
-    scores: tuple[tuple[ScorePlugin, int], ...], state: ClusterState, pod: PodClass, rows: Rows
-) -> Scores:
+def _weighted_sum(scores: Sequence[tuple[ScorePlugin, int]], state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
     total = np.zeros(count(rows), dtype=np.int32)
     for plugin, weight in scores:
         score = plugin.scores(state, pod, rows)

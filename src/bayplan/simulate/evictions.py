@@ -25,6 +25,7 @@ from bayplan.dispatch.kept.kept_room import Closing
 from bayplan.dispatch.kept.nominations import Nomination
 from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.scheduler import GangScheduler
@@ -63,7 +64,7 @@ class Evictions:
         self._roster = GangRoster()
         self._preempting = Preempting(state, self._roster, answers)
         # By preemptor, how many pods were evicted for it while it has no node.
-        self._owed: Counter[str] = Counter()
+        self._owed: Counter[Unit] = Counter()
         self._refused = 0
 
     @property
@@ -74,7 +75,7 @@ class Evictions:
     def decide(self, pod: Pod, place: Callable[[], Decision], now: float) -> Attempt[Decision]:
         """A pod's turn; `place` decides about it as if nothing could be evicted."""
         attempt = self._attempt(
-            pod_key(pod),
+            PodUnit(pod_key(pod)),
             priority_of(pod),
             place,
             lambda made: [(pod, made.row)] if made.placed else [],
@@ -86,7 +87,7 @@ class Evictions:
         return replace(attempt, decision=self._preempting.kept_room.seats.beside(attempt.decision, pod))
 
     def decide_gang(
-        self, unit: str, gang: Gang, scheduler: GangScheduler, place: Callable[[], GangDecision], now: float
+        self, unit: GangUnit, gang: Gang, scheduler: GangScheduler, place: Callable[[], GangDecision], now: float
     ) -> Attempt[GangDecision]:
         """A gang's turn, of a contestant that knows gangs; the profile of its scheduler preempts."""
         pods = {pod_key(pod): pod for pod in gang.pods}
@@ -114,7 +115,7 @@ class Evictions:
 
     def _attempt(
         self,
-        unit: str,
+        unit: Unit,
         priority: int,
         place: Callable[[], Made],
         seats_of: Callable[[Made], Iterable[tuple[Pod, int]]],
@@ -163,11 +164,11 @@ class Evictions:
         self._roster.remove_member(key)
         self._preempting.pod_gone(key, now)
 
-    def admitted(self, unit: str) -> None:
+    def admitted(self, unit: Unit) -> None:
         """Kubelets admitted a pod or all that a gang needs: what was evicted for it helped."""
         del self._owed[unit]
 
-    def refused(self, unit: str) -> None:
+    def refused(self, unit: Unit) -> None:
         """A kubelet refused a pod: what was evicted for it or its gang was in vain."""
         self._refused += self._owed.pop(unit, 0)
 

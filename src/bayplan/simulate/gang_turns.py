@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.members import Incomplete
-from bayplan.dispatch.actions import GANG
+from bayplan.dialects.members import Incomplete
+from bayplan.dispatch.units import GangUnit
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, waited_for
 from bayplan.gangs.scheduler import GangScheduler
@@ -57,7 +57,7 @@ class GangTurns:
     def rest_of(self, gang: SimulatedGang) -> WaitingUnit | None:
         """Those of a gang who have no node, as a unit of the queue; None if all have one."""
         waiting = self._without_node.get(gang.name)
-        return WaitingUnit(GANG + gang.name, tuple(waiting.values()), gang.name, gang) if waiting else None
+        return WaitingUnit(GangUnit(gang.name), tuple(waiting.values()), gang.name, gang) if waiting else None
 
     def decide(self, simulated: SimulatedGang, now: Seconds) -> GangTurn:
         """All pods that a gang needs get their nodes at once, or none does."""
@@ -86,7 +86,7 @@ class GangTurns:
 
         if self._evictions is None:
             return Attempt(place())
-        return self._evictions.decide_gang(GANG + simulated.name, gang, self._scheduler, place, now)
+        return self._evictions.decide_gang(GangUnit(simulated.name), gang, self._scheduler, place, now)
 
     def _beside_kept_room(self, taken: Decision, pod: Pod) -> Decision:
         """A member's place as it counts beside room that is kept for others."""
@@ -101,4 +101,4 @@ class GangTurns:
         for waiting in self._without_node.values():
             gang = next((member.gang for member, _ in waiting.values()), None)
             if gang is not None and not gang.complete:
-                yield WaitingUnit(GANG + gang.name, tuple(waiting.values()), gang.name, gang)
+                yield WaitingUnit(GangUnit(gang.name), tuple(waiting.values()), gang.name, gang)

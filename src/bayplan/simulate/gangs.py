@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.members import Incomplete, gang_of_members
+from bayplan.dialects.members import Incomplete
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.explain.stages import in_one_sentence, stages_of
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.scheduler import GangScheduler

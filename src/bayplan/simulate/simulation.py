@@ -21,7 +21,7 @@ import msgspec
 
 from bayplan.cluster.pods.request import CPU, MEMORY, Role
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dispatch.actions import GANG
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
@@ -120,7 +120,7 @@ class Simulation:
         self._ends: dict[str, int] = {}
         # By gang, pods that have started and wait for the others; by unit, what is planned for the end of its patience.
         self._held: dict[str, list[tuple[LiveMember, Pod]]] = {}
-        self._patience: dict[str, int] = {}
+        self._patience: dict[Unit, int] = {}
         self._members = [
             LiveMember(workload, wanted, name, self._gangs.of(workload, number))
             for workload in scenario.workloads
@@ -211,7 +211,7 @@ class Simulation:
         else:
             # Pods of one class get the same answer, but each has victims of its own.
             waits_for = self._state.classes.of(pod) if self._evictions is None else pod_key(pod)
-            unit = WaitingUnit(pod_key(pod), ((member, pod),), waits_for)
+            unit = WaitingUnit(PodUnit(pod_key(pod)), ((member, pod),), waits_for)
         if unit is not None:
             self._waiting.add(unit, self.now)
         self._go_on_deciding()
@@ -386,9 +386,11 @@ class Simulation:
             ends = self.now + STARTS_IN + member.wanted.runs_for
             self._ends[pod_key(pod)] = self._clock.at(ends, partial(self._end, member, pod))
 
-    def _unit_of(self, member: LiveMember, key: str) -> str:
+    def _unit_of(self, member: LiveMember, key: str) -> Unit:
         """What the scheduler decides about as a whole: a gang if it knows gangs, else a pod."""
-        return GANG + member.gang.name if member.gang is not None and self._scheduler.knows_gangs else key
+        if member.gang is not None and self._scheduler.knows_gangs:
+            return GangUnit(member.gang.name)
+        return PodUnit(key)
 
     def _note_first_start(self, member: LiveMember) -> None:
         if not member.started:

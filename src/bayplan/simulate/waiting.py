@@ -2,7 +2,7 @@
 
 So the highest priority goes first, then the oldest, and one that found no place lets others pass. Here is what the
 simulation adds: pods of one class get the same answer from every node, so that one of them answers for all; and
-whatever changes may help anybody, so that `wake` lets the first of each class and every gang try again.
+any change may help any unit, so `wake` lets the first of each class and every gang try again.
 `simulate/simulation.py` asks, decides, and tells what came of it.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from bayplan.dispatch.queue import SchedulingQueue
+from bayplan.dispatch.units import Unit
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.members import LiveMember
@@ -24,7 +25,7 @@ class WaitingUnit:
     Units with the same `waits_for` would all get the same answer.
     """
 
-    key: str
+    key: Unit
     pods: tuple[tuple[LiveMember, Pod], ...]
     waits_for: Hashable
     gang: SimulatedGang | None = None
@@ -40,7 +41,7 @@ class WaitingUnits:
 
     def __init__(self) -> None:
         self._queue = SchedulingQueue()
-        self._units: dict[str, WaitingUnit] = {}
+        self._units: dict[Unit, WaitingUnit] = {}
         # Everything that units have ever failed for; the queue knows which of them still wait.
         self._lots: dict[Hashable, None] = {}
 

@@ -21,7 +21,7 @@ from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
-from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.errors import NAMELESS, InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
@@ -79,7 +79,7 @@ def with_names(thing: RawObject, namespace: str) -> RawObject:
     name = metadata.get("name") or (generated(prefix) if isinstance(prefix, str) and prefix else "")
     if not name or not isinstance(name, str):
         at = ObjectPath(str(Reference.of(thing))).child("metadata.name")
-        raise InvalidObject(at, "is missing: every object needs a name")
+        raise InvalidObject(at, NAMELESS)
     return {**thing, "metadata": {**metadata, "name": name, "namespace": metadata.get("namespace") or namespace}}
 
 

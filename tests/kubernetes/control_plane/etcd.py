@@ -48,7 +48,8 @@ class Etcd(Process):
         The API server remembers recent changes by itself. Restart it as well, and lists that were begun before cannot
         be continued, nor watches resumed from before: it answers 410.
         """
-        now = self._ask("POST", "/v3/kv/range", {"key": base64.b64encode(b"any").decode()})
+        # A write first: without one since, the newest version stays valid; a 1.34 restart writes nothing by itself.
+        now = self._ask("POST", "/v3/kv/put", {"key": base64.b64encode(b"compacted").decode(), "value": ""})
         self._ask("POST", "/v3/kv/compaction", {"revision": now["header"]["revision"], "physical": True})
 
     def take(self, key: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import NOT_USABLE
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.relations import answer_for
@@ -50,7 +49,7 @@ class ScoreComparison(Comparison):
     async def _compare_one(self, number: int) -> None:
         namespace = self._random.choice(self._namespaces)
         body = random_pods.scored_pod(self._random, f"p{number}", namespace, self._owners[namespace])
-        asked = msgspec.convert(body, Pod)
+        asked = await self._as_stored(body)
         answer = answer_for(self._state, asked, self._state.classes.of(asked), self._profile, self._answers)
         ours = {self._state.names[row]: int(answer.rank[row]) for row in np.flatnonzero(answer.rank != NOT_USABLE)}
         decision = schedule_one(self._state, asked, self._profile, self._answers)

@@ -128,7 +128,7 @@ class TestTheAnswerIsTheSchedulers:
         assert result.code == 1
         assert "not fresh" in result.out
 
-    def test_a_pod_of_an_unknown_scheduler_is_told_so(self, bayplan: Bayplan, live: Live) -> None:
+    def test_a_pod_of_an_unknown_scheduler_gets_a_message(self, bayplan: Bayplan, live: Live) -> None:
         live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: another"))
         result = bayplan("why", "telco/waits", cluster=None)
         assert result.code == 0

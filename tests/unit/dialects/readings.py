@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bayplan.dialects.dialect import Dialect
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject

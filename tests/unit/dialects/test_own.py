@@ -62,6 +62,6 @@ def test_a_minimum_above_the_size_is_wrong(spec: dict[str, Any], problem: str) -
 
 
 @pytest.mark.parametrize("spec, remarked", [({}, True), ({"size": 0}, True), ({"size": 1}, False)])
-def test_a_group_that_holds_nothing_together_is_told_so(spec: dict[str, Any], remarked: bool) -> None:
+def test_a_group_that_holds_nothing_together_gets_a_remark(spec: dict[str, Any], remarked: bool) -> None:
     written = msgspec.convert({"metadata": {"name": "train", "namespace": "ml"}, "spec": spec}, PodGroup)
     assert bool(DIALECT.remarks(written)) is remarked

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, gang_of_members, key_of, remarks_on
 from bayplan.engine.gangs.objective import objective_of
 from bayplan.gangs.model import Gang, ParallelGroups, Patience

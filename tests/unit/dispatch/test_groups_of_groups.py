@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dispatch.actions import Complete
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang, Group

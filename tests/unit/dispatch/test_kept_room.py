@@ -13,6 +13,7 @@ import pytest
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.kept_room import _all_find_zones
 from bayplan.dispatch.preemption import LOOKS_EVERY
+from bayplan.dispatch.units import PodUnit
 from bayplan.scheduling.profile import PreemptionMode, default_profile
 from tests.builders.objects import GI, topology, zone
 from tests.builders.units import add_node, on_node, places, pod, reason
@@ -47,7 +48,7 @@ def nominate(scheduler: Dispatcher) -> None:
     """`db` gets the room of `web`, which is all of zone 0 but one CPU."""
     scheduler.set_pod(pod("db", 5, priority=100), 1.0)
     scheduler.decide(1.0)
-    assert scheduler.preempting.nominations.get("ml/db") is not None
+    assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is not None
 
 
 def test_a_pod_that_could_get_the_kept_zone_waits_until_the_nominated_one_runs() -> None:

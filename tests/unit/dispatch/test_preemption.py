@@ -11,6 +11,7 @@ from bayplan.dispatch.actions import Action, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT
 from bayplan.dispatch.preemption import LEFT_ALONE, LOOKS_EVERY, STUCK_AFTER
+from bayplan.dispatch.units import PodUnit
 from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod, PodStatus
@@ -85,7 +86,7 @@ def test_a_more_important_pod_takes_the_room_of_a_nominated_one() -> None:
     scheduler.set_pod(pod("urgent", 8, priority=20), 2.0)
     action = scheduler.decide(2.0)
     assert isinstance(action, Unschedulable)
-    assert action.unit == "ml/urgent"
+    assert action.unit == PodUnit("ml/urgent")
     scheduler.remove_pod("ml/web", 3.0)
     assert places(scheduler.decide(3.0)) == {"ml/urgent": "n1"}
 
@@ -99,7 +100,7 @@ def test_a_decision_that_fails_leaves_the_room_of_nominated_pods_alone(monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(scheduler.preempting, "for_pod", lambda *_: 1 / 0)
         assert isinstance(scheduler.decide(2.0), Unschedulable)
-    assert scheduler.preempting.nominations.get("ml/db") is not None
+    assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is not None
 
 
 def test_pods_that_leave_already_are_waited_for_and_nothing_is_evicted() -> None:
@@ -229,7 +230,7 @@ def test_a_plan_against_a_budget_is_only_shown_until_the_budget_allows_it() -> N
     assert isinstance(action, Unschedulable)
     assert isinstance(action.preemption, Preemption)
     assert (action.preemption.cost[0], action.stage) == (1, Stage.PLANNED)
-    assert scheduler.preempting.nominations.get("ml/db") is None
+    assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is None
     scheduler.set_budget(budget("all", 1))
     assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
 
@@ -267,7 +268,7 @@ def test_a_hopeless_pod_leaves_the_room_of_less_important_ones_alone() -> None:
     assert victims(scheduler.decide(1.0)) == ["ml/web"]
     scheduler.set_pod(pod("huge", 64, priority=20), 2.0)
     assert "No preemption victims" in why_not(scheduler.decide(2.0))
-    assert scheduler.preempting.nominations.get("ml/db") is not None
+    assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is not None
     assert scheduler.preempting.nominations.take_outdated() == []
 
 
@@ -299,7 +300,7 @@ def test_after_a_restart_leaving_victims_are_waited_for_and_no_other_pod_is_evic
     nominated = msgspec.structs.replace(pod("db", 8, priority=10), status=PodStatus(nominated_node_name="n1"))
     scheduler.set_pod(nominated, 1.0)
     assert victims(scheduler.decide(1.0)) == []
-    assert scheduler.preempting.nominations.get("ml/db") is not None
+    assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is not None
 
 
 def gang_waits(scheduler: Dispatcher, size: int, cpus: int, priority: int, required: str | None = None) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.sub_queues import UnitState
+from bayplan.dispatch.units import PodUnit
 
 GPU = "room for a GPU pod"
 CPU = "room for a CPU pod"
@@ -24,10 +25,11 @@ class Story:
     def put(self, *keys: str, priority: int = 0, **more: Any) -> None:
         for key in keys:
             self.created += 1
-            self.queue.put(key, priority=priority, created=self.created, now=self.now, **more)
+            self.queue.put(PodUnit(key), priority=priority, created=self.created, now=self.now, **more)
 
     def pop(self) -> str | None:
-        return self.queue.pop(self.now)
+        unit = self.queue.pop(self.now)
+        return None if unit is None else str(unit)
 
     def pop_all(self) -> list[str]:
         """All units that are due now; they stay in flight."""
@@ -37,7 +39,7 @@ class Story:
         return popped
 
     def fail(self, key: str, waits_for: str = GPU, **more: Any) -> None:
-        self.queue.failed(key, self.now, waits_for=waits_for, **more)
+        self.queue.failed(PodUnit(key), self.now, waits_for=waits_for, **more)
 
     def try_all(self, fits: tuple[str, ...] = (), waits_for: str = GPU) -> list[str]:
         """Decide about all units that are due with the given outcome, and return them in order."""
@@ -45,7 +47,7 @@ class Story:
         while (key := self.pop()) is not None:
             tried.append(key)
             if key in fits:
-                self.queue.done(key)
+                self.queue.done(PodUnit(key))
             else:
                 self.fail(key, waits_for)
         return tried
@@ -61,8 +63,8 @@ class Story:
         return self.queue.counts()[place]
 
     def place(self, key: str) -> UnitState | None:
-        unit = self.queue.get(key)
-        return None if unit is None else unit.state
+        queued = self.queue.get(PodUnit(key))
+        return None if queued is None else queued.state
 
 
 # -- order -----------------------------------------------------------------------------------------------------------
@@ -80,7 +82,7 @@ def test_the_highest_priority_is_first_then_the_oldest() -> None:
 def test_a_change_of_priority_counts_at_once() -> None:
     story = Story()
     story.put("a", "b", "c")
-    story.queue.put("c", priority=7, created=3, now=0)
+    story.queue.put(PodUnit("c"), priority=7, created=3, now=0)
     assert story.pop_all() == ["c", "a", "b"]
 
 
@@ -95,7 +97,7 @@ def test_backoff_doubles_up_to_the_longest(failures: int, seconds: float) -> Non
         story.after(100).wake()
         assert story.pop() == "stuck"
         story.fail("stuck")
-    unit = story.queue.get("stuck")
+    unit = story.queue.get(PodUnit("stuck"))
     assert unit is not None
     assert unit.attempts == failures
     assert unit.backoff_until == story.now + seconds
@@ -108,7 +110,7 @@ def test_ten_thousand_failures_do_not_overflow() -> None:
         assert story.pop() == "stuck"
         story.fail("stuck")
         story.wake()
-    unit = story.queue.get("stuck")
+    unit = story.queue.get(PodUnit("stuck"))
     assert unit is not None
     assert unit.backoff_until == 0.5 * 2**30
 
@@ -139,7 +141,7 @@ def test_a_retry_waits_for_its_rest_even_if_no_other_unit_is_active() -> None:
     story.put("a")
     for seconds in (1.0, 2.0, 4.0, 8.0, 10.0):
         assert story.pop() == "a"
-        story.queue.retry("a", story.now)
+        story.queue.retry(PodUnit("a"), story.now)
         assert story.queue.next_time() == story.now + seconds
         assert story.after(seconds - 0.01).pop() is None
         story.after(0.01)
@@ -147,7 +149,7 @@ def test_a_retry_waits_for_its_rest_even_if_no_other_unit_is_active() -> None:
     story.fail("a")
     story.after(10).wake()
     assert story.pop() == "a"
-    story.queue.retry("a", story.now)
+    story.queue.retry(PodUnit("a"), story.now)
     assert story.queue.next_time() == story.now + 1.0, "after an attempt that went well, trouble counts from one again"
 
 
@@ -190,7 +192,7 @@ def test_small_pods_go_on_while_a_gang_with_higher_priority_is_stuck() -> None:
                 story.fail(key, waits_for="a whole rack", took=0.2)
             else:
                 started.append(key)
-                story.queue.done(key)
+                story.queue.done(PodUnit(key))
         story.after(1.0).wake("a whole rack")
     assert started == [f"small-{second}" for second in range(60)]
     assert gang_attempts > 5, "it is tried as well: each time that the others leave time for it"
@@ -250,7 +252,7 @@ def test_units_that_follow_a_scout_skip_their_backoff() -> None:
     story.put("other", priority=-1)
     story.wake()
     story.after(1.0)
-    unit = story.queue.get("b")
+    unit = story.queue.get(PodUnit("b"))
     assert unit is not None
     unit.backoff_until = 10.0
     assert story.try_all(fits=("a", "b", "other")) == ["a", "b", "other"]
@@ -285,7 +287,7 @@ def test_a_deleted_scout_is_replaced() -> None:
     story.put("a", "b")
     story.try_all()
     story.wake()
-    story.queue.remove("a")
+    story.queue.remove(PodUnit("a"))
     assert story.after(1).pop_all() == ["b"]
 
 
@@ -294,7 +296,7 @@ def test_a_changed_scout_tries_for_itself_and_is_replaced() -> None:
     story.put("a", "b")
     story.try_all()
     story.after(60).wake()
-    story.queue.put("a", priority=0, created=1, now=story.now)
+    story.queue.put(PodUnit("a"), priority=0, created=1, now=story.now)
     assert story.pop() == "a"
     story.fail("a", waits_for=CPU)
     assert story.pop() == "b"
@@ -304,11 +306,11 @@ def test_a_unit_deleted_while_parked_is_never_tried() -> None:
     story = Story()
     story.put("a", "b")
     story.try_all()
-    story.queue.remove("a")
+    story.queue.remove(PodUnit("a"))
     story.after(60).wake()
     assert story.pop_all() == ["b"]
-    story.queue.done("b")
-    story.queue.remove("b")
+    story.queue.done(PodUnit("b"))
+    story.queue.remove(PodUnit("b"))
     assert len(story.queue) == 0
 
 
@@ -316,7 +318,7 @@ def test_a_wait_group_ends_with_its_last_unit() -> None:
     story = Story()
     story.put("a")
     story.try_all()
-    story.queue.remove("a")
+    story.queue.remove(PodUnit("a"))
     assert not story.queue.is_parked(GPU)
     assert story.queue.next_time() is None
 
@@ -353,10 +355,10 @@ def test_a_unit_deleted_in_flight_stays_deleted() -> None:
     story.put("a", "b", "c")
     assert story.pop_all() == ["a", "b", "c"]
     for key in "abc":
-        story.queue.remove(key)
+        story.queue.remove(PodUnit(key))
     story.fail("a")
-    story.queue.retry("b", story.now)
-    assert story.queue.done("c") is None
+    story.queue.retry(PodUnit("b"), story.now)
+    assert story.queue.done(PodUnit("c")) is None
     assert len(story.queue) == 0
 
 
@@ -364,9 +366,9 @@ def test_an_old_attempt_does_not_affect_a_new_unit_of_the_same_name() -> None:
     story = Story()
     story.put("a")
     assert story.pop() == "a"
-    story.queue.remove("a")
+    story.queue.remove(PodUnit("a"))
     story.put("a")
-    assert story.queue.done("a") is None
+    assert story.queue.done(PodUnit("a")) is None
     assert story.pop() == "a"
 
 
@@ -377,10 +379,10 @@ def test_members_of_a_gang_that_arrive_one_by_one_are_one_unit() -> None:
     assert story.pods(UnitState.ACTIVE) == 3
     assert story.pop() == "gang g"
     story.put("gang g", pods=4)
-    done = story.queue.done("gang g")
+    done = story.queue.done(PodUnit("gang g"))
     assert done is not None
     assert done.changed, "a fourth member came while three were being placed: the owner puts the gang again"
-    assert "gang g" not in story.queue
+    assert PodUnit("gang g") not in story.queue
 
 
 # -- gates -----------------------------------------------------------------------------------------------------------
@@ -411,7 +413,7 @@ def test_a_gated_unit_starts_to_wait_without_gates() -> None:
     story = Story()
     story.put("a", gated=True)
     story.after(50).put("a")
-    unit = story.queue.get("a")
+    unit = story.queue.get(PodUnit("a"))
     assert unit is not None
     assert unit.first_seen == 50.0
 
@@ -445,10 +447,10 @@ def test_the_next_time_is_the_end_of_the_first_backoff() -> None:
     assert story.queue.next_time() is None
     story.put("a", "b")
     assert story.pop_all() == ["a", "b"]
-    story.queue.retry("a", 0.0)
+    story.queue.retry(PodUnit("a"), 0.0)
     story.after(0.5).fail("b")
     assert story.queue.next_time() == 1.0
-    story.queue.remove("a")
+    story.queue.remove(PodUnit("a"))
     assert story.queue.next_time() == 300.5
 
 
@@ -484,7 +486,7 @@ def test_pods_are_counted_by_state_and_gangs_by_their_pods() -> None:
     story.fail("stuck")
     assert story.pop() == "lucky"
     assert story.pop() == "gang g"
-    story.queue.retry("gang g", story.now)
+    story.queue.retry(PodUnit("gang g"), story.now)
     story.put("new")
     assert {place.value: number for place, number in story.queue.counts().items()} == {
         "active": 1,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import shown
 from bayplan.dispatch.roster import GangRoster
 from bayplan.gangs.model import Gang

@@ -8,20 +8,21 @@ import pytest
 
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.tenants import ALLOWANCE, MOST_NAMED, OTHERS, Tenants
+from bayplan.dispatch.units import PodUnit
 
 
 def queue_of(*units: str, **more: Any) -> SchedulingQueue:
     """Units such as `costly/a`, in the order of their age."""
     queue = SchedulingQueue()
     for age, key in enumerate(units):
-        queue.put(key, priority=more.get(key, 0), created=age, now=0.0, tenant=key.partition("/")[0])
+        queue.put(PodUnit(key), priority=more.get(key, 0), created=age, now=0.0, tenant=key.partition("/")[0])
     return queue
 
 
 def popped(queue: SchedulingQueue, now: float = 0.0, at_limit: tuple[str, ...] = ()) -> list[str]:
     keys = []
     while (key := queue.pop(now, at_limit)) is not None:
-        keys.append(key)
+        keys.append(str(key))
     return keys
 
 
@@ -37,8 +38,8 @@ def test_a_namespace_in_debt_lets_all_others_go_first() -> None:
 
 def test_neither_priority_nor_age_help_a_namespace_in_debt() -> None:
     queue = SchedulingQueue()
-    queue.put("costly/1", priority=1000, created=0, now=0.0, tenant="costly")
-    queue.put("a/1", priority=0, created=1, now=0.0, tenant="a")
+    queue.put(PodUnit("costly/1"), priority=1000, created=0, now=0.0, tenant="costly")
+    queue.put(PodUnit("a/1"), priority=0, created=1, now=0.0, tenant="a")
     queue.tenants.charge("costly", 1.0, now=0.0)
     assert popped(queue) == ["a/1", "costly/1"]
 
@@ -59,7 +60,7 @@ def test_of_several_in_debt_the_one_that_owes_least_is_next() -> None:
 def test_debt_decays_at_a_tenth_of_the_time() -> None:
     queue = queue_of("costly/1", "costly/2", "a/1")
     queue.tenants.charge("costly", 2.0, now=0.0)
-    assert queue.peek(0.0).key == "a/1"  # type: ignore[union-attr]
+    assert queue.peek(0.0).unit == PodUnit("a/1")  # type: ignore[union-attr]
     assert queue.tenants.debt("costly", 10.0) == pytest.approx(1.0)
     assert popped(queue, now=10 * (2.0 - ALLOWANCE) + 0.1) == ["costly/1", "costly/2", "a/1"]
 
@@ -80,9 +81,9 @@ def test_a_namespace_at_its_bind_limit_is_skipped() -> None:
 def test_units_in_debt_can_change_and_be_removed() -> None:
     queue = queue_of("costly/1", "costly/2", "costly/3", "a/1")
     queue.tenants.charge("costly", 9.0, now=0.0)
-    assert queue.pop(0.0) == "a/1"
-    queue.put("costly/2", priority=5, created=1, now=0.0, tenant="costly")
-    queue.remove("costly/1")
+    assert queue.pop(0.0) == PodUnit("a/1")
+    queue.put(PodUnit("costly/2"), priority=5, created=1, now=0.0, tenant="costly")
+    queue.remove(PodUnit("costly/1"))
     assert popped(queue) == ["costly/2", "costly/3"]
     assert len(queue) == 3  # a/1 and these two, in flight
 
@@ -90,7 +91,7 @@ def test_units_in_debt_can_change_and_be_removed() -> None:
 def test_a_search_that_hits_its_limit_rests_longer_each_time_in_the_whole_namespace() -> None:
     queue = queue_of("hard/1", "hard/2", "easy/1")
     rests = []
-    for key in ("hard/1", "hard/2", "easy/1"):
+    for key in (PodUnit("hard/1"), PodUnit("hard/2"), PodUnit("easy/1")):
         assert queue.pop(0.0) == key
         queue.failed(key, 0.0, waits_for=key, hit_limit=True)
         rests.append(queue.get(key).rest_until)  # type: ignore[union-attr]

@@ -10,6 +10,7 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.sub_queues import UnitState
+from bayplan.dispatch.units import PodUnit
 from bayplan.dispatch.waking import ForGang, ForItself, ForNeighbours, ForRoom, Namespaces, Waits, Waker, Waking
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, Group
@@ -50,7 +51,8 @@ class Scene:
     def room(self, waiting: Pod) -> ForRoom:
         return ForRoom(PROFILE.name, self.state.classes.of(waiting))
 
-    def park(self, key: str, waits_for: Waits) -> None:
+    def park(self, name: str, waits_for: Waits) -> None:
+        key = PodUnit(name)
         self.queue.put(key, priority=0, created=0.0, now=self.now)
         assert self.queue.pop(self.now) == key
         self.queue.failed(key, self.now, waits_for=waits_for)
@@ -59,7 +61,7 @@ class Scene:
     def woken(self, key: str) -> bool:
         """True if recent events wake the unit."""
         self.waking.wake(self.queue, self.now)
-        unit = self.queue.get(key)
+        unit = self.queue.get(PodUnit(key))
         assert unit is not None
         return unit.state is not UnitState.PARKED
 
@@ -111,7 +113,7 @@ def test_classes_are_woken_each_by_its_own_room() -> None:
     scene.park("default/four", scene.room(simple_pod({"cpu": 4})))
     scene.state.remove_pod("default/small-n1")
     assert scene.waking.wake(scene.queue, scene.now) == 1
-    assert scene.queue.pop(scene.now) == "default/two"
+    assert scene.queue.pop(scene.now) == PodUnit("default/two")
 
 
 def test_room_that_was_taken_meanwhile_wakes_no_unit() -> None:
@@ -126,7 +128,7 @@ def test_a_deleted_pod_costs_nothing_when_a_node_changes(monkeypatch: pytest.Mon
     """The answer for a pod that named 10,000 labels took two seconds, long after the pod was deleted."""
     scene = Scene()
     scene.park("gone", scene.room(simple_pod({"cpu": 4})))
-    scene.queue.remove("gone")
+    scene.queue.remove(PodUnit("gone"))
     asked: list[object] = []
     monkeypatch.setattr(scene.gangs.answers, "for_class", lambda *question: asked.append(question))
     ends("large-n1")(scene)
@@ -135,7 +137,7 @@ def test_a_deleted_pod_costs_nothing_when_a_node_changes(monkeypatch: pytest.Mon
 
 def test_a_unit_that_waits_for_itself_is_woken_by_no_event() -> None:
     scene = Scene()
-    scene.park("default/odd", ForItself("default/odd"))
+    scene.park("default/odd", ForItself(PodUnit("default/odd")))
     for event in EVENTS.values():
         event(scene)
     assert not scene.woken("default/odd")
@@ -236,9 +238,9 @@ def test_a_gang_remembers_what_was_taken_before_it_was_parked() -> None:
     gang = gang_of(*[{"cpu": 1}] * 9)
     key = parked_gang(scene, gang)
     scene.run("visitor", "n1", cpu=1)
-    scene.queue.put(key, priority=0, created=0.0, now=100.0)
-    assert scene.queue.pop(100.0) == key
-    scene.queue.failed(key, 100.0, waits_for=ForGang(PROFILE.name, gang))
+    scene.queue.put(PodUnit(key), priority=0, created=0.0, now=100.0)
+    assert scene.queue.pop(100.0) == PodUnit(key)
+    scene.queue.failed(PodUnit(key), 100.0, waits_for=ForGang(PROFILE.name, gang))
     scene.waking.parked(ForGang(PROFILE.name, gang))
     scene.now = 100.0
     assert not scene.woken(key)
@@ -361,10 +363,10 @@ def test_nothing_is_kept_of_deleted_units() -> None:
     for number in range(200):
         key = f"default/{number}"
         scene.park(key, scene.room(simple_pod({"cpu": 100 + number})))
-        scene.queue.remove(key)
+        scene.queue.remove(PodUnit(key))
         key = f"gang default/{number}"
         scene.park(key, ForGang(PROFILE.name, gang_of({"cpu": 9})))
-        scene.queue.remove(key)
+        scene.queue.remove(PodUnit(key))
     scene.state.remove_pod("default/small-n1")
     scene.waking.wake(scene.queue, scene.now)
     assert not scene.waking._marks

@@ -11,6 +11,7 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.budget import Budget
+from bayplan.engine.gangs import closeness
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs import cycle as gang_cycle
 from bayplan.gangs.cycle import schedule_gang
@@ -80,6 +81,19 @@ def test_unlike_pods_cost_no_more_than_n_log_n(cluster_of: Callable[[], GangSche
     few, many = 100, 400
     works = [work_of(cluster_of(), unlike(shapes, shapes // groups_of if groups_of else 0)) for shapes in (few, many)]
     assert works[1] <= 1.5 * works[0] * (many * log(many)) / (few * log(few))
+
+
+def test_unlike_pods_share_the_domain_that_holds_them_however_many_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(closeness, "WORK_FOR_CLOSER", 1)  # less than reading the gang takes, as with 4,000 shapes
+    state = ClusterState()
+    for number in range(64):
+        labels = {"block": f"b{number // 32}", RACK: f"r{number // 8 % 4}"}
+        room = {"cpu": 64 if number % 2 else 32, "memory": "256Gi", "pods": 110}
+        state.set_node(node(f"n{number}", room, labels=labels))
+    decision = schedule_gang(scheduler_of(state), unlike(1_200))
+    assert len({seat.path[0] for seat in decision.seats}) == 1
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.9])

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own.members import Incomplete, gang_of_members
+from bayplan.dialects.members import Incomplete
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.dispatch.actions import Bind
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Affinity, Pod

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own.members import Incomplete, gang_of_members
+from bayplan.dialects.members import Incomplete
+from bayplan.dialects.own.members import gang_of_members
 from bayplan.gangs.ranks.ranks import INDEX_LABELS
 from bayplan.grouping.kinds import KINDS
 from bayplan.grouping.rules import Rule, RuleFile, rules_of
@@ -448,7 +449,7 @@ HALF_A_CPU: Raw = {"spec": {"containers": [{"name": "c", "resources": {"requests
     ],
     ids=["task instead of tasks", "no tasks", "minimum above the sum", "half a CPU under a policy"],
 )
-def test_a_volcano_job_that_its_admission_would_refuse_is_told_so_at_once(spec: Raw, said: str) -> None:
+def test_a_volcano_job_that_its_admission_would_refuse_gets_its_message(spec: Raw, said: str) -> None:
     outcome = grouped(pod({"volcano.sh/task-spec": "w"}), thing("batch.volcano.sh/v1alpha1", "Job", spec))
     expected = f'would be refused by Volcano\'s admission: "{said}"'
     assert [problem.allowed for problem in outcome.problems if problem.holds] == [expected]

@@ -80,7 +80,8 @@ def test_items_of_a_typed_list_need_no_kind(tmp_path: Path) -> None:
 def test_kinds_of_no_interest_are_counted(tmp_path: Path) -> None:
     knative = {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "not a Kubernetes node"}}
     file = tmp_path / "dump.json"
-    file.write_text(json.dumps(as_list([NODE, {"kind": "Service"}, {"kind": "Service"}, knative])))
+    services = [{"kind": "Service", "metadata": {"name": name}} for name in ("web", "db")]
+    file.write_text(json.dumps(as_list([NODE, *services, knative])))
     found = read_objects(file)
     assert names(found) == (["n1"], [], [])
     assert found.ignored_kinds == {"Service": 2, "Node": 1}

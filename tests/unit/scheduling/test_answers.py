@@ -123,7 +123,7 @@ def test_repaired_answers_equal_fresh_ones(strategy: str, seed: int) -> None:
     assert weather.placed > 5, "a story in which nothing is placed would prove little"
 
 
-def test_a_row_without_a_node_is_neither_usable_nor_refused_by_anybody() -> None:
+def test_a_row_without_a_node_is_neither_usable_nor_refused() -> None:
     state = cluster(nodes=[node("a", {"cpu": 8, "memory": "8Gi"}), node("b", {"cpu": 8, "memory": "8Gi"})])
     answers = ClassAnswers(state)
     asked = state.classes.of(PODS[0])

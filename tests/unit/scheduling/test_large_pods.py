@@ -151,7 +151,7 @@ def test_a_single_pod_does_not_stall_the_scheduler(
     assert took < MOST
 
 
-def test_a_pod_with_too_many_terms_is_told_so_and_its_terms_do_not_count(
+def test_a_pod_with_too_many_terms_is_remarked_and_its_terms_do_not_count(
     dispatcher: Dispatcher,
 ) -> None:
     pod = pod_with(affinity={"podAntiAffinity": {REQUIRED: pod_terms(1_001)}})
@@ -165,7 +165,7 @@ def test_a_pod_with_too_many_terms_is_told_so_and_its_terms_do_not_count(
     on_node = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="n1"))
     dispatcher.set_pod(on_node, 0.0)
     assert "tenant/large" in dispatcher.state.pods
-    assert any("says nothing about others" in problem.text for problem in dispatcher.state.remarks)
+    assert any("its terms about other pods are ignored" in problem.text for problem in dispatcher.state.remarks)
     dispatcher.remove_pod("tenant/large", 0.0)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import pytest
 
 from bayplan.cluster.pods.pod_class import PodClasses
-from bayplan.dispatch.actions import GANG
+from bayplan.dispatch.units import GangUnit, PodUnit
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.gangs import SimulatedGang
@@ -29,7 +29,7 @@ def a_pod(name: str, cpus: int, priority: int = 0) -> tuple[LiveMember, Pod]:
 
 def unit(name: str, cpus: int, priority: int = 0) -> WaitingUnit:
     member, pod = a_pod(name, cpus, priority)
-    return WaitingUnit(name, ((member, pod),), _CLASSES.of(pod))
+    return WaitingUnit(PodUnit(name), ((member, pod),), _CLASSES.of(pod))
 
 
 class Story:
@@ -60,12 +60,12 @@ class Story:
                 asked.append(f"{found.key}!")
             else:
                 self.waiting.placed(found)
-                asked.append(found.key)
+                asked.append(str(found.key))
         return asked
 
     @property
     def left(self) -> list[str]:
-        return [each.key for each in self.waiting]
+        return [str(each.key) for each in self.waiting]
 
 
 def test_no_pod_waits_at_first() -> None:
@@ -88,7 +88,7 @@ def test_who_goes_first(priorities: tuple[int, int, int], order: str) -> None:
 
 def test_a_gang_is_as_important_as_its_most_important_pod() -> None:
     members = (a_pod("a-0", SMALL), a_pod("a-1", SMALL, 100))
-    gang = WaitingUnit(GANG + "a", members, "a", SimulatedGang(PodGroup()))
+    gang = WaitingUnit(GangUnit("a"), members, "a", SimulatedGang(PodGroup()))
     assert Story(unit("b", SMALL, 99), gang).decide() == ["gang a", "b"]
 
 

@@ -106,14 +106,14 @@ def kubeconfig_options(function: _Function) -> _Function:
     `asked_live` uses them.
     """
     context = click.option(
-        "--context", metavar="NAME", expose_value=False, callback=_keep, help="Which context of the kubeconfig."
+        "--context", metavar="NAME", expose_value=False, callback=_keep, help="The kubeconfig context to use."
     )
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
         expose_value=False,
         callback=_keep,
-        help="How to reach the cluster. [default: as kubectl finds it]",
+        help="Path to the kubeconfig. [default: as kubectl finds it]",
     )
     return kubeconfig(context(function))
 
@@ -130,21 +130,21 @@ def cluster_options(function: _Function) -> _Function:
                 metavar="PATH",
                 help="File or folder with nodes, pods, NodeResourceTopologies, Topologies and PodGroups (JSON or YAML, "
                 "also .gz); "
-                "'-' for standard input. May be given several times. Without it: the cluster that kubectl would ask.",
+                "'-' for standard input. Repeatable. Without it: the cluster that kubectl would ask.",
             ),
             click.option(
                 "--kubeconfig",
                 metavar="FILE",
                 expose_value=False,
                 callback=_keep,
-                help="How to reach the cluster, if no --cluster is given. [default: as kubectl finds it]",
+                help="Path to the kubeconfig, if no --cluster is given. [default: as kubectl finds it]",
             ),
             click.option(
                 "--context",
                 metavar="NAME",
                 expose_value=False,
                 callback=_keep,
-                help="Which context of the kubeconfig.",
+                help="The kubeconfig context to use.",
             ),
             click.option(
                 "--config",
@@ -158,7 +158,7 @@ def cluster_options(function: _Function) -> _Function:
             click.option(
                 "--scheduler-name",
                 metavar="NAME",
-                help="Which profile of --config to use. Without it: the one a pod names, else the first.",
+                help="The profile of --config to use. Default: the one that a pod names, else the first.",
             ),
             click.option(
                 "--grouping-rules",
@@ -166,7 +166,7 @@ def cluster_options(function: _Function) -> _Function:
                 metavar="FILE",
                 expose_value=False,
                 callback=_keep,
-                help="Rules for further kinds of workloads, or others for known ones.",
+                help="Grouping rules that add or override kinds of workloads.",
             ),
             file_size_option,
         )

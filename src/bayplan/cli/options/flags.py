@@ -54,11 +54,11 @@ def theme_for(name: str | None, *, drawn: bool, drawn_by: str) -> Theme:
 
 def access_options(function: _Function) -> _Function:
     """`--kubeconfig` and `--context`, for programs that also run inside a cluster."""
-    context = click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+    context = click.option("--context", metavar="NAME", help="The kubeconfig context to use.")
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+        help="Path to the kubeconfig. [default: as kubectl finds it; inside a cluster its service account]",
     )
     return kubeconfig(context(function))
 
@@ -70,7 +70,7 @@ def health_option(port: int) -> Callable[[_Function], _Function]:
         default=f"127.0.0.1:{port}",
         show_default=True,
         metavar="ADDRESS",
-        help="Where /livez, /readyz and /metrics are served; port 0: any that is free.",
+        help="Address to serve /livez, /readyz and /metrics on; port 0 picks a free one.",
     )
 
 

@@ -21,13 +21,13 @@ def grouping_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Choice(["bayplan", "kai"]),
         default="bayplan",
         show_default=True,
-        help="Whose way of making gangs of workloads is followed.",
+        help="The rules by which workloads become gangs.",
     )
     rules = click.option(
         "--grouping-rules",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="Rules for further kinds of workloads, or others for known ones.",
+        help="Grouping rules that add or override kinds of workloads.",
     )
     return mode(rules(command))
 

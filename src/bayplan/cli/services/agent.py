@@ -51,11 +51,11 @@ METHODS = ("with-exclusive-resources", "all")
     "--hostname",
     envvar="NODE_NAME",
     metavar="NAME",
-    help="Whose report it is. [default: $NODE_NAME, else the host's name]",
+    help="Name of the node to report. [default: $NODE_NAME, else the host's name]",
 )
-@click.option("--oneshot/--no-oneshot", help="Look once, and end.")
+@click.option("--oneshot/--no-oneshot", help="Scan once and exit.")
 @click.option("--no-publish/--publish", help="Print the report and write nothing to the API server.")
-@click.option("--pod", metavar="NAMESPACE/NAME", help="Only print what the kubelet says that one pod holds.")
+@click.option("--pod", metavar="NAMESPACE/NAME", help="Print what the kubelet says one pod holds, and exit.")
 @click.option(
     "--sysfs-root",
     "--sysfs",
@@ -65,8 +65,7 @@ METHODS = ("with-exclusive-resources", "all")
 @click.option(
     "--podresources-socket",
     metavar="FILE",
-    help="The kubelet's socket that tells who holds what; empty: none. "
-    "[default: pod-resources/kubelet.sock in --kubelet-state-dir]",
+    help="The kubelet's podresources socket; empty: none. [default: pod-resources/kubelet.sock in --kubelet-state-dir]",
 )
 @click.option(
     "--kubelet-config",
@@ -123,14 +122,14 @@ METHODS = ("with-exclusive-resources", "all")
     default="60s",
     show_default=True,
     metavar="DURATION",
-    help="Look at least this often; 0: only when something happens.",
+    help="Scan at least this often; 0: only after changes.",
 )
 @click.option(
     "--heartbeat",
     default="5m",
     show_default=True,
     metavar="DURATION",
-    help="Write at least this often, as a sign of life; 0: only what is new.",
+    help="Write the report at least this often; 0: only when it changes.",
 )
 @click.option(
     "--format",
@@ -151,14 +150,14 @@ METHODS = ("with-exclusive-resources", "all")
     type=click.Choice(METHODS),
     default=METHODS[0],
     show_default=True,
-    help="Which pods the fingerprint stands for.",
+    help="Pods that the fingerprint covers.",
 )
 @click.option(
     "--kubeconfig",
     metavar="FILE",
-    help="How to reach the API server. [default: as kubectl finds it; inside a cluster its service account]",
+    help="Path to the kubeconfig. [default: as kubectl finds it; inside a cluster its service account]",
 )
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option("--context", metavar="NAME", help="The kubeconfig context to use.")
 @health_option(AGENT_PORT)
 @click.option(
     "--port",
@@ -180,7 +179,7 @@ def agent(*, oneshot: bool, no_publish: bool, pod: str | None, **given: Any) -> 
     """Report this node's NUMA zones: what there is, what pods may use, what is left.
 
     It reads sysfs, the kubelet's podresources socket, configuration and state files, and writes a NodeResourceTopology
-    when something has changed. SIGHUP makes it look at once. Ctrl-C or SIGTERM ends it.
+    when something has changed. SIGHUP triggers a scan. Ctrl-C or SIGTERM stops it.
     """
     try:
         from bayplan.services.agent.sources.podresources import KubeletSilent

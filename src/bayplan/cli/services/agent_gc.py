@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     cls=GoFlagsCommand,
     examples=("agent-gc --oneshot", "agent-gc --gc-interval 10m --stale-after 15m --health-address :8080"),
 )
-@click.option("--oneshot/--no-oneshot", help="One round, say what was done, and end.")
-@click.option(
-    "--gc-interval", default="10m", show_default=True, metavar="DURATION", help="How often all reports are looked at."
-)
+@click.option("--oneshot/--no-oneshot", help="Run one round, print the result and exit.")
+@click.option("--gc-interval", default="10m", show_default=True, metavar="DURATION", help="Interval between rounds.")
 @click.option(
     "--stale-after",
     default="15m",
     show_default=True,
     metavar="DURATION",
-    help="After how long a report that is not renewed is stale: several heartbeats of the agents.",
+    help="Age at which a report counts as stale: several heartbeats of the agents.",
 )
 @click.option(
     "--list-size",
@@ -43,10 +41,10 @@ if TYPE_CHECKING:
     default=200,
     show_default=True,
     metavar="NUMBER",
-    help="Reports asked for at a time; 0: all at once.",
+    help="Page size for listing reports; 0: all at once.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server. [default: as kubectl finds it]")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option("--kubeconfig", metavar="FILE", help="Path to the kubeconfig. [default: as kubectl finds it]")
+@click.option("--context", metavar="NAME", help="The kubeconfig context to use.")
 @health_option(AGENT_GC_PORT)
 @click.option(
     "--port",
@@ -69,7 +67,7 @@ def agent_gc(
 ) -> None:
     """Remove NodeResourceTopologies of nodes that are gone, and mark those that are stale.
 
-    Stale ones get the annotation bayplan.io/stale-since, and lose it once they are renewed. Ctrl-C or SIGTERM ends it.
+    Stale ones get the annotation bayplan.io/stale-since, and lose it once they are renewed. Ctrl-C or SIGTERM stops it.
     """
     from bayplan.kube.client.credentials import AccessError
     from bayplan.services.edges.health import AddressError

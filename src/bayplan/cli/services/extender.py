@@ -50,7 +50,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=f"127.0.0.1:{EXTENDER_PORT}",
     show_default=True,
     metavar="ADDRESS",
-    help="Where kube-scheduler is answered; port 0: any that is free.",
+    help="Address to serve kube-scheduler on; port 0 picks a free one.",
 )
 @health_option(EXTENDER_HEALTH_PORT)
 @click.option("--tls-cert-file", metavar="FILE", help="Serve kube-scheduler over TLS with this certificate.")
@@ -77,7 +77,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=4.0,
     show_default=True,
     metavar="SECONDS",
-    help="The longest time to read a request or to wait for a bind; keep it below kube-scheduler's httpTimeout.",
+    help="Timeout for reading a request or waiting for a bind; keep it below kube-scheduler's httpTimeout.",
 )
 @click.option(
     "--wait-for-bind",
@@ -86,9 +86,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default=0.1,
     show_default=True,
     metavar="SECONDS",
-    help=(
-        "The longest time that a pod waits until the pod before it is bound. 0: never, both may then get the same zone."
-    ),
+    help=("Longest wait for the bind of the previous pod. With 0 pods do not wait, and two can get the same zone."),
 )
 @click.option(
     "--spread-scores",
@@ -118,8 +116,8 @@ def extender(
 ) -> int:
     """Filter, score, preempt and bind for kube-scheduler by the NUMA zones of nodes.
 
-    `bayplan extender-config` prints what kube-scheduler has to be told. Ctrl-C or SIGTERM ends it after the requests in
-    progress.
+    `bayplan extender-config` prints the configuration for kube-scheduler. Ctrl-C or SIGTERM stops the
+    extender after the requests in progress.
     """
     from bayplan.cli.options.configuration_file import configuration_in
     from bayplan.services.edges.health import AddressError, host_and_port

@@ -29,7 +29,7 @@ LARGEST_WEIGHT = 1000
     default=f"http://127.0.0.1:{EXTENDER_PORT}",
     show_default=True,
     metavar="URL",
-    help="Where kube-scheduler reaches the extender.",
+    help="URL at which kube-scheduler reaches the extender.",
 )
 @click.option(
     "--config",
@@ -56,13 +56,13 @@ LARGEST_WEIGHT = 1000
     "--ignorable/--no-ignorable",
     default=False,
     show_default=True,
-    help="Whether scheduling goes on while no extender answers. Then kube-scheduler also ignores a refused bind.",
+    help="Continue scheduling while the extender does not answer. kube-scheduler then also ignores a refused bind.",
 )
 @click.option("--bind/--no-bind", "binds", default=True, show_default=True, help="Whether the extender binds pods.")
 @click.option(
     "--preempt/--no-preempt", "preempts", default=True, show_default=True, help="Whether the extender checks evictions."
 )
-@click.option("--ca-file", default="", metavar="FILE", help="The authority of the extender's certificate.")
+@click.option("--ca-file", default="", metavar="FILE", help="CA of the extender's certificate.")
 @click.option("--cert-file", default="", metavar="FILE", help="kube-scheduler's client certificate.")
 @click.option("--key-file", default="", metavar="FILE", help="The key of the client certificate.")
 @output_option("yaml", "json")

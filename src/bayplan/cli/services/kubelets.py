@@ -45,7 +45,7 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     "machines",
     multiple=True,
     metavar="TEXT",
-    help=f"The hardware in one line, as in scenarios. May be given several times. [default: {MACHINE}]",
+    help=f"The hardware in one line, as in scenarios. Repeatable. [default: {MACHINE}]",
 )
 @click.option(
     "--nodes",
@@ -73,17 +73,17 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     help='Labels that lay the nodes out in a tree, such as "zone:2 block:4 rack:16": '
     "16 racks in each of 4 blocks in each of 2 zones.",
 )
-@click.option("--labels", multiple=True, metavar="KEY=VALUE", help="A label for all nodes. May be given several times.")
+@click.option("--labels", multiple=True, metavar="KEY=VALUE", help="A label for all nodes. Repeatable.")
 @click.option(
     "--taint",
     "taints",
     multiple=True,
     metavar="KEY=VALUE:EFFECT",
-    help="A taint for all nodes, to keep other pods off them. May be given several times.",
+    help="A taint for all nodes, to keep other pods off them. Repeatable.",
 )
 @click.option("--name-prefix", metavar="NAME", help="Nodes are called NAME-0, NAME-1, ... [default: virtual]")
 @click.option(
-    "--report-delay", metavar="DURATION", help="How long after a change a node's report shows it. [default: 0s]"
+    "--report-delay", metavar="DURATION", help="Delay between a change and the node's report of it. [default: 0s]"
 )
 @click.option(
     "--report",
@@ -100,7 +100,7 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     default="10s",
     show_default=True,
     metavar="DURATION",
-    help="How often each node renews its Lease; 0 writes it once.",
+    help="Interval at which each node renews its Lease; 0 writes it once.",
 )
 @click.option(
     "--status-qps",
@@ -109,9 +109,9 @@ MACHINE = "pack:2 numa:1 core:16 pu:2 mem:64Gi"
     metavar="NUMBER",
     help="At most this many requests a second. [default: no limit]",
 )
-@click.option("--keep", is_flag=True, help="Leave nodes, Leases and reports in the cluster at the end.")
-@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server. [default: as kubectl finds it]")
-@click.option("--context", metavar="NAME", help="Which context of the kubeconfig.")
+@click.option("--keep", is_flag=True, help="Leave nodes, Leases and reports in the cluster on exit.")
+@click.option("--kubeconfig", metavar="FILE", help="Path to the kubeconfig. [default: as kubectl finds it]")
+@click.option("--context", metavar="NAME", help="The kubeconfig context to use.")
 @output_option("text", "json")
 def kubelets(
     *,
@@ -133,8 +133,7 @@ def kubelets(
     context: str | None,
     output: str,
 ) -> int:
-    """Register virtual nodes and be their kubelets:
-    pods that are bound to them are admitted or refused as kubelet v1.36 would.
+    """Register virtual nodes and act as their kubelets: they admit or reject pods as kubelet v1.36 does.
 
     Refused pods become Failed with the kubelet's reason (TopologyAffinityError), admitted ones Running, deleted ones
     go, and each node publishes a NodeResourceTopology if the API server knows that kind. No container ever runs. Ctrl-C

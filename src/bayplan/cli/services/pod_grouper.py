@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
     default=("bayplan",),
     show_default=True,
     metavar="NAME",
-    help="Whose pods are grouped, by spec.schedulerName; may be given several times.",
+    help="Group pods with this spec.schedulerName; repeatable.",
 )
 @grouping_options
 @access_options
@@ -41,14 +41,14 @@ logger = logging.getLogger(__name__)
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Whether a Lease says which of several instances works.",
+    help="Use leader election, so that one of several replicas is active.",
 )
 @click.option(
     "--lease-namespace",
     default="kube-system",
     show_default=True,
     metavar="NAME",
-    help="Where the Lease is; all instances must name the same.",
+    help="Namespace of the Lease; the same for all replicas.",
 )
 @health_option(POD_GROUPER_PORT)
 @log_options
@@ -63,10 +63,10 @@ def pod_grouper(
     lease_namespace: str,
     health_address: str,
 ) -> int:
-    """Make a PodGroup for each workload whose pods are a gang, and label its pods.
+    """Create a PodGroup for each workload whose pods form a gang, and label its pods.
 
     `bayplan scheduler` does this by itself; start it with --no-pod-grouper where this command runs: pods of workloads
-    then wait until this command has looked at them. Ctrl-C or SIGTERM ends it.
+    then wait until this command has looked at them. Ctrl-C or SIGTERM stops it.
     """
     from bayplan.services.edges.health import AddressError
     from bayplan.services.edges.leader import LeadershipLost

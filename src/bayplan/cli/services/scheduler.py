@@ -48,12 +48,12 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     metavar="FILE",
     help="A KubeSchedulerConfiguration, or a ConfigMap that holds one. [default: one profile called bayplan]",
 )
-@click.option("--check-config", is_flag=True, help="Only say whether the configuration can be used, and what it means.")
+@click.option("--check-config", is_flag=True, help="Check the configuration, print what it means, and exit.")
 @access_options
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=None,
-    help="Whether a Lease says which of several instances works. [default: as configured; yes]",
+    help="Use leader election, so that one of several replicas is active. [default: as configured; yes]",
 )
 @health_option(SCHEDULER_PORT)
 @click.option("--tls-cert-file", metavar="FILE", help="Serve health over TLS with this certificate.")
@@ -61,7 +61,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
 @click.option(
     "--authenticate-metrics",
     is_flag=True,
-    help="Ask the API server who may read /metrics, by the bearer token of each request; needs TLS.",
+    help="Authorize requests to /metrics by their bearer token (TokenReview and SubjectAccessReview); needs TLS.",
 )
 @click.option(
     "--gangs-complete-in",
@@ -70,7 +70,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="After how long the pods of a gang that began and cannot be completed are released.",
+    help="Seconds until a partially bound gang that cannot be completed is released.",
 )
 @click.option(
     "--keep-room-for",
@@ -79,8 +79,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="For how long room is kept for members of a gang that has started: those that are still to come or lost their "
-    "node. 0 keeps none.",
+    help="Seconds to keep room for late or lost members of a started gang; 0 keeps none.",
 )
 @click.option(
     "--events-per-second",
@@ -89,7 +88,7 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=50.0,
     show_default=True,
     metavar="NUMBER",
-    help="How many events are written at most. Those that cannot be written yet wait; binds never wait for them.",
+    help="Limit on events written. Events beyond it are delayed; binds never wait for events.",
 )
 @click.option(
     "--pod-grouper/--no-pod-grouper",
@@ -97,8 +96,8 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     default=True,
     show_default=True,
     help=(
-        "Whether it makes gangs of workloads itself, or leaves that to `bayplan pod-grouper`, for which pods of "
-        "workloads then wait."
+        "Create gangs of workloads here, or leave that to a separate `bayplan pod-grouper`; pods of "
+        "workloads then wait for it."
     ),
 )
 @click.option(
@@ -120,14 +119,14 @@ def finite(_context: click.Context, _parameter: click.Parameter, value: float) -
     "--slot-metrics",
     multiple=True,
     metavar="AMOUNTS",
-    help="Expose how many pods of this shape find room in one domain of each level: "
+    help="Expose as a metric how many pods of this shape fit into one domain of each level: "
     "cpu=8,memory=64Gi,nvidia.com/gpu=8. Up to 8 times.",
 )
 @click.option(
     "--web-address",
     metavar="ADDRESS",
-    help="Also serve the page of `bayplan web` there, from a process of its own at lower priority; other addresses "
-    "than the loopback use the certificate above.",
+    help="Also serve the page of `bayplan web` there, from a separate process at lower priority; "
+    "addresses other than loopback use the certificate above.",
 )
 @log_options
 def scheduler(
@@ -154,8 +153,8 @@ def scheduler(
 ) -> int:
     """Schedule pods whose spec.schedulerName is a profile of the configuration.
 
-    Every node is judged as its kubelet would, gangs are placed whole or not at all, and every pod that waits is told
-    why. Ctrl-C or SIGTERM ends it after the binds that are under way.
+    Judges every node as its kubelet would, places gangs completely or not at all, and explains why pods wait. Ctrl-C
+    or SIGTERM stops it after the binds in flight.
     """
     from bayplan.services.edges.companion import companion
     from bayplan.services.edges.health import AddressError, Certificate

@@ -35,7 +35,7 @@ WEB_PORT = 10369
     default=f"127.0.0.1:{WEB_PORT}",
     show_default=True,
     metavar="ADDRESS",
-    help="Where the page is served; port 0: any that is free.",
+    help="Address to serve the page on; port 0 picks a free one.",
 )
 @click.option("--tls-cert-file", metavar="FILE", help="Serve over TLS with this certificate.")
 @click.option("--tls-private-key-file", metavar="FILE", help="The certificate's key.")
@@ -66,7 +66,7 @@ def web(
     other addresses it needs TLS, and viewers need a token of the cluster: viewers who may list nodes see them; pods
     have names only for viewers who may list them, and are anonymous amounts for others.
 
-    Ctrl-C or SIGTERM ends it.
+    Ctrl-C or SIGTERM stops it.
     """
     from bayplan.cli.shared.reading import live_access, read_cluster_files
     from bayplan.cli.web_answers.answers import ClusterAnswers, quiet

@@ -186,4 +186,6 @@ def _known_by_pods(
     asked = f"{namespace}/{name}" if namespace else name
     close = get_close_matches(asked, [*names, *(each.partition("/")[2] for each in names)], n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
-    raise click.ClickException(f"there is no {kind.kind} '{asked}' in the {session.source}, nor a pod of it{hint}")
+    raise click.ClickException(
+        f"there is no {kind.kind} '{asked}' in the {session.source}, nor a pod that it owns{hint}"
+    )

@@ -17,7 +17,7 @@ from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.own.reader import gang_of, has_shapes
 from bayplan.dialects.registry import (
     AnyPodGroup,

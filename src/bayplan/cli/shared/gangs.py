@@ -25,7 +25,7 @@ from bayplan.cli.shared.gang_objects import (
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import (
     gang_named,
     shown,

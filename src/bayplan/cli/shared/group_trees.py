@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang, gang_named, key_of, parent_of
 from bayplan.dispatch.hierarchy import GroupHierarchy
 from bayplan.dispatch.roster import GangRoster

@@ -44,7 +44,7 @@ from bayplan.cli.shared.workloads import (
 from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.numa_policy import policy_problems
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dialects.pod_words import word_problems
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.engine.gangs.objective import Objective

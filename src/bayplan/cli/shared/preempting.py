@@ -20,9 +20,10 @@ from bayplan.cli.shared.reading import asked_live
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.state import TERMINAL_PHASES
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete
 from bayplan.dispatch.preemption import COUNTING, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
+from bayplan.dispatch.units import GangUnit
 from bayplan.explain.preemption import PreemptionView, freed_amounts
 from bayplan.gangs.closeness import unbound
 from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
@@ -59,7 +60,7 @@ def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> Pre
     preempting, profile = _preempting(session, answers), session.profile_for(gang.pods[0])
     scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
     with preempting.kept_room.deciding(profile) as closing:
-        plan = _counted(lambda: preempting.for_gang(key, scheduler, gang, closing, now.timestamp()))
+        plan = _counted(lambda: preempting.for_gang(GangUnit(key), scheduler, gang, closing, now.timestamp()))
     return _view(session, plan, gang.pods, profile)
 
 

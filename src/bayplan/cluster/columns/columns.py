@@ -353,11 +353,6 @@ class Columns:
         if count > self.zone_available.shape[1]:
             self._grow(zones=count)
 
-    def bytes_per_node(self) -> float:
-        """Memory of all columns divided by the nodes in use."""
-        total = sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-        return total / max(self.size, 1)
-
     def _grow(self, *, rows: int | None = None, zones: int | None = None, resources: int | None = None) -> None:
         old_resources, old_zones, old_rows = self.zone_available.shape
         larger = Columns(rows or old_rows, zones or old_zones, resources or old_resources)

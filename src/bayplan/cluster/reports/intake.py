@@ -96,7 +96,7 @@ class ReportIntake:
 
     @property
     def counts_refusals(self) -> bool:
-        """Whether anybody wants to be told of refusals."""
+        """True if refusals are reported to this intake."""
         return False
 
     @property

@@ -209,7 +209,7 @@ def settled(
     pods = [(key, placed) for key, placed in pods if placed.promised or placed.charges]
     news = before is None or not same_use(before, after)
     fallen = _fallen(before, after, pods, resource_names) if news and before is not None else {}
-    # Confirmed pods first: what they explain of the difference cannot be anybody else's.
+    # Confirmed pods first: what they explain of the difference belongs to no other pod.
     for key, placed in sorted(pods, key=lambda pod: not pod[1].confirmed):
         if placed.confirmed and news:
             _explain(fallen, placed.promised)

@@ -156,7 +156,7 @@ def _few(problems: list[ObjectRemark], at: ObjectPath) -> list[ObjectRemark]:
     """The first problems of very many."""
     if len(problems) <= MOST_TOLD:
         return problems
-    more = ObjectRemark(at, f"{len(problems) - MOST_TOLD + 1} more problems are not told")
+    more = ObjectRemark(at, f"{len(problems) - MOST_TOLD + 1} more problems")
     return [*problems[: MOST_TOLD - 1], more]
 
 

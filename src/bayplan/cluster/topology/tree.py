@@ -57,7 +57,8 @@ class Tree:
     outside: dict[str, str]
     by_labels: bool = True
 
-    @property
+    # Searches ask for these two hundreds of times.
+    @cached_property
     def size(self) -> int:
         """How many nodes are in the tree."""
         return len(self.rows)
@@ -72,7 +73,7 @@ class Tree:
         """What is said about the tree if no node is in it."""
         return "no node carries all labels of the topology" if self.by_labels else "no node is in a HyperNode"
 
-    @property
+    @cached_property
     def node_level(self) -> int:
         """The number of the lowest level: each node a domain of its own."""
         return len(self.levels)

@@ -27,6 +27,7 @@ NO_VOLUME = -1
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 # Kept lists of candidates, one for each shape of claim.
 MOST_SHAPES = 256
+MOST_BYTES = 2**63 - 1
 
 Choice = NDArray[np.int64]
 
@@ -265,9 +266,9 @@ def size_of(volume: PersistentVolume) -> int:
 
 
 def bytes_in(written: str | int | float | None) -> int:
-    """A quantity of storage in bytes; 0 if there is none that can be read."""
+    """A quantity of storage in bytes, as much as a column holds; 0 if there is none that can be read."""
     try:
-        return 0 if written is None else max(parse(written).value(), 0)
+        return 0 if written is None else min(max(parse(written).value(), 0), MOST_BYTES)
     except QuantityError:
         return 0
 

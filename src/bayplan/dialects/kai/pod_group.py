@@ -12,8 +12,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_started
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
 from bayplan.dialects.preemptible import NON_PREEMPTIBLE
 from bayplan.dialects.progress import Document, Progress
 from bayplan.gangs.model import Gang, Group

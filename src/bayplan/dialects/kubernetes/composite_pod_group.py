@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from bayplan.dialects.dialect import Dialect, GroupContents, asked_by_label, full_name, topology_for
 from bayplan.dialects.kubernetes import pod_group
 from bayplan.dialects.kubernetes.pod_group import label_of, least_of
-from bayplan.dialects.members import counted, group_of, has_started
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete, counted, group_of, has_started
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bayplan.dialects.dialect import Dialect, asked_by_label, full_name, topology_for
-from bayplan.dialects.members import arrived, counted, group_of, has_started
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies

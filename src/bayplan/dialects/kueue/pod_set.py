@@ -22,9 +22,8 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import Dialect, as_others_prefer, asked_by_label, topology_for
-from bayplan.dialects.members import arrived, counted, group_of, has_started
+from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
-from bayplan.dialects.own.members import Incomplete
 from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.members import counted, group_of, has_place, has_started, succeeded
+from bayplan.dialects.members import Incomplete, counted, group_of, has_place, has_started, succeeded
 from bayplan.dialects.own.reader import MOST_PODS, gang_of
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
@@ -28,14 +28,6 @@ from bayplan.kube.wire.core_v1 import Affinity, Pod, Toleration
 
 POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
-
-
-@dataclass(frozen=True, slots=True)
-class Incomplete:
-    """Why a gang cannot be decided yet."""
-
-    gang: str
-    reason: str
 
 
 def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bayplan.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
-from bayplan.dialects.own.members import POD_GROUP, Incomplete, gang_of_members, was_complete
+from bayplan.dialects.members import Incomplete
+from bayplan.dialects.own.members import POD_GROUP, gang_of_members, was_complete
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.checks import Naming
 from bayplan.gangs.model import Gang

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.cluster.pods.label_selectors import EVERYTHING, selector_of
 from bayplan.dialects.dialect import Dialect, full_name
-from bayplan.dialects.members import arrived, counted, group_of, has_started
-from bayplan.dialects.own.members import Incomplete
+from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
 from bayplan.dialects.progress import UNSCHEDULABLE, Document, Phase, Progress
 from bayplan.dialects.volcano.network_topology import AllowedTiers, Tiers
 from bayplan.gangs.model import Gang, Group

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dispatch.kept.seats import KeptSeat, KeptSeats
+from bayplan.dispatch.units import Unit
 from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.preemption.plan import Preemption
@@ -25,7 +26,7 @@ ROOM_IS_KEPT = 30.0
 class Nomination:
     """Room that is kept for a unit until its victims are gone."""
 
-    unit: str
+    unit: Unit
     priority: int
     seats: tuple[KeptSeat, ...]
     plan: Preemption | GangPreemption
@@ -41,12 +42,12 @@ class Nominations:
     def __init__(self, state: ClusterState, seats: KeptSeats) -> None:
         self._state = state
         self._seats = seats
-        self._by_unit: dict[str, Nomination] = {}
+        self._by_unit: dict[Unit, Nomination] = {}
         self._leaving: Counter[str] = Counter()
         self._rows_seen = -1
         self._outdated: list[Pod] = []
 
-    def get(self, unit: str) -> Nomination | None:
+    def get(self, unit: Unit) -> Nomination | None:
         """The room that is kept for a unit, if any."""
         return self._by_unit.get(unit)
 
@@ -59,13 +60,13 @@ class Nominations:
         """Keep the room of a unit, unless one of its pods has a place already."""
         if any(decision.pod in self._state.pods for _, decision in nomination.seats):
             return
-        self._seats.keep(nomination.unit, nomination.seats)
+        self._seats.keep(str(nomination.unit), nomination.seats)
         self._by_unit[nomination.unit] = nomination
         self._leaving.update(nomination.leaving)
         self._note_rows(nomination)
         self.saw_all_changes()
 
-    def give_back(self, unit: str) -> Nomination | None:
+    def give_back(self, unit: Unit) -> Nomination | None:
         """Give back the room of a unit; the nomination that it had, if any."""
         nomination = self._by_unit.pop(unit, None)
         if nomination is not None:
@@ -85,7 +86,7 @@ class Nominations:
         self.give_back(nomination.unit)
         self._outdated += [pod for pod, _ in nomination.seats]
 
-    def withdraw_counting_on(self, keys: Collection[str]) -> list[str]:
+    def withdraw_counting_on(self, keys: Collection[str]) -> list[Unit]:
         """Withdraw the nominations that count on pods which will not leave, and return their units."""
         affected = [each for each in self._by_unit.values() if not each.leaving.isdisjoint(keys)]
         for each in affected:
@@ -97,7 +98,7 @@ class Nominations:
         outdated, self._outdated = self._outdated, []
         return outdated
 
-    def pod_gone(self, key: str, now: float) -> list[str]:
+    def pod_gone(self, key: str, now: float) -> list[Unit]:
         """A pod is gone; return the units that have no victim left."""
         ready = []
         for nomination in [each for each in self._by_unit.values() if key in each.leaving]:
@@ -110,7 +111,7 @@ class Nominations:
                 ready.append(nomination.unit)
         return ready
 
-    def changed(self) -> list[str]:
+    def changed(self) -> list[Unit]:
         """Units without victims on whose nodes something changed, such as a new report."""
         log = self._state.usage_log
         if not self._by_unit or self._rows_seen == log.end:

@@ -21,7 +21,7 @@ class KeptSeats:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        # By row and pod, the unit and its seat.
+        # By row and pod, the unit's name in messages and its seat.
         self._by_row: dict[int, dict[str, tuple[str, KeptSeat]]] = {}
 
     def keep(self, unit: str, seats: Iterable[KeptSeat]) -> None:

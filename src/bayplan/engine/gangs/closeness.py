@@ -64,7 +64,7 @@ def close_place(problem: Problem, least: int, budget: Budget) -> Solution | None
         if best[0][0] == few and (exact.proven or problem.tree.size > SMALL_TREE):
             return solution
     try:
-        for found, possible in _in_narrow_domains(problem, budget.at_most(WORK_FOR_CLOSER)):
+        for found, possible in _in_narrow_domains(problem, budget.at_most(_work_for_closer(problem))):
             if found is not None and found.found and preferred_domains(problem, found) == few[0]:
                 cost = cost_of(problem, found)
                 best = (cost, found) if best is None or cost < best[0] else best
@@ -107,6 +107,11 @@ def _in_narrow_domains(problem: Problem, budget: Budget) -> Iterator[tuple[Solut
         if found is not None and found.found:
             found = inside.moved(_gathered(each, found, budget))
         yield found, 0 if following is None else possible[following]
+
+
+def _work_for_closer(problem: Problem) -> float:
+    """Enough to try one narrower domain, however many shapes there are: the whole tree would take longer."""
+    return max(WORK_FOR_CLOSER, 2 * reading(problem))
 
 
 def _in_fewer_wider_domains(problem: Problem, known: Solution, budget: Budget) -> Solution:

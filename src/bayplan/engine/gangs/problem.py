@@ -11,11 +11,11 @@ short distances.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -101,7 +101,7 @@ class Problem:
             around = totals[self.parts[number].parent]
             for shape, count in totals[number].items():
                 around[shape] = around.get(shape, 0) + count
-        return tuple(dict(sorted(each.items())) for each in totals)
+        return tuple([dict(sorted(each.items())) if len(each) > 1 else each for each in totals])
 
     def with_slots(self, slots: tuple[Counts, ...]) -> Problem:
         """The same gang on nodes with other slots; what does not depend on them is not counted again."""
@@ -163,6 +163,24 @@ class Problem:
         """The lowest level that any part speaks of; `WHOLE_TREE` if none does."""
         named = [level for part in self.parts for level in (part.required, part.preferred) if level is not None]
         return max(named, default=WHOLE_TREE)
+
+
+_Value = TypeVar("_Value")
+
+
+def kept_with_problem(work_out: Callable[[Problem], _Value]) -> Callable[[Problem], _Value]:
+    """Compute a value once per problem and store it there: bounds and searches ask for the same."""
+    name = work_out.__qualname__
+
+    def found(problem: Problem) -> _Value:
+        kept = problem.__dict__
+        if name not in kept:
+            kept[name] = work_out(problem)
+        value: _Value = kept[name]
+        return value
+
+    found.__doc__, found.__name__ = work_out.__doc__, name
+    return found
 
 
 class Spots(Struct, frozen=True):

@@ -21,9 +21,12 @@ from bayplan.kube.wire import policy_v1
 from bayplan.kube.wire.meta_v1 import T
 
 # Re-exports the exceptions that the client raises.
-__all__ = ["TIME_MAY_HEAL", "ApiError", "KubeClient", "PatchKind", "Unreachable", "selectors"]
+__all__ = ["PAGE", "TIME_MAY_HEAL", "ApiError", "KubeClient", "PatchKind", "Unreachable", "selectors"]
 
 READ_ATTEMPTS = 4
+# Each page costs the API server a walk over its cache: 50,000 pods take it 2.4 to 4 s of CPU time in pages of 500,
+# 1.5 s in pages of 5,000 and 1.2 s in one answer, which the client would have to hold and decode at once.
+PAGE = 5_000
 FIRST_WAIT = 0.1  # seconds, before the second attempt
 LONGEST_RETRY_AFTER = 30.0  # seconds; a server that asks for more is left to the caller
 TIME_MAY_HEAL = frozenset({429, 500, 502, 503, 504})
@@ -62,15 +65,15 @@ class KubeClient(Transport):
         *,
         label_selector: str = "",
         field_selector: str = "",
-        page: int = 500,
+        page: int = PAGE,
     ) -> Listed[T]:
-        """All objects at one version, asked for in pages of `page` (0: all at once).
+        """All objects at one version, asked for in pages of `page` (0: all at once) if the resource is paged.
 
         Tickets to the next page expire after some minutes; then it starts over, the second time without pages.
         """
         path = resource.path(namespace)
         query = selectors(label_selector, field_selector)
-        for limit in (page, page, 0):
+        for limit in (page, page, 0) if resource.paged else (0,):
             try:
                 return await _list_once(self, resource, path, query, limit)
             except ApiError as error:
@@ -146,24 +149,15 @@ class KubeClient(Transport):
             options["gracePeriodSeconds"] = grace
         await self.request("DELETE", resource.path(namespace, name), body=options)
 
-    async def bind(
-        self,
-        namespace: str,
-        pod: str,
-        uid: str,
-        node: str,
-        annotations: Mapping[str, str],
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
+    async def bind(self, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
         """Put a pod on a node.
 
-        The server writes annotations and labels onto the pod in the same step. 409: it has a node, or another uid.
+        The server writes the annotations onto the pod in the same step; labels only since 1.35, so there are none.
+        409: it has a node, or another uid.
         """
         metadata: dict[str, object] = {"name": pod, "namespace": namespace, "uid": uid}
         if annotations:
             metadata["annotations"] = annotations
-        if labels:
-            metadata["labels"] = labels
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self.request("POST", PODS.path(namespace, pod, "binding"), body=body)
@@ -196,7 +190,7 @@ async def _list_once(
 
     def ask(ticket: str) -> asyncio.Task[bytes]:
         asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
-        return asyncio.create_task(_read(client, path, asked, accept=resource.accept(many=True)))
+        return asyncio.create_task(_read(client, path, asked, accept=resource.accept(many=True), is_list=True))
 
     decoder: ResourceDecoder[T] = decoder_of(resource)
     listed: Listed[T] = Listed([], "", [])
@@ -224,12 +218,14 @@ async def _list_once(
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None = None, *, accept: str) -> bytes:
+async def _read(
+    client: KubeClient, path: str, query: Mapping[str, str] | None = None, *, accept: str, is_list: bool = False
+) -> bytes:
     """Read, and try again a few times where time may heal the trouble."""
     backoff = Backoff(first=FIRST_WAIT, longest=2.0)
     for _ in range(READ_ATTEMPTS - 1):
         try:
-            return await client.request("GET", path, query=query, accept=accept)
+            return await client.request("GET", path, query=query, accept=accept, is_list=is_list)
         except Unreachable:
             delay = backoff.after_failure()
         except ApiError as error:
@@ -237,4 +233,4 @@ async def _read(client: KubeClient, path: str, query: Mapping[str, str] | None =
                 raise
             delay = max(backoff.after_failure(), error.retry_after or 0)
         await asyncio.sleep(delay)
-    return await client.request("GET", path, query=query, accept=accept)
+    return await client.request("GET", path, query=query, accept=accept, is_list=is_list)

@@ -1,9 +1,9 @@
 """Decode the API server's bytes into wire structs, for one resource: an object, a page of a list, lines of a watch.
 
-The fast path decodes the whole batch into typed structs: one call for a page of 500 objects or for all lines of one
-socket read. Only if that fails is each object decoded separately, so a malformed object does not affect the others: it
-becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` call this module; the consumers of `Listed` and
-`Changes` are in `services/`.
+The fast path decodes the whole batch into typed structs: one call for a page or for all lines of one socket read. Only
+if that fails, or if the page is large, is each object decoded separately, so a malformed object does not affect the
+others: it becomes a `Broken`. `kube/client/client.py` and `kube/client/watch.py` call this module; the consumers of
+`Listed` and `Changes` are in `services/`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ OF_ONE_OBJECT = (msgspec.ValidationError, UnicodeDecodeError, RecursionError)
 
 # Bytes of JSON that are decoded on the event loop: a megabyte of invalid objects takes up to 0.3 s.
 MOST_ON_LOOP = 64 << 10
+# Bytes of JSON that are decoded in one call, which holds up all threads: 8 MiB take 30 ms.
+MOST_AT_ONCE = 8 << 20
 
 
 class Broken(Struct, frozen=True):
@@ -143,7 +145,7 @@ class ResourceDecoder(Generic[T]):
 
     def page(self, data: bytes) -> tuple[list[T], list[Broken], ListMeta]:
         """A page of a list; raises msgspec.DecodeError if it is not a list at all."""
-        if self._is_group:
+        if self._is_group or len(data) > MOST_AT_ONCE:
             return self._page_one_by_one(data)
         try:
             page = self._page.decode(data)

@@ -66,6 +66,7 @@ class Transport:
         self.counts: Counter[tuple[str, int]] = Counter()  # (verb, HTTP status or 0 for no answer) -> requests
         self._connections = connections
         self._patience = ClientTimeout(total=timeout)
+        self._between_bytes = ClientTimeout(total=None, connect=timeout, sock_read=timeout)
         self._bucket = TokenBucket(qps, burst, now=time.monotonic())
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -94,10 +95,14 @@ class Transport:
         body: object = None,
         content_type: str = JSON,
         accept: str = JSON,
+        is_list: bool = False,
     ) -> bytes:
-        """One request of any kind, tried once; the answer's body."""
+        """One request of any kind, tried once; the answer's body.
+
+        A list takes as long as it needs while bytes arrive: it can have hundreds of megabytes.
+        """
         request = _Request(verb, self._url(path, query), _encoded(body), content_type, accept)
-        response = await self._open(self._requests, request, self._patience)
+        response = await self._open(self._requests, request, self._between_bytes if is_list else self._patience)
         try:
             async with response:
                 return await response.read()

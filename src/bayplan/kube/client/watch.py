@@ -28,7 +28,7 @@ from typing import Any, Generic
 from msgspec import Struct
 
 from bayplan.kube.client.backoff import Backoff
-from bayplan.kube.client.client import ApiError, KubeClient, Unreachable, selectors
+from bayplan.kube.client.client import PAGE, ApiError, KubeClient, Unreachable, selectors
 from bayplan.kube.client.decoding import (
     NOT_JSON,
     Broken,
@@ -62,7 +62,7 @@ class WatchSettings:
     absent_retry: float = 30.0
     first_backoff: float = 0.2
     longest_backoff: float = 15.0
-    page: int = 500
+    page: int = PAGE
 
 
 class Absent(Struct, frozen=True):

@@ -22,8 +22,9 @@ WINDOW = 300.0
 BUCKETS = 10
 # With Python's own thresholds, garbage collection took a quarter of the CPU time at 5,000 nodes and blocked the loop
 # for 150 ms at a time. A scheduler keeps hundreds of thousands of objects and creates hardly any cycles. A collection
-# of the second generation visits up to 100,000 objects and takes 5 ms; with 500,000 it would take 53 ms.
-GC_THRESHOLDS = (10_000, 10, 500)
+# of the second generation visits up to 50,000 objects. With 100,000, the tasks that bind a gang of ten thousand pods
+# made it 48 ms long.
+GC_THRESHOLDS = (10_000, 5, 1_000)
 
 
 async def run_until_signal(*parts: Coroutine[Any, Any, None]) -> None:

@@ -17,6 +17,7 @@ from http import HTTPStatus
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import Unit
 from bayplan.explain.preemption import AnyPlan, freed_text, nodes_text, victims_text
 from bayplan.gangs.preemption.plan import GangPreemption
 from bayplan.kube.client.backoff import Backoff
@@ -71,7 +72,7 @@ class Victim:
 class Eviction:
     """A plan with everything that carrying it out needs, so that no part of the cluster's state is read later."""
 
-    unit: str
+    unit: Unit
     pods: tuple[Pod, ...]
     plan: AnyPlan
     victims: tuple[Victim, ...]
@@ -152,7 +153,7 @@ class Evictor:
             ending = await self._evict(eviction, victim, dry_run=False)
             self._metrics.evictions.labels(ending.value).inc()
             if ending is EvictionResult.SPARED:
-                logger.info("plan no longer holds, sparing victims", extra={"preemptor": eviction.unit})
+                logger.info("plan no longer holds, sparing victims", extra={"preemptor": str(eviction.unit)})
                 return []
             if ending is REFUSED:
                 refused.append(victim)
@@ -206,7 +207,7 @@ class Evictor:
         """An event on the victim, and the preemptor in its condition, which names only the eviction API so far."""
         note = f"preempted by {eviction.preemptor}: frees {victim.frees}"
         logger.info(
-            "evicted pod", extra={"pod": pod_key(victim.pod), "preemptor": eviction.unit, "frees": victim.frees}
+            "evicted pod", extra={"pod": pod_key(victim.pod), "preemptor": str(eviction.unit), "frees": victim.frees}
         )
         self._events.record(Subject.pod(victim.pod), "Normal", "Preempted", "Preempting", note)
         if victim.pod.spec.termination_grace_period_seconds == 0:
@@ -228,7 +229,7 @@ class Evictor:
         problem = error.message if isinstance(error, ApiError) else str(error)
         causes = (error.details.causes or ()) if isinstance(error, ApiError) and error.details is not None else ()
         why = " ".join([problem, *(cause.message for cause in causes if cause.message)])
-        extra = {"pod": pod_key(victim.pod), "preemptor": eviction.unit, "problem": why}
+        extra = {"pod": pod_key(victim.pod), "preemptor": str(eviction.unit), "problem": why}
         logger.warning("eviction refused", extra=extra)
         note = f"cannot evict {pod_key(victim.pod)} for {eviction.preemptor}: {why}"
         for pod in eviction.pods[:MEMBERS_WITH_EVENTS]:

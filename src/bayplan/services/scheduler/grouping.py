@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Unschedulable
+from bayplan.dispatch.units import PodUnit
 from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import PODS, Resource
@@ -42,12 +43,12 @@ class EmbeddedGrouperResults:
 
     def ungrouped(self, pod: Pod) -> None:
         """Place a pod by itself: it is in no gang."""
-        self._service.announcer.withdraw(pod_key(pod))
+        self._service.announcer.withdraw(PodUnit(pod_key(pod)))
         self._service.change(partial(self._service.dispatcher.ungrouped, pod_key(pod)))
 
     def is_held(self, pod: Pod, why: str) -> None:
         """Report that a pod waits because its gang cannot be determined."""
-        self._service.announcer.refused(Unschedulable(pod_key(pod), (pod,), why), self._service.now)
+        self._service.announcer.refused(Unschedulable(PodUnit(pod_key(pod)), (pod,), why), self._service.now)
         self._service.wake()
 
     def gang_is_free(self, gang: str) -> None:
@@ -96,7 +97,7 @@ class GroupedElsewhere:
         ours = pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
         if ours and not gone and self._expects_group(pod):
             self._held.add(key)
-            refusal = Unschedulable(key, (pod,), WHY_IT_WAITS[self._expects_group])
+            refusal = Unschedulable(PodUnit(key), (pod,), WHY_IT_WAITS[self._expects_group])
             self._announcer.not_grouped(refusal, self._clock())
         else:
             self._free(key)
@@ -104,4 +105,4 @@ class GroupedElsewhere:
     def _free(self, key: str) -> None:
         if key in self._held:
             self._held.remove(key)
-            self._announcer.withdraw(key)
+            self._announcer.withdraw(PodUnit(key))

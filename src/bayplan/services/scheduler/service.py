@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from bayplan.dispatch.actions import GANG, Action, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.actions import Action, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.watch import WatchSettings
 from bayplan.services.edges.health import IterationHealth
 from bayplan.services.edges.metrics import AttemptResult, SchedulerMetrics
-from bayplan.services.edges.process import freeze_gc
+from bayplan.services.edges.process import freeze_gc, in_slices
 from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.announcing.announcer import Announcer
 from bayplan.services.scheduler.binding.unit_binder import UnitBinder
@@ -81,7 +82,7 @@ class SchedulerService:
         self.leading = False
         self.iterations = IterationHealth()
         # Waiting pods with invalid specs; some may have left the queue.
-        self.invalid_pods: set[str] = set()
+        self.invalid_pods: set[PodUnit] = set()
         self._metrics = metrics
         self._trace = trace
         self._clock = clock or steady_clock()
@@ -217,43 +218,56 @@ class SchedulerService:
             took = time.perf_counter() - began
             self._metrics.attempts.decision_seconds.observe(took)
             undecided = isinstance(action, Unschedulable) and action.undecided
-            if isinstance(action, Bind | Unschedulable) and action.unit.startswith(GANG) and not undecided:
+            if isinstance(action, Bind | Unschedulable) and isinstance(action.unit, GangUnit) and not undecided:
                 self._metrics.attempts.gang("scheduled" if isinstance(action, Bind) else "unschedulable", took)
             if self._trace is not None:
                 self._trace.write(action, now, took)
-            self._carry_out(action, began)
+            await self._carry_out(action, began)
+            await self._side_thread.idle()
             if time.perf_counter() > end:
                 return True
 
-    def _carry_out(self, action: Action, began: float) -> None:
+    async def _carry_out(self, action: Action, began: float) -> None:
+        """Start what an action asks for. What concerns each of ten thousand pods is done in slices."""
         match action:
             case Bind():
                 self._mark_invalid(action.unit, invalid=False)
-                for assignment in action.assignments:
-                    self._nominees.withdraw(assignment.pod)
                 self._start(self._binder.bind(action, began))
-                self.announcer.placed(action.unit, [each.pod for each in action.assignments])
+                self.announcer.placed(action.unit)
+                await in_slices(self._withdraw_news(action))
             case Unschedulable():
                 if action.traceback:
                     logger.error(
                         "decision failed on an internal error",
-                        extra={"unit": action.unit, "traceback": action.traceback},
+                        extra={"unit": str(action.unit), "traceback": action.traceback},
                     )
                 self._mark_invalid(action.unit, invalid=action.invalid)
                 self.announcer.refused(action, self.now)
-                result: AttemptResult = "error" if action.invalid else "unschedulable"
-                for pod in () if action.undecided else action.pods:
-                    self._metrics.attempts.pod(result, pod.spec.scheduler_name or "", time.perf_counter() - began)
                 evictions = self._evictor.take(action)
                 if evictions is not None:
                     self._start(evictions)
+                if not action.undecided:
+                    await in_slices(self._count_refused(action, time.perf_counter() - began))
             case Complete():
                 self.announcer.complete(action)
             case Release():
                 self._start(self._release(action))
 
-    def _mark_invalid(self, unit: str, *, invalid: bool) -> None:
-        if unit.startswith(GANG):
+    def _withdraw_news(self, action: Bind) -> Iterator[None]:
+        """Pods are being bound: what they still were to be told is outdated."""
+        for each in action.assignments:
+            self._nominees.withdraw(each.pod)
+            self.announcer.pod_placed(each.pod)
+            yield
+
+    def _count_refused(self, action: Unschedulable, seconds: float) -> Iterator[None]:
+        result: AttemptResult = "error" if action.invalid else "unschedulable"
+        for pod in action.pods:
+            self._metrics.attempts.pod(result, pod.spec.scheduler_name or "", seconds)
+            yield
+
+    def _mark_invalid(self, unit: Unit, *, invalid: bool) -> None:
+        if isinstance(unit, GangUnit):
             return
         (self.invalid_pods.add if invalid else self.invalid_pods.discard)(unit)
         if len(self.invalid_pods) > MAX_INVALID_PODS:

@@ -58,9 +58,9 @@ class DecisionTrace:
                 first = action.assignments[0].pod
                 shown = [_assignment(each) for each in action.assignments[:MAX_PODS]]
                 pods = {"pods": len(action.assignments), "assignments": shown}
-                return {"unit": action.unit, "result": "bind", **pods, **self._considered(first)}
+                return {"unit": str(action.unit), "result": "bind", **pods, **self._considered(first)}
             case Unschedulable():
-                found: dict[str, Any] = {"unit": action.unit, "result": "unschedulable", "pods": len(action.pods)}
+                found: dict[str, Any] = {"unit": str(action.unit), "result": "unschedulable", "pods": len(action.pods)}
                 found |= {"reason": action.reason} if action.reason else {}
                 found |= {"preemption": action.stage.value} if action.preemption is not None else {}
                 found |= {"gang": _gang(action.gang)} if action.gang is not None else {}

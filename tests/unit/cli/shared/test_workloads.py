@@ -258,8 +258,8 @@ def test_why_on_one_node_asks_about_a_pod_of_the_workload(bayplan: Bayplan, busy
 @pytest.mark.parametrize(
     "asked, message",
     [
-        ("deploy/wbe", "there is no Deployment 'wbe' in the dump, nor a pod of it; did you mean web?"),
-        ("job/xyz", "there is no Job 'xyz' in the dump, nor a pod of it"),
+        ("deploy/wbe", "there is no Deployment 'wbe' in the dump, nor a pod that it owns; did you mean web?"),
+        ("job/xyz", "there is no Job 'xyz' in the dump, nor a pod that it owns"),
     ],
 )
 def test_a_workload_that_is_not_there(bayplan: Bayplan, busy: Path, asked: str, message: str) -> None:

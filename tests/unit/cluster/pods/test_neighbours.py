@@ -23,7 +23,7 @@ def those(app: str, *namespaces: str, by_labels: Selector = NOTHING) -> PodSelec
     return PodSelector(frozenset(namespaces or ("default",)), by_labels, selector)
 
 
-ANYBODY = PodSelector(frozenset(), EVERYTHING, EVERYTHING)
+EVERY_POD = PodSelector(frozenset(), EVERYTHING, EVERYTHING)
 
 
 def standing(*pods: tuple[int, Pod]) -> Neighbours:
@@ -56,7 +56,7 @@ class TestTallies:
             (0, app_pod("a", "web")), (0, app_pod("b", "web")), (3, app_pod("c", "web")), (3, app_pod("db"))
         )
         assert counts(found, those("web")) == {0: 2, 3: 1}
-        assert counts(found, ANYBODY) == {0: 2, 3: 2}
+        assert counts(found, EVERY_POD) == {0: 2, 3: 2}
 
     def test_those_who_come_and_go_later_are_counted_too(self) -> None:
         found = standing((0, app_pod("a", "web")))
@@ -159,8 +159,7 @@ class TestInTheState:
         (problem,) = map(str, state.remarks)
         assert problem.startswith("Pod default/a: spec.affinity.podAntiAffinity.")
         assert problem.endswith(
-            "[0].topologyKey: is missing: must be the key of a node label; "
-            "the pod counts as one that says nothing about others"
+            "[0].topologyKey: is missing: must be the key of a node label; its terms about other pods are ignored"
         )
         assert counts(state.neighbours, those("web")) == {0: 1}
         assert not state.neighbours.hold_terms

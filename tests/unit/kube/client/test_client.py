@@ -33,6 +33,7 @@ from tests.scripted_api_server import (
     refusal,
     says,
     says_text,
+    watch,
 )
 
 ALL_PODS = "/api/v1/pods"
@@ -113,6 +114,14 @@ async def test_a_list_is_asked_for_in_pages_and_comes_back_whole() -> None:
         selectors = {"fieldSelector": "spec.nodeName=", "labelSelector": "app in (x, y)", "limit": "2"}
         tickets = [{}, {"continue": "more"}, {"continue": "and more"}]
         assert server.queries() == [{**selectors, **ticket} for ticket in tickets]
+
+
+@asynchronous
+async def test_reports_are_asked_for_in_one_answer() -> None:
+    async with ScriptedServer() as server, server.client() as client:
+        server.answers("GET", NODE_RESOURCE_TOPOLOGIES.path(), listing([]))
+        await client.list(NODE_RESOURCE_TOPOLOGIES)
+        assert server.queries() == [{}]
 
 
 @asynchronous
@@ -232,10 +241,10 @@ async def test_a_proxy_that_answers_instead_is_told_from_the_api_server() -> Non
 
 
 @asynchronous
-async def test_a_bind_carries_uid_annotations_and_labels() -> None:
+async def test_a_bind_carries_uid_and_annotations() -> None:
     async with ScriptedServer() as server, server.client() as client:
         server.answers("POST", f"{UPF}/binding", says({"kind": "Status", "status": "Success", "code": 201}, 201))
-        await client.bind("telco", "upf-0", "1-2-3", "worker-3", {"bayplan.io/rank": "4"}, {"a": "b"})
+        await client.bind("telco", "upf-0", "1-2-3", "worker-3", {"bayplan.io/rank": "4"})
         assert server.asked[0].body == {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -244,7 +253,6 @@ async def test_a_bind_carries_uid_annotations_and_labels() -> None:
                 "namespace": "telco",
                 "uid": "1-2-3",
                 "annotations": {"bayplan.io/rank": "4"},
-                "labels": {"a": "b"},
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": "worker-3"},
         }
@@ -319,6 +327,15 @@ async def test_an_answer_that_does_not_come_is_given_up() -> None:
         with pytest.raises(Unreachable, match=f"POST /api/v1/nodes at {server.url}: no answer within 0.05 s"):
             await client.create(NODES, {})
         assert client.counts == {("POST", 0): 1}
+
+
+@asynchronous
+async def test_a_list_takes_longer_than_the_timeout_as_long_as_bytes_arrive() -> None:
+    async with ScriptedServer() as server, server.client(timeout=0.5) as client:
+        slow = [b" "] * 100  # a hundredth of a second each
+        server.answers("GET", ALL_PODS, watch(*slow, b'{"metadata": {"resourceVersion": "3"}, "items": []}'))
+        assert (await client.list(PODS)).resource_version == "3"
+        assert client.counts == {("GET", 200): 1}
 
 
 @asynchronous

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bayplan.kube import resources
+from bayplan.kube.client import decoding
 from bayplan.kube.client.decoding import MOST_ON_LOOP, beside_the_loop, decoder_of
 from bayplan.kube.resources import POD_GROUPS, PODS, Resource, pod_groups
 
@@ -71,3 +72,11 @@ def test_a_field_that_is_read_breaks_its_object_with_a_reason() -> None:
 def test_much_is_decoded_beside_the_event_loop(size: int, on_loop: bool) -> None:
     decoded_in = asyncio.run(beside_the_loop(lambda _: threading.current_thread(), bytes(size)))
     assert (decoded_in is threading.main_thread()) == on_loop
+
+
+def test_a_large_page_is_decoded_object_by_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = b'{"metadata": {"resourceVersion": "9"}, "items": [%s, %s]}' % (GOOD, GOOD)
+    at_once = decoder_of(PODS).page(page)
+    monkeypatch.setattr(decoding, "MOST_AT_ONCE", len(page) - 1)
+    monkeypatch.setattr(decoder_of(PODS), "_page", None)
+    assert decoder_of(PODS).page(page) == at_once

@@ -181,7 +181,7 @@ async def test_a_standby_takes_over_from_a_silent_leader_which_notices() -> None
         await b.acquire()
         assert 15 <= world.time - started <= 15 + 2 * 2.2
         assert (world.holder, b.leader) == ("b", "b")
-        assert not a.leads  # by its own clock, before it asked anybody
+        assert not a.leads  # by its own clock, before it asked the API server
         assert await a.renew_until_lost() in (
             'lease kube-system/bayplan: taken by "b"',
             "lease kube-system/bayplan: could not be renewed for 10 s",

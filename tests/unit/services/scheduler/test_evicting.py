@@ -12,6 +12,7 @@ from msgspec import structs
 
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import PodUnit
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.meta_v1 import Status, StatusCause, StatusDetails
 from bayplan.scheduling.profile import PreemptionMode, default_profile
@@ -107,7 +108,7 @@ class Story:
 
     @property
     def is_nominated(self) -> bool:
-        return self.dispatcher.preempting.nominations.get("ml/db") is not None
+        return self.dispatcher.preempting.nominations.get(PodUnit("ml/db")) is not None
 
 
 def test_all_victims_are_evicted_and_both_sides_are_told() -> None:

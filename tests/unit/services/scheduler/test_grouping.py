@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.dispatch.actions import Unschedulable
+from bayplan.dispatch.units import Unit
 from bayplan.grouping.group import asks_for_group, awaits_look
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.resources import NODES, PODS
@@ -67,10 +68,10 @@ class Reports:
     withdrawn: list[str] = field(default_factory=list)
 
     def not_grouped(self, refusal: Unschedulable, now: float) -> None:
-        self.waiting.append((refusal.unit, refusal.reason))
+        self.waiting.append((str(refusal.unit), refusal.reason))
 
-    def withdraw(self, unit: str) -> None:
-        self.withdrawn.append(unit)
+    def withdraw(self, unit: Unit) -> None:
+        self.withdrawn.append(str(unit))
 
     def as_announcer(self) -> Announcer:
         return cast("Announcer", self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any, Self, TypeVar, cast
 
@@ -19,6 +19,7 @@ from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.client.decoding import Changes
 from bayplan.kube.resources import POD_GROUPS, PODS, Resource
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.services.edges.conditions import ConditionWriter
 from bayplan.services.edges.events import EventRecorder
@@ -27,7 +28,7 @@ from bayplan.services.edges.side_thread import SideThread
 from bayplan.services.scheduler.announcing.gang_status import COUNT_DELAY, GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
 from tests.builders.bodies import Json
-from tests.builders.services import added, scheduler_service
+from tests.builders.services import added, api_error, scheduler_service
 from tests.builders.units import dispatcher, on_node, pod, pod_group
 
 Thing = TypeVar("Thing")
@@ -45,9 +46,12 @@ class Taking:
     def __init__(self) -> None:
         self.bound: list[tuple[str, str]] = []
         self.statuses: list[str] = []
+        self.refuses = False
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: object) -> None:
         await asyncio.sleep(0)
+        if self.refuses:
+            raise api_error(403, "Forbidden")
         self.bound.append((name, node))
 
     async def create(self, resource: object, body: Json, namespace: str) -> None:
@@ -117,18 +121,38 @@ def _garbage_as_in_a_service() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_a_gang_of_ten_thousand_pods_is_bound_and_counted_in_short_iterations() -> None:
+def longest_iteration(story: Coroutine[Any, Any, None]) -> float:
+    """Seconds of CPU time."""
+    monitor = LoopMonitor()
+    with asyncio.Runner(loop_factory=monitor.new_loop) as runner:
+        runner.run(story)
+    return monitor.longest_cpu(time.monotonic())
+
+
+def rack(cpus: int) -> Dispatcher:
     names = [f"n{number}" for number in range(NODES)]
-    decides = dispatcher(*names, cpus=MEMBERS // NODES, racks=dict.fromkeys(names, "r1"))
-    pods = {f"p{number}": pod(f"p{number}", gang="train") for number in range(MEMBERS)}
+    return dispatcher(*names, cpus=cpus, racks=dict.fromkeys(names, "r1"))
+
+
+def members() -> dict[str, Pod]:
+    return {f"p{number}": pod(f"p{number}", gang="train") for number in range(MEMBERS)}
+
+
+async def come(told: Story, pods: Iterable[Pod]) -> None:
+    """The pods and their PodGroup."""
+    for some in batches(list(pods)):
+        await told.watch(PODS, added(*some))
+    await told.watch(POD_GROUPS, added(pod_group(MEMBERS)))
+    told.ahead += 60.0  # a large gang rests before it is queued again
+
+
+def test_a_gang_of_ten_thousand_pods_is_bound_and_counted_in_short_iterations() -> None:
+    decides, pods = rack(MEMBERS // NODES), members()
 
     async def story() -> None:
         async with Story(decides) as told:
             client = told.client
-            for some in batches(list(pods.values())):
-                await told.watch(PODS, added(*some))
-            await told.watch(POD_GROUPS, added(pod_group(MEMBERS)))
-            told.ahead += 60.0  # a large gang rests before it is queued again
+            await come(told, pods.values())
             await told.until(lambda: len(client.bound) == MEMBERS)
             for binds in batches(client.bound):
                 await told.watch(PODS, added(*(on_node(pods[name], node) for name, node in binds)))
@@ -140,7 +164,34 @@ def test_a_gang_of_ten_thousand_pods_is_bound_and_counted_in_short_iterations() 
             told.ahead += COUNT_DELAY
             await told.until(lambda: "are left" in client.statuses[-1])
 
-    monitor = LoopMonitor()
-    with asyncio.Runner(loop_factory=monitor.new_loop) as runner:
-        runner.run(story())
-    assert monitor.longest_cpu(time.monotonic()) < MOST_CPU
+    assert longest_iteration(story()) < MOST_CPU
+
+
+def test_ten_thousand_places_are_taken_back_in_short_iterations() -> None:
+    decides, pods = rack(MEMBERS // NODES), members()
+
+    async def story() -> None:
+        async with Story(decides) as told:
+            told.client.refuses = True
+            await come(told, pods.values())
+            await told.until(lambda: len(decides.state.pods) == MEMBERS)
+            await told.until(lambda: not decides.state.pods)
+
+    assert longest_iteration(story()) < MOST_CPU
+
+
+def test_a_gang_of_ten_thousand_pods_is_refused_and_deleted_in_short_iterations() -> None:
+    decides, pods = rack(2), members()
+
+    async def story() -> None:
+        async with Story(decides) as told:
+            await come(told, pods.values())
+            await told.until(lambda: "slots" in told.client.statuses[-1] if told.client.statuses else False)
+            for size in (MEMBERS - 1, MEMBERS + 1):
+                await told.watch(POD_GROUPS, added(pod_group(size)))
+                told.ahead += 60.0
+            await told.watch(PODS, Changes([Change("DELETED", each) for each in pods.values()], []))
+            told.ahead += 60.0
+            await told.until(lambda: not decides.waiting)
+
+    assert longest_iteration(story()) < MOST_CPU

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import PodUnit
 from bayplan.kube.client.decoding import Listed
 from bayplan.kube.resources import NODES, PODS, Resource
 from bayplan.kube.wire.core_v1 import Pod
@@ -173,7 +174,7 @@ def test_why_stuck_is_none_while_iterations_succeed(monkeypatch: pytest.MonkeyPa
 
 
 def test_waiting_pods_with_invalid_specs_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert seen_on(5.0, lambda *_: None, lambda service: service.invalid_pods, monkeypatch) == {"ml/odd"}
+    assert seen_on(5.0, lambda *_: None, lambda service: service.invalid_pods, monkeypatch) == {PodUnit("ml/odd")}
 
 
 def test_the_debug_log_has_every_placement(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -95,7 +95,7 @@ def test_where_it_does(hardware: Machine, settings: dict[str, Any]) -> None:
         (SEVENTEEN_ZONES, {"policy": Policy.NONE, "memory": False, "options": ["distribute-cpus-across-numa"]}),
     ],
 )
-def test_more_zones_than_anybody_could_combine(hardware: Machine, settings: dict[str, Any]) -> None:
+def test_too_many_zones_to_combine(hardware: Machine, settings: dict[str, Any]) -> None:
     message = f"{len(hardware.zones)} zones are more than this simulator can align, .*: must be at most 16, or"
     with pytest.raises(TooManyZones, match=message):
         kubelet(hardware, **settings)

@@ -121,7 +121,7 @@ def test_what_a_report_leaves_open_is_assumed_and_told(report: NodeResourceTopol
     assert list(rebuilt(report, {"memory": 8 * GI}).assumed) == assumed
 
 
-def test_more_zones_than_anybody_could_combine_are_remarked_once_and_not_aligned(tmp_path: Path) -> None:
+def test_too_many_zones_to_combine_are_remarked_once_and_not_aligned(tmp_path: Path) -> None:
     zones = [zone(number, {"cpu": 2, "memory": "2Gi"}) for number in range(20)]
     found = recorded(
         tmp_path,

@@ -44,8 +44,11 @@ class Joined:
             divided += [(round_ - 1, 2 * number, here - share)] if here > share else []
 
 
-def joined(costs: Counts, first: NDArray[np.intp], sizes: NDArray[np.intp], width: int) -> Joined:
-    """Join rows for up to `width` - 1 pods: of each wider domain `sizes` rows, from `first` on."""
+def joined(costs: Counts, first: NDArray[np.intp], sizes: NDArray[np.intp], width: int, *, all_pods: bool) -> Joined:
+    """Join rows for up to `width` - 1 pods: of each wider domain `sizes` rows, from `first` on.
+
+    With `all_pods`, only the costs of `width` - 1 pods are worked out: nothing is joined to them.
+    """
     most, number = int(sizes.max()), costs.shape[1]
     if int(sizes.min()) == most:
         rows = costs[int(first[0]) : int(first[0]) + most * len(first)].reshape(len(first), most, number)
@@ -55,9 +58,13 @@ def joined(costs: Counts, first: NDArray[np.intp], sizes: NDArray[np.intp], widt
         rows = np.concatenate((costs, _nothing(1, number)))[rows]
     rounds = [_even(rows)]
     while rows.shape[1] > 1:
-        rows = _in_pairs(rounds[-1], width)
+        last = all_pods and rows.shape[1] == 2
+        rows = _in_one_pair(rounds[-1], width) if last else _in_pairs(rounds[-1], width)
         rounds.append(_even(rows))
-    return Joined(rounds, _wide(rows[:, 0], width))
+    if all_pods and most > 1:
+        return Joined(rounds, rows[:, 0])
+    costs = _wide(rows[:, 0], width)
+    return Joined(rounds, costs[:, -1:] if all_pods else costs)
 
 
 def _even(rows: Counts) -> Counts:
@@ -79,6 +86,19 @@ def _nothing(rows: int, width: int) -> Counts:
     nothing = np.full((rows, width), NO_WAY)
     nothing[:, 0] = 0
     return nothing
+
+
+def _in_one_pair(rows: Counts, width: int) -> Counts:
+    """`[wider domain, 0, 0]`, the cost of `width` - 1 pods, from `[wider domain, two domains, pods]`."""
+    inner = rows.shape[2]
+    # The second domain has at least the pods that the first one has no room for.
+    fewest, behind = max(0, width - inner), min(width, inner)
+    if fewest >= behind:
+        return np.full((len(rows), 1, 1), NO_WAY)
+    one, other = rows[:, :1, width - behind : width - fewest], rows[:, 1:, fewest:behind]
+    costs: Counts = (one[..., ::-1] + other).min(axis=2, keepdims=True)
+    costs[costs >= LARGEST_COST] = NO_WAY
+    return costs
 
 
 def _in_pairs(rows: Counts, width: int) -> Counts:

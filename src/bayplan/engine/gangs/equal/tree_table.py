@@ -59,7 +59,10 @@ def place_by_table(
     if ideal is not None:
         return _filled(tree, slots, starts, {ideal: asked.pods}), True
     whole = top == lowest
-    cells = np.flatnonzero(room >= asked.pods if whole else room)
+    cells = (room >= asked.pods if whole else room).nonzero()[0]
+    if top > WHOLE_TREE and not whole:
+        # Only domains inside one that holds all pods matter.
+        cells = cells[rooms[top][tree.domain_at[top][starts[cells]]] >= asked.pods]
     complete = not whole or len(cells) <= MOST_RACKS
     if not complete:
         largest = np.maximum.reduceat(slots, starts)[cells]
@@ -111,7 +114,9 @@ def _filled(tree: Tree, slots: Counts, starts: NDArray[np.intp], shares: Mapping
     for domain, share in shares.items():
         first = int(starts[domain])
         end = int(starts[domain + 1]) if domain + 1 < len(starts) else tree.size
-        counts[first:end] = largest_first(slots[first:end], share)
+        here = slots[first:end]
+        # Most domains are filled to the last slot: 3 us instead of 10.
+        counts[first:end] = here if share == here.sum() else largest_first(here, share)
     return counts
 
 
@@ -144,7 +149,10 @@ def _largest_nodes_are_best(tree: Tree, asked: TableRequest) -> bool:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole segments) in it."""
+    """Domains of one level, each with a row: the least cost of 0, 1, 2, ... pods (or whole segments) in it.
+
+    At the top of a table only that of all pods.
+    """
 
     level: int
     domains: NDArray[np.intp]
@@ -235,7 +243,7 @@ class _Table:
         level, asked = rows.level, self.asked
         if level > self.top and asked.objective[-1] is Goal.CLOSEST:
             return []  # whatever is best inside a domain is counted in those around it, too
-        holds_all = (rows.costs.shape[1] - 1) * asked.unit(self.lowest) == asked.pods
+        holds_all = level == self.top or (rows.costs.shape[1] - 1) * asked.unit(self.lowest) == asked.pods
         if not holds_all or not asked.may_be_in_one(level):
             return []
         costs = self._with_all(rows.costs[:, -1], level, rows.domains)
@@ -331,13 +339,13 @@ class _Table:
         return self.members[level]
 
     def _joined(self, inside: _Rows, level: int, pods: Counts) -> _Rows:
-        """The rows of a level from those of its inner domains."""
+        """The rows of a level from those of its inner domains; at the top only for all pods."""
         around = self._around(inside, level)
         begins = np.concatenate(([True], around[1:] != around[:-1], [True])).nonzero()[0]
         first, sizes = begins[:-1], begins[1:] - begins[:-1]
         domains = around[first]
-        made = joined(inside.costs, first, sizes, len(pods))
-        costs = made.costs
+        made = joined(inside.costs, first, sizes, len(pods), all_pods=level == self.top)
+        costs, pods = made.costs, pods[-1:] if level == self.top else pods
         if level > WHOLE_TREE:
             costs = self._possible(level, domains, pods, costs)
         return _Rows(level, domains, costs, _Inside(inside, first, made))

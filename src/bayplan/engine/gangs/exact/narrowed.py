@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.exact import program
 from bayplan.engine.gangs.exact.solver import OUT_OF_WORK
+from bayplan.engine.gangs.groups.groups import share_rows
 from bayplan.engine.gangs.problem import (
     WHOLE_TREE,
     Mix,
@@ -166,6 +167,7 @@ def inside_of(problem: Problem, first: int, end: int) -> NarrowedProblem:
         mixes=None if problem.mixes is None else _MixesInside(problem.mixes, first, end),
     )
     inner.__dict__.update({name: getattr(problem, name) for name in ("totals", "shapes")})
+    share_rows(problem, inner, first, end)
     return NarrowedProblem(inner, first)
 
 

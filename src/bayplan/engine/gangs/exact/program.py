@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.exact.solver import Program, SolverAnswer, SolverStatus
-from bayplan.engine.gangs.groups.groups import WHOLE_GANG, capacity_rows, groups_of
+from bayplan.engine.gangs.groups.groups import WHOLE_GANG, capacity_rows_of_every_shape, groups_of
 from bayplan.engine.gangs.groups.nodes import Filling, Nodes, Packed
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Spots, Status, infeasible, preferred_domains, within
 
@@ -163,7 +163,7 @@ class _GangProgram:
 
     def _respect_room(self) -> None:
         """No cell holds more than its capacity rows say."""
-        rows = capacity_rows(self.problem, every_shape=True)
+        rows = capacity_rows_of_every_shape(self.problem)
         room = np.add.reduceat(rows.per_node, self.tree.starts[self.level], axis=1)
         entries: dict[int, list[tuple[int, Counts]]] = {}
         counts_of: dict[int, Counts] = {}

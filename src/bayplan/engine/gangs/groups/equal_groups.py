@@ -37,20 +37,16 @@ def _layers(
         return ()
     if any(parts[number].pods for number in around):
         return None
-    first = parts[inner[0]]
-    size, wanted = sum(problem.totals[inner[0]].values()), first.required
-    if wanted is None or wanted <= level or not all(_is_like(problem, number, first, size) for number in inner):
+    first, totals = parts[inner[0]], problem.totals
+    pods, wanted = totals[inner[0]], first.required
+    if wanted is None or wanted <= level or (first.apart is not None and len(around) > 1):
         return None
-    if first.apart is not None and len(around) > 1:
+    if any(parts[number].required != wanted or totals[number] != pods for number in inner):
+        return None
+    if any(parts[number].apart != first.apart or parts[number].running_at for number in inner):
         return None
     deeper = _layers(problem, inside, inner, wanted)
-    return None if deeper is None else (SegmentLayer(wanted, size, first.apart is not None), *deeper)
-
-
-def _is_like(problem: Problem, number: int, first: Part, size: int) -> bool:
-    part = problem.parts[number]
-    same = part.required == first.required and part.apart == first.apart and not part.running_at
-    return same and sum(problem.totals[number].values()) == size
+    return None if deeper is None else (SegmentLayer(wanted, sum(pods.values()), first.apart is not None), *deeper)
 
 
 def _adds_nothing(problem: Problem, inside: Sequence[Sequence[int]], number: int, level: int) -> bool:

@@ -34,6 +34,7 @@ MOST_CELLS = 200_000
 # What a microsecond compares on one level.
 CELLS_PER_WORK = 100
 WORK_OF_A_MOVE = 80
+NO_GAIN: Counts = np.zeros(0, dtype=np.int64)
 
 
 def closeness(problem: Problem, placed: Placed) -> int:
@@ -177,10 +178,17 @@ def _move_pods(state: State, budget: Budget) -> None:
         budget.spend(50 + len(some) * len(targets) * len(state.inside) / CELLS_PER_WORK)
         if budget.is_spent:
             return
-        for index in np.flatnonzero((_gains(state, some, targets) > 0).any(axis=1)).tolist():
+        gains = _gains(state, some, targets)
+        moved = False
+        for index in np.flatnonzero((gains > 0).any(axis=1)).tolist():
             budget.spend(WORK_OF_A_MOVE)
-            _, key, position = some[index]
-            _move_bundle(state, key, position, targets)
+            count, key, position = some[index]
+            if moved:
+                count = state.at[key].get(position, 0)
+                gain = _gains(state, [(count, key, position)], targets)[0] if count else NO_GAIN
+            else:
+                gain = gains[index]
+            moved |= _move_bundle(state, (count, key, position), targets, gain)
 
 
 def _targets(state: State) -> NDArray[np.intp]:
@@ -198,7 +206,7 @@ def _gains(state: State, bundles: list[tuple[int, Key, int]], targets: NDArray[n
     rooms = {shape: state.room(shape, 0, state.tree.size)[targets] for shape in {key[1] for _, key, _ in bundles}}
     positions = np.array([position for _, _, position in bundles])
     most = np.array([count for count, _, _ in bundles])[:, np.newaxis]
-    share = np.minimum(np.stack([rooms[key[1]] for _, key, _ in bundles]), most)
+    share = np.minimum(np.array([rooms[key[1]] for _, key, _ in bundles]), most)
     gain: Counts = np.zeros_like(share)
     for inside, domain_at in zip(state.inside, state.tree.domain_at, strict=True):
         here, there = domain_at[positions][:, np.newaxis], domain_at[targets]
@@ -209,24 +217,23 @@ def _gains(state: State, bundles: list[tuple[int, Key, int]], targets: NDArray[n
     return gain
 
 
-def _move_bundle(state: State, key: Key, position: int, targets: NDArray[np.intp]) -> None:
-    count = state.at[key].get(position, 0)
-    if not count:
-        return
-    gain = _gains(state, [(count, key, position)], targets)[0]
+def _move_bundle(state: State, bundle: tuple[int, Key, int], targets: NDArray[np.intp], gain: Counts) -> bool:
+    """Move as many pods as have room to the best target that is allowed; False if there is none."""
+    count, key, position = bundle
     room = state.room(key[1], 0, state.tree.size)
-    for index in np.argsort(-gain, kind="stable")[:MOST_TRIES].tolist():
+    for index in (-gain).argsort(kind="stable")[:MOST_TRIES].tolist():
         if gain[index] <= 0:
-            return
+            return False
         best = int(targets[index])
         share = min(int(room[best]), count)
         moves: list[Move] = [(key, position, -share), (key, best, share)]
         for move in moves:
             state.shift(move)
         if state.is_allowed(moves):
-            return
+            return True
         for move in moves:
             state.shift(move, -1)
+    return False
 
 
 def _fill_nodes(state: State, budget: Budget) -> None:

@@ -40,7 +40,16 @@ class State:
         self.domains = [at.tolist() for at in self.tree.domain_at]
         self.used = {shape: np.zeros(self.tree.size, dtype=np.int64) for shape in problem.shapes}
         self.free = problem.free.astype(np.float64)
-        self.left: dict[tuple[int, int], Counts] = {}
+        # By shape the resources that one pod takes.
+        self._takes = {
+            shape: [(resource, amount) for resource, amount in enumerate(problem.amounts[shape].tolist()) if amount > 0]
+            if len(self.free)
+            else []
+            for shape in problem.shapes
+        }
+        # The room of a shape, by position or by domain, until a pod moves.
+        self._room: dict[tuple[int, int, int], Counts] = {}
+        self._room_in: dict[tuple[int, int], Counts] = {}
         for number, shapes in enumerate(placed):
             for shape, spots in shapes.items():
                 self.at[number, shape] = dict(zip(spots.positions.tolist(), spots.counts.tolist(), strict=True))
@@ -75,7 +84,8 @@ class State:
         """Apply a move, or undo it with sign -1."""
         key, position, number = move
         count, here = sign * number, self.at[key]
-        self.left.clear()
+        self._room.clear()
+        self._room_in.clear()
         here[position] = here.get(position, 0) + count
         if not here[position]:
             del here[position]
@@ -86,18 +96,19 @@ class State:
 
     def room(self, shape: int, first: int, end: int) -> Counts:
         """The room for a shape at each position from `first` to `end`."""
-        room = self.problem.slots[shape][first:end] - self.used[shape][first:end]
-        for resource, amount in enumerate(self.problem.amounts[shape].tolist() if len(self.free) else ()):
-            if amount > 0:
+        known = self._room.get((shape, first, end))
+        if known is None:
+            room = self.problem.slots[shape][first:end] - self.used[shape][first:end]
+            for resource, amount in self._takes[shape]:
                 room = np.minimum(room, self.free[resource, first:end] // amount)
-        left: Counts = np.maximum(room, 0).astype(np.int64)
-        return left
+            known = self._room[shape, first, end] = np.maximum(room, 0).astype(np.int64)
+        return known
 
     def room_in(self, shape: int, level: int) -> Counts:
         """The room for a shape in each domain of a level."""
-        if (shape, level) not in self.left:
-            self.left[shape, level] = self.tree.sums(self.room(shape, 0, self.tree.size), level)
-        return self.left[shape, level]
+        if (shape, level) not in self._room_in:
+            self._room_in[shape, level] = self.tree.sums(self.room(shape, 0, self.tree.size), level)
+        return self._room_in[shape, level]
 
     def bounds(self, group: int, position: int) -> tuple[int, int]:
         """The positions of the domain that a group has, of which one is known."""

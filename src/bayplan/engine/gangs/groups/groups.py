@@ -14,7 +14,7 @@ from math import gcd
 import numpy as np
 from msgspec import Struct
 
-from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem
+from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Pods, Problem, kept_with_problem
 
 # The group around all groups, which can use the whole tree.
 WHOLE_GANG = -1
@@ -83,6 +83,7 @@ class Groups:
         return pods
 
 
+@kept_with_problem
 def groups_of(problem: Problem) -> Groups:
     """The parts that narrow the domain of their surroundings, parents first."""
     groups: list[DomainGroup] = []
@@ -120,11 +121,28 @@ class CapacityRows:
         """What the pods of each group count; equal groups are counted once."""
         kinds = [tuple(pods.items()) for pods in groups]
         known = {kind: self.of(pods) for kind, pods in dict(zip(kinds, groups, strict=True)).items()}
-        return np.stack([known[kind] for kind in kinds])
+        return np.array([known[kind] for kind in kinds])
 
 
-def capacity_rows(problem: Problem, *, every_shape: bool = False) -> CapacityRows:
-    """The rows of a problem; the last ones are about single shapes, `every_shape` if requested."""
+@kept_with_problem
+def capacity_rows(problem: Problem) -> CapacityRows:
+    """The rows of a problem; the last ones are about single shapes, if there are few."""
+    return _rows(problem, every_shape=len(problem.shapes) <= MOST_SHAPES)
+
+
+def capacity_rows_of_every_shape(problem: Problem) -> CapacityRows:
+    """The rows of a problem; the last ones are about single shapes."""
+    return _rows(problem, every_shape=True)
+
+
+def share_rows(problem: Problem, inner: Problem, first: int, end: int) -> None:
+    """Give a problem over the nodes between two positions the rows of the whole, if they are known."""
+    rows: CapacityRows | None = problem.__dict__.get(capacity_rows.__name__)
+    if rows is not None:
+        inner.__dict__[capacity_rows.__name__] = CapacityRows(rows.per_pod, rows.per_node[:, first:end])
+
+
+def _rows(problem: Problem, *, every_shape: bool) -> CapacityRows:
     shapes = list(problem.shapes)
     pods: list[Counts] = []
     nodes: list[Counts] = []
@@ -137,8 +155,8 @@ def capacity_rows(problem: Problem, *, every_shape: bool = False) -> CapacityRow
         for size in dict.fromkeys((gcd(*used), *used[-MOST_SIZES:])):
             pods.append(amounts // size)
             nodes.append((free // size).astype(np.int64))
-    if every_shape or len(shapes) <= MOST_SHAPES:
+    if every_shape:
         for shape in shapes:
             pods.append(np.arange(len(problem.slots)) == shape)
             nodes.append(problem.slots[shape])
-    return CapacityRows(np.stack(pods, axis=1).astype(np.int64), np.stack(nodes))
+    return CapacityRows(np.array(pods, dtype=np.int64).T, np.array(nodes))

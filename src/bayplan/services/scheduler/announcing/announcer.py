@@ -19,9 +19,10 @@ from msgspec import structs
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.registry import AnyPodGroup
-from bayplan.dispatch.actions import GANG, Complete, Unschedulable
+from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.late_room import EndedRoom
+from bayplan.dispatch.units import GangUnit, Unit
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
@@ -52,7 +53,7 @@ class _PendingRefusals:
 
     def __init__(self, delay: float) -> None:
         self._delay = delay
-        self._by_unit: dict[str, tuple[float, Unschedulable]] = {}
+        self._by_unit: dict[Unit, tuple[float, Unschedulable]] = {}
 
     @property
     def next_time(self) -> float | None:
@@ -70,7 +71,7 @@ class _PendingRefusals:
             self.drop(refusal.unit)
         self.put(refusal, now)
 
-    def drop(self, unit: str) -> None:
+    def drop(self, unit: Unit) -> None:
         self._by_unit.pop(unit, None)
 
     def clear(self) -> None:
@@ -113,9 +114,9 @@ class Announcer:
         self._stuck = _PendingRefusals(STUCK_FOR)
         self._pending = (self._refused, self._ungrouped, self._arriving, self._stuck)
         # The last reason with numbers on the pods of each stuck gang.
-        self._reported_in_full: BoundedDict[str, str] = BoundedDict(MAX_REMEMBERED)
+        self._reported_in_full: BoundedDict[Unit, str] = BoundedDict(MAX_REMEMBERED)
         # By unit, conditions that are not written yet.
-        self._conditions_due: dict[str, Iterator[tuple[Pod, str, Reason]]] = {}
+        self._conditions_due: dict[Unit, Iterator[tuple[Pod, str, Reason]]] = {}
 
     @property
     def next_time(self) -> float | None:
@@ -146,13 +147,14 @@ class Announcer:
         """The API server refused a unit's binds. Reported at once, because the next attempt would withdraw it."""
         self._try(self._explain, refusal)
 
-    def withdraw(self, unit: str) -> None:
+    def withdraw(self, unit: Unit) -> None:
         """Drop pending explanations of a unit: they are no longer true."""
         for each in self._pending:
             each.drop(unit)
         self._reported_in_full.pop(unit, None)
         self._conditions_due.pop(unit, None)
-        self.gangs.withdraw(unit.removeprefix(GANG))
+        if isinstance(unit, GangUnit):
+            self.gangs.withdraw(unit.gang)
 
     def withdraw_all(self) -> None:
         """Drop all pending explanations: another replica leads."""
@@ -162,12 +164,14 @@ class Announcer:
         self._reported_in_full.clear()
         self._conditions_due.clear()
 
-    def placed(self, unit: str, pods: list[Pod]) -> None:
-        """A unit has its place."""
+    def placed(self, unit: Unit) -> None:
+        """A unit has its place; `pod_placed` follows for each of its pods."""
         self.withdraw(unit)
         self.remarks.on_group(group_of(self._dispatcher, unit))
-        for pod in pods:
-            self._conditions.forget(pod.metadata.uid)
+
+    def pod_placed(self, pod: Pod) -> None:
+        """A pod of a placed unit is about to be bound."""
+        self._conditions.forget(pod.metadata.uid)
 
     def complete(self, action: Complete) -> None:
         """Every pod that a gang needs has a node."""
@@ -181,7 +185,7 @@ class Announcer:
             members = "1 member" if room.members == 1 else f"{room.members} members"
             text = f"room for {members} was kept for {room.seconds:g} s; others can take it now"
             logger.info("kept room has expired", extra={"gang": room.gang, "members": room.members})
-            group = group_of(self._dispatcher, GANG + room.gang)
+            group = self._dispatcher.roster.groups.get(room.gang)
             if group is not None:
                 self.events.record(subject_of(group), "Warning", "RoomExpired", "Scheduling", text)
 
@@ -201,7 +205,7 @@ class Announcer:
                     self._try(explain, found)
         while time.perf_counter() < end and await self.gangs.write_next(now, side_thread):
             pass
-        while time.perf_counter() < end and (unit := next(iter(self._conditions_due), "")):
+        while time.perf_counter() < end and (unit := next(iter(self._conditions_due), None)):
             self._write_conditions(unit)
 
     def _with_reason(self, refusal: Unschedulable, now: float) -> Unschedulable | None:
@@ -210,7 +214,7 @@ class Announcer:
         try:
             return structs.replace(refusal, reason=self._sentences.of(refusal))
         except Exception:
-            logger.exception("failed to explain refusal", extra={"unit": refusal.unit})
+            logger.exception("failed to explain refusal", extra={"unit": str(refusal.unit)})
             return None
         finally:
             tenant = namespace_of(refusal.pods[0]) if refusal.pods else ""
@@ -222,11 +226,11 @@ class Announcer:
         try:
             explain(refusal)
         except Exception:
-            logger.exception("failed to explain refusal", extra={"unit": refusal.unit})
+            logger.exception("failed to explain refusal", extra={"unit": str(refusal.unit)})
 
     def _explain(self, refusal: Unschedulable) -> None:
         text = self._sentences.of(refusal)
-        logger.debug("unschedulable", extra={"unit": refusal.unit, "pods": len(refusal.pods), "why": text})
+        logger.debug("unschedulable", extra={"unit": str(refusal.unit), "pods": len(refusal.pods), "why": text})
         self._record_events(refusal, text)
         self._write_status(refusal, text)
 
@@ -263,7 +267,7 @@ class Announcer:
         self._conditions_due[refusal.unit] = ((pod, message, reason) for pod in _not_gated(refusal.pods))
         self._write_conditions(refusal.unit)
 
-    def _write_conditions(self, unit: str) -> None:
+    def _write_conditions(self, unit: Unit) -> None:
         """Write one batch of a unit's conditions."""
         batch = list(islice(self._conditions_due[unit], CONDITIONS_PER_BATCH))
         for pod, message, reason in batch:

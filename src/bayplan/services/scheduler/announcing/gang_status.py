@@ -17,9 +17,10 @@ import msgspec
 
 from bayplan.dialects.progress import NO_MEMBERS, Document, MemberCounts, Phase, Progress, has_ended, says, with_times
 from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of, resource_of
-from bayplan.dispatch.actions import GANG, Unschedulable
+from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.gang_units import LARGE_GANG
+from bayplan.dispatch.units import GangUnit, Unit
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import apply_status, timestamp
@@ -37,9 +38,9 @@ COUNT_DELAY = 2.0
 INNER_PER_ITERATION = 32
 
 
-def group_of(dispatcher: Dispatcher, unit: str) -> AnyPodGroup | None:
+def group_of(dispatcher: Dispatcher, unit: Unit) -> AnyPodGroup | None:
     """The PodGroup of a unit; None for a single pod, or if there is no such object."""
-    return dispatcher.roster.groups.get(unit.removeprefix(GANG)) if unit.startswith(GANG) else None
+    return dispatcher.roster.groups.get(unit.gang) if isinstance(unit, GangUnit) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class GangProgress:
 
     def _write_counts(self, gang: str, state: _GangState) -> None:
         """Write the counts, unless pods wait: their next refusal does that."""
-        group, counts = group_of(self._dispatcher, GANG + gang), state.counts
+        group, counts = self._dispatcher.roster.groups.get(gang), state.counts
         if group is None:
             return
         self._write_inner(gang)
@@ -125,7 +126,7 @@ class GangProgress:
 
     def refused(self, group: AnyPodGroup, refusal: Unschedulable, text: str) -> None:
         """Pods of the gang wait, for the reason in `text`."""
-        gang = refusal.unit.removeprefix(GANG)
+        gang = refusal.gang_name
         counts = self._dispatcher.roster.counts(gang)
         self._write_inner(gang, text, invalid=refusal.invalid)
         if refusal.beyond_need:
@@ -137,7 +138,7 @@ class GangProgress:
 
     def complete(self, gang: str) -> AnyPodGroup | None:
         """Every pod that the gang needs has a node. Returns its PodGroup, if there is one."""
-        group = group_of(self._dispatcher, GANG + gang)
+        group = self._dispatcher.roster.groups.get(gang)
         if group is not None:
             self._to_count.pop(gang, None)
             self._writer.complete(group, self._dispatcher.roster.counts(gang))

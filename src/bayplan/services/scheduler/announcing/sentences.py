@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.dispatch.actions import GANG, Stage, Unschedulable
+from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.preemption import budgets_text, nodes_text, victims_text
 from bayplan.explain.refusal import event_text, refusal_of
@@ -81,7 +81,7 @@ class Sentences:
             pod_class = self._dispatcher.state.classes.of(refusal.pods[0])
         except InvalidObject:
             return ""
-        return self._kept_room(pod_class, refusal.unit.removeprefix(GANG))
+        return self._kept_room(pod_class, refusal.gang_name)
 
     def _kept_room(self, pod_class: PodClass, own: str = "") -> str:
         """Which gang keeps room that such a pod could use otherwise, and until when; empty if none does."""

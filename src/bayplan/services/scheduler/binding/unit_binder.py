@@ -7,12 +7,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import pod_key
 from bayplan.dispatch.actions import Assignment, Bind, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.dispatch.sub_queues import Unit
+from bayplan.dispatch.gang_units import LARGE_GANG
+from bayplan.dispatch.sub_queues import QueuedUnit
 from bayplan.kube.client.client import KubeClient
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.edges.metrics import SchedulerMetrics
@@ -72,8 +74,8 @@ class UnitBinder:
         # Read the queue now: watch events remove the unit while its binds are in flight.
         return self._bind(action, began, self._dispatcher.queue.get(action.unit), turns)
 
-    async def _bind(self, action: Bind, began: float, unit: Unit | None, turns: list[NodeTurn]) -> None:
-        attempts, first_seen = (unit.attempts, unit.first_seen) if unit is not None else (1, self._clock())
+    async def _bind(self, action: Bind, began: float, queued: QueuedUnit | None, turns: list[NodeTurn]) -> None:
+        attempts, first_seen = (queued.attempts, queued.first_seen) if queued is not None else (1, self._clock())
         together = self._together(action)
         try:
             results = await (self._bind_all(action, together, turns) if turns else self._bind_later(action, together))
@@ -83,10 +85,7 @@ class UnitBinder:
         await self._side_thread.idle()
         outcomes = list(zip(action.assignments, results, strict=True))
         failed = [(assignment, result) for assignment, result in outcomes if result.ending is not Ending.BOUND]
-        if failed:
-            self._dispatcher.not_bound(action, [assignment for assignment, _ in failed], self._clock())
-        else:
-            self._dispatcher.bound(action, self._clock())
+        await self._report(action, [assignment for assignment, _ in failed])
         seconds = time.perf_counter() - began
         for position, (assignment, result) in enumerate(outcomes, start=1):
             if position % BINDS_PER_ITERATION == 0:
@@ -105,6 +104,16 @@ class UnitBinder:
                 logger.warning("bind failed", extra={"pod": pod_key(assignment.pod), "problem": result.message})
             if not together.ended.is_set():  # else `on_end` has reported it on all pods
                 self._announcer.events.failed_scheduling(assignment.pod, f"binding failed: {result.message}")
+
+    async def _report(self, action: Bind, failed: list[Assignment]) -> None:
+        """Tell the dispatcher. To take back the places of ten thousand pods takes 0.15 s: not in the loop."""
+        now = self._clock()
+        dispatcher = self._dispatcher
+        tell = partial(dispatcher.not_bound, action, failed, now) if failed else partial(dispatcher.bound, action, now)
+        if len(action.assignments) > LARGE_GANG:
+            await self._side_thread.run(tell)
+        else:
+            tell()
 
     async def _bind_later(self, action: Bind, together: UnitBinds) -> list[BindResult]:
         """Bind the claims of a unit, then its pods."""

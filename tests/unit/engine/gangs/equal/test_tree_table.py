@@ -51,13 +51,17 @@ def test_rows_are_joined_as_one_after_another(seed: int) -> None:
     inner = random.randint(1, width)
     costs = np.array([[0, *random.choices((3, 5, -4, int(NO_WAY)), k=inner - 1)] for _ in range(sum(sizes))])
     first = np.cumsum([0, *sizes[:-1]])
-    made = joined(costs, first, np.array(sizes), width)
+    made = joined(costs, first, np.array(sizes), width, all_pods=False)
+    for_all = joined(costs, first, np.array(sizes), width, all_pods=True)
     for wider, (begin, size) in enumerate(zip(first.tolist(), sizes, strict=True)):
         best = [0, *[int(NO_WAY)] * (width - 1)]
         for row in costs[begin : begin + size].tolist():
             ways = [[best[n - k] + row[k] for k in range(min(n + 1, inner)) if row[k] < NO_WAY] for n in range(width)]
             best = [min((way for way in some if way < NO_WAY // 2), default=int(NO_WAY)) for some in ways]
         assert made.costs[wider].tolist() == best
+        assert for_all.costs[wider].tolist() == best[-1:]
+        if best[-1] < NO_WAY:
+            assert sorted(for_all.shares(wider, width - 1)) == sorted(made.shares(wider, width - 1))
         for pods, cost in enumerate(best):
             if cost < NO_WAY:
                 shares = list(made.shares(wider, pods))

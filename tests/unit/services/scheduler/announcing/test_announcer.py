@@ -17,6 +17,7 @@ from bayplan.dialects.registry import AnyPodGroup
 from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.late_room import EndedRoom
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import ObjectPath
@@ -91,7 +92,7 @@ def announcer(profile: Profile | None = None, **options: Any) -> tuple[Announcer
     return made, heard, dispatcher
 
 
-def refusal(unit: str, reason: str, *pods: str, **more: Any) -> Unschedulable:
+def refusal(unit: Unit, reason: str, *pods: str, **more: Any) -> Unschedulable:
     return Unschedulable(unit, tuple(pod_named(name) for name in pods), reason, **more)
 
 
@@ -101,7 +102,7 @@ def explain(announces: Announcer, now: float) -> None:
 
 def test_a_refusal_is_reported_after_a_moment() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
+    announces.refused(refusal(PodUnit("ml/a"), "no room", "a"), 100.0)
     assert announces.next_time == 100.0 + REFUSED_FOR
     explain(announces, 100.0)
     assert heard.lines == []
@@ -113,9 +114,9 @@ def test_a_refusal_is_reported_after_a_moment() -> None:
 def test_an_external_pod_grouper_has_a_moment_before_pods_report() -> None:
     announces, heard, _ = announcer()
     for name in "ab":
-        announces.not_grouped(refusal(f"ml/{name}", "waits for a pod grouper", name), 100.0)
+        announces.not_grouped(refusal(PodUnit(f"ml/{name}"), "waits for a pod grouper", name), 100.0)
     explain(announces, 101.0)
-    announces.withdraw("ml/a")
+    announces.withdraw(PodUnit("ml/a"))
     assert (heard.lines, announces.next_time) == ([], 100.0 + UNGROUPED_FOR)
     explain(announces, 100.0 + UNGROUPED_FOR)
     assert heard.lines == [
@@ -127,7 +128,7 @@ def test_an_external_pod_grouper_has_a_moment_before_pods_report() -> None:
 def test_only_the_latest_refusal_of_a_unit_is_reported_without_more_delay() -> None:
     announces, heard, _ = announcer()
     for number in range(5):
-        announces.refused(refusal("ml/a", f"reason {number}", "a"), 100.0 + number * REFUSED_FOR / 10)
+        announces.refused(refusal(PodUnit("ml/a"), f"reason {number}", "a"), 100.0 + number * REFUSED_FOR / 10)
     explain(announces, 100.0 + REFUSED_FOR)
     assert heard.lines[0] == "event a: reason 4"
     assert len(heard.lines) == 2
@@ -135,8 +136,9 @@ def test_only_the_latest_refusal_of_a_unit_is_reported_without_more_delay() -> N
 
 def test_a_placed_unit_gets_no_report() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
-    announces.placed("ml/a", [pod_named("a")])
+    announces.refused(refusal(PodUnit("ml/a"), "no room", "a"), 100.0)
+    announces.placed(PodUnit("ml/a"))
+    announces.pod_placed(pod_named("a"))
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["forget uid-a"]
 
@@ -146,7 +148,9 @@ def test_a_gated_member_keeps_its_condition() -> None:
     gated = pod_named("gated")
     spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate(name="example.com/quota")])
     refused = Unschedulable(
-        "gang ml/train", (msgspec.structs.replace(gated, spec=spec), pod_named("b")), "pod ml/gated waits for its gates"
+        GangUnit("ml/train"),
+        (msgspec.structs.replace(gated, spec=spec), pod_named("b")),
+        "pod ml/gated waits for its gates",
     )
     announces.refused(refused, 100.0)
     explain(announces, 100.0 + A_WHILE)
@@ -156,8 +160,8 @@ def test_a_gated_member_keeps_its_condition() -> None:
 
 def test_a_replica_that_no_longer_leads_reports_nothing() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("ml/a", "no room", "a"), 100.0)
-    announces.refused(refusal("gang ml/train", "waits for pods: 1 of 2", "b"), 100.0)
+    announces.refused(refusal(PodUnit("ml/a"), "no room", "a"), 100.0)
+    announces.refused(refusal(GangUnit("ml/train"), "waits for pods: 1 of 2", "b"), 100.0)
     announces.withdraw_all()
     assert announces.next_time is None
     explain(announces, 100.0 + A_WHILE)
@@ -166,7 +170,7 @@ def test_a_replica_that_no_longer_leads_reports_nothing() -> None:
 
 def test_an_invalid_object_is_a_scheduler_error() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("ml/a", "invalid quantity", "a", invalid=True), 100.0)
+    announces.refused(refusal(PodUnit("ml/a"), "invalid quantity", "a", invalid=True), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines[1] == "condition a, SchedulerError: invalid quantity"
 
@@ -184,7 +188,7 @@ def member_named(name: str, node: str | None = None) -> Pod:
 
 
 def no_room(*pods: str) -> Unschedulable:
-    return refusal("gang ml/train", "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
+    return refusal(GangUnit("ml/train"), "", *pods, gang=GangDecision("ml/train", Status.INFEASIBLE, "no rack is free"))
 
 
 def test_a_gang_is_reported_on_its_pod_group_and_on_every_pod() -> None:
@@ -211,7 +215,7 @@ def test_an_unknown_level_is_reported_once_on_the_owner() -> None:
     problem = 'required: "example.com/rak" is not a level; the topology has example.com/rack, kubernetes.io/hostname'
     for why in (problem, problem, "the cluster has no nodes"):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
-        announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
+        announces.refused(refusal(GangUnit("ml/train-j"), "", "a", gang=decision), 100.0)
         explain(announces, 100.0 + A_WHILE)
     assert [line for line in heard.lines if "InvalidGroup" in line] == [
         f"event Job train, InvalidGroup: Job ml/train: its PodGroup train-j cannot be placed: {problem}"
@@ -229,7 +233,7 @@ def test_the_report_on_the_owner_names_its_annotation() -> None:
         "topology: is missing; there are a, b",
     ):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
-        announces.refused(refusal("gang ml/train-j", "", "a", gang=decision), 100.0)
+        announces.refused(refusal(GangUnit("ml/train-j"), "", "a", gang=decision), 100.0)
         explain(announces, 100.0 + A_WHILE)
     assert [line.partition("InvalidGroup: ")[2] for line in heard.lines if "InvalidGroup" in line] == [
         'Job ml/train: annotation for topology net: "net" does not exist; there are network',
@@ -248,7 +252,7 @@ def test_a_level_without_effect_is_remarked_once_on_the_owner_or_on_the_group(an
     dispatcher.set_levels("network", ("block", "rack"))
     dispatcher.set_group(msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup), 0.0)
     for _ in range(2):
-        announces.placed("gang ml/train-j", [])
+        announces.placed(GangUnit("ml/train-j"))
     why = '"block" has no effect: it is wider than rack, which is required already'
     about = (
         f"Job train, NotSupported: Job ml/train: {annotation}"
@@ -317,7 +321,7 @@ class TestGangsThatArriveSlowly:
         own_gang(dispatcher, self.SIZE)
         self.arrive(announces, dispatcher, 0, 100.0)
         explain(announces, 100.0 + STUCK_FOR)
-        announces.refused(refusal("gang ml/train", f"waits for pods: 1 of {self.SIZE} have arrived", "p0"), 200.0)
+        announces.refused(refusal(GangUnit("ml/train"), f"waits for pods: 1 of {self.SIZE} have arrived", "p0"), 200.0)
         explain(announces, 200.0 + ARRIVING_FOR)
         told = [line for line in heard.lines if line.startswith("condition")]
         assert told[-2:] == 2 * [
@@ -440,7 +444,7 @@ def test_unsupported_fields_of_a_pod_group_are_reported_once() -> None:
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"queue": "research"}}
     dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
     for _ in range(2):
-        announces.placed("gang volcano ml/train", [])
+        announces.placed(GangUnit("volcano ml/train"))
     told = 'queue: "research" is kept, but bayplan has no queues or quotas'
     assert heard.lines == [f"event PodGroup train, NotSupported: {told}"]
 
@@ -451,7 +455,7 @@ def test_only_the_latest_reports_on_pod_groups_are_remembered(monkeypatch: pytes
     for name in ("a", "b", "c", "c", "a"):
         group = {"metadata": {"name": name, "namespace": "ml", "uid": name}, "spec": {"queue": "research"}}
         dispatcher.set_group(msgspec.convert(group, volcano_scheduling_v1beta1.PodGroup), 0.0)
-        announces.placed(f"gang volcano ml/{name}", [])
+        announces.placed(GangUnit(f"volcano ml/{name}"))
     assert [line.split()[2] for line in heard.lines] == ["a,", "b,", "c,", "a,"]
 
 
@@ -460,7 +464,7 @@ def test_differences_from_the_template_are_reported_once() -> None:
     announces, heard, dispatcher = announcer(unlike_template=lambda _: differs)
     group = {"metadata": {"name": "train", "namespace": "ml", "uid": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
     dispatcher.set_group(msgspec.convert(group, k8s_scheduling_v1beta1.PodGroup), 0.0)
-    announces.placed("gang kubernetes ml/train", [])
+    announces.placed(GangUnit("kubernetes ml/train"))
     assert heard.lines == []
     for _ in range(2):
         announces.complete(Complete("kubernetes ml/train"))
@@ -470,15 +474,15 @@ def test_differences_from_the_template_are_reported_once() -> None:
 
 def test_a_gang_without_a_pod_group_is_reported_on_its_pods() -> None:
     announces, heard, _ = announcer()
-    announces.refused(refusal("gang ml/train", "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
+    announces.refused(refusal(GangUnit("ml/train"), "waits for PodGroup ml/train, which does not exist", "a"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines == ["condition a, GangWaiting: waits for PodGroup ml/train, which does not exist"]
 
 
 def test_a_failed_explanation_does_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     announces, heard, _ = announcer()
-    announces.refused(Unschedulable("ml/a", (), ""), 100.0)  # nothing to explain it by
-    announces.refused(refusal("ml/b", "no room", "b"), 100.0)
+    announces.refused(Unschedulable(PodUnit("ml/a"), (), ""), 100.0)  # nothing to explain it by
+    announces.refused(refusal(PodUnit("ml/b"), "no room", "b"), 100.0)
     explain(announces, 100.0 + A_WHILE)
     assert heard.lines[0] == "event b: no room"
     assert [record.message for record in caplog.records] == ["failed to explain refusal"]
@@ -605,6 +609,6 @@ def test_ten_thousand_conditions_are_written_a_few_at_a_time() -> None:
 def test_conditions_of_a_unit_that_was_placed_meanwhile_are_not_written() -> None:
     announces, heard, _ = announcer()
     announces.not_bound(no_room(*(f"p{number}" for number in range(1000))))
-    announces.placed("gang ml/train", [])
+    announces.placed(GangUnit("ml/train"))
     explain(announces, 101.0)
     assert sum(line.startswith("condition") for line in heard.lines) == CONDITIONS_PER_BATCH

@@ -15,6 +15,7 @@ from bayplan.dialects.progress import MemberCounts, Phase, Progress
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import GangUnit
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     k8s_scheduling_v1alpha3,
@@ -94,7 +95,7 @@ def test_groups_inside_a_gang_have_a_status_of_their_own(scheduled: str, holds: 
 
     async def story(gangs: GangStatusWriter) -> None:
         root = dispatcher.roster.groups["kubernetes-composite ml/train"]
-        refusal = Unschedulable("gang kubernetes-composite ml/train", (), "no room")
+        refusal = Unschedulable(GangUnit("kubernetes-composite ml/train"), (), "no room")
         GangProgress(dispatcher, gangs).refused(root, refusal, "no room")
 
     told = {body["metadata"]["name"]: body["status"]["conditions"][0] for body in written(story)}

@@ -10,6 +10,7 @@ import pytest
 
 from bayplan.dispatch.actions import AnyPreemption, Bind, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import GangUnit, PodUnit
 from bayplan.engine.gangs.problem import Status
 from bayplan.engine.preemption.victims import Candidate
 from bayplan.gangs.model import GangDecision
@@ -66,24 +67,24 @@ GUARDED = Preemption("ml/db", "n1", (replace(WEB, pdbs=("ml/keep",)),), (1, 0, 0
     ids=["off", "no plan", "dry run", "carried out", "forbidden by a budget", "gang"],
 )
 def test_what_preemption_does_is_one_sentence(plan: AnyPreemption | None, stage: Stage, said: str) -> None:
-    assert preemption_sentence(Unschedulable("ml/db", (), preemption=plan, stage=stage)) == said
+    assert preemption_sentence(Unschedulable(PodUnit("ml/db"), (), preemption=plan, stage=stage)) == said
 
 
 class TestSentences:
     def test_what_preemption_does_is_never_cut_off(self) -> None:
-        refusal = Unschedulable("ml/a", (numa_pod("4"),), preemption=PLAN, stage=Stage.CARRY_OUT)
+        refusal = Unschedulable(PodUnit("ml/a"), (numa_pod("4"),), preemption=PLAN, stage=Stage.CARRY_OUT)
         text = Sentences(cluster_of(*[2] * 3)).of(refusal)
         assert text.endswith(". preemption: nominated to n1, waits for ml/web (priority 0) to leave")
         assert "0/3 nodes are available" in text
 
     def test_a_given_reason_is_used_as_it_is(self) -> None:
         assert (
-            Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod(),), "waits for pods: 1 of 2"))
+            Sentences(cluster_of(8)).of(Unschedulable(PodUnit("ml/a"), (numa_pod(),), "waits for pods: 1 of 2"))
             == "waits for pods: 1 of 2"
         )
 
     def test_a_pod_without_room_gets_the_reason_and_kube_schedulers_counts(self) -> None:
-        text = Sentences(cluster_of(2, 2)).of(Unschedulable("ml/a", (numa_pod("4"),)))
+        text = Sentences(cluster_of(2, 2)).of(Unschedulable(PodUnit("ml/a"), (numa_pod("4"),)))
         assert "0/2 nodes are available" in text
         assert "2 Insufficient cpu" in text
 
@@ -93,30 +94,30 @@ class TestSentences:
         scheduler.set_pod(pod("train-0", 4, gang="train"), 0)
         assert isinstance(scheduler.decide(0), Bind)
         said = "room on n2 is kept for ml/train: 3 members to come, until 00:05:00 UTC"
-        assert f"; {said}. 0/2 nodes" in Sentences(scheduler).of(Unschedulable("ml/a", (pod("a", 8),)))
+        assert f"; {said}. 0/2 nodes" in Sentences(scheduler).of(Unschedulable(PodUnit("ml/a"), (pod("a", 8),)))
         # Without the room that is kept, a pod of nine CPUs would find no place either.
-        assert "kept" not in Sentences(scheduler).of(Unschedulable("ml/a", (pod("a", 9),)))
+        assert "kept" not in Sentences(scheduler).of(Unschedulable(PodUnit("ml/a"), (pod("a", 9),)))
         no_place = GangDecision("ml/b", Status.INFEASIBLE, "needs 2 slots")
-        gang = Unschedulable("gang ml/b", (pod("b", 8),), gang=no_place)
+        gang = Unschedulable(GangUnit("ml/b"), (pod("b", 8),), gang=no_place)
         assert Sentences(scheduler).of(gang) == f"the gang has no place (infeasible): needs 2 slots; {said}"
 
     def test_a_place_that_became_free_is_reported(self) -> None:
-        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod("4"),)))
+        text = Sentences(cluster_of(8)).of(Unschedulable(PodUnit("ml/a"), (numa_pod("4"),)))
         assert text == "a place became free meanwhile; retrying"
 
     def test_an_invalid_pod_gets_its_problem(self) -> None:
-        text = Sentences(cluster_of(8)).of(Unschedulable("ml/a", (numa_pod("a lot"),)))
+        text = Sentences(cluster_of(8)).of(Unschedulable(PodUnit("ml/a"), (numa_pod("a lot"),)))
         assert "a lot" in text
 
     def test_equal_pods_are_explained_once_until_something_changes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         dispatcher = cluster_of(2)
         sentences = Sentences(dispatcher)
-        first = sentences.of(Unschedulable("ml/a", (numa_pod(name="a"),)))
+        first = sentences.of(Unschedulable(PodUnit("ml/a"), (numa_pod(name="a"),)))
         with monkeypatch.context() as patched:
             patched.setattr("bayplan.services.scheduler.announcing.sentences.schedule_one", _must_not_be_asked)
-            assert sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),))) == first
+            assert sentences.of(Unschedulable(PodUnit("ml/b"), (numa_pod(name="b"),))) == first
         dispatcher.state.set_node(node_named("late", "2"))
-        assert "0/2 nodes" in sentences.of(Unschedulable("ml/b", (numa_pod(name="b"),)))
+        assert "0/2 nodes" in sentences.of(Unschedulable(PodUnit("ml/b"), (numa_pod(name="b"),)))
 
     @pytest.mark.parametrize("first, second", [("spread", "plain"), ("plain", "spread")])
     def test_texts_about_pods_with_affinity_are_not_shared(self, first: str, second: str) -> None:
@@ -130,13 +131,13 @@ class TestSentences:
         }
         pods = {"spread": numa_pod(topologySpreadConstraints=[spread]), "plain": numa_pod(name="b")}
         sentences = Sentences(dispatcher)
-        told = {kind: sentences.of(Unschedulable("ml/a", (pods[kind],))) for kind in (first, second)}
+        told = {kind: sentences.of(Unschedulable(PodUnit("ml/a"), (pods[kind],))) for kind in (first, second)}
         assert "didn't match pod topology spread constraints" in told["spread"]
         assert told["plain"] == "a place became free meanwhile; retrying"
 
     def test_a_gang_gets_the_basis_of_its_answer(self) -> None:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
-        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
+        text = Sentences(cluster_of(2)).of(Unschedulable(GangUnit("ml/train"), (numa_pod(),), gang=decision))
         assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
 
     def test_a_gang_is_told_which_nodes_taints_and_selectors_close_to_it(self) -> None:
@@ -146,7 +147,7 @@ class TestSentences:
             tainted = {"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": ALLOCATABLE}
             dispatcher.state.set_node(msgspec.convert(tainted, Node))
         decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, the most there are is 4")
-        text = Sentences(dispatcher).of(Unschedulable("gang ml/train", (numa_pod("2"),), gang=decision))
+        text = Sentences(dispatcher).of(Unschedulable(GangUnit("ml/train"), (numa_pod("2"),), gang=decision))
         assert text.endswith(
             "the most there are is 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s)"
         )
@@ -162,7 +163,7 @@ class TestSentences:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
         text = Sentences(cluster_of(8, 2, 8)).of(
-            Unschedulable("ml/a", (numa_pod("4", affinity={"nodeAffinity": required}),))
+            Unschedulable(PodUnit("ml/a"), (numa_pod("4", affinity={"nodeAffinity": required}),))
         )
         assert text.startswith(told)
 
@@ -171,24 +172,24 @@ class TestSentences:
         dispatcher = cluster_of(8, 2, 8)
         labels = {"kubernetes.io/hostname": "n1.example.com"}
         dispatcher.state.set_node(Node(metadata=Metadata(name="n1", labels=labels), status=NodeStatus(allocatable=FEW)))
-        text = Sentences(dispatcher).of(Unschedulable("ml/a", (pinned,)))
+        text = Sentences(dispatcher).of(Unschedulable(PodUnit("ml/a"), (pinned,)))
         assert text.startswith("node n1, the only one that its node selector allows, refuses it: Insufficient cpu")
 
     def test_a_gang_in_another_systems_style_names_the_system(self) -> None:
         bound = "cannot be placed in style kueue: minimum cannot be expressed there; use style bayplan"
         decision = GangDecision("ml/train", Status.LIMIT_REACHED, bound, style="kueue")
         assert (
-            Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
+            Sentences(cluster_of(2)).of(Unschedulable(GangUnit("ml/train"), (numa_pod(),), gang=decision))
             == f"the gang {bound}"
         )
 
     def test_a_gang_with_patience_left_names_what_it_waits_for(self) -> None:
         decision = GangDecision("ml/train", Status.FEASIBLE, "found", waits="waits for a place in one rack")
-        text = Sentences(cluster_of(2)).of(Unschedulable("gang ml/train", (numa_pod(),), gang=decision))
+        text = Sentences(cluster_of(2)).of(Unschedulable(GangUnit("ml/train"), (numa_pod(),), gang=decision))
         assert text == "waits for a place in one rack"
 
     def test_no_sentence_is_longer_than_an_event_may_be_and_none_ends_in_half_a_letter(self) -> None:
-        text = Sentences(cluster_of(2)).of(Unschedulable("ml/a", (numa_pod(),), "ä" * MAX_BYTES))
+        text = Sentences(cluster_of(2)).of(Unschedulable(PodUnit("ml/a"), (numa_pod(),), "ä" * MAX_BYTES))
         assert len(text.encode()) <= MAX_BYTES
         assert text.endswith("ä...")
 
