@@ -133,6 +133,13 @@ def test_groups_are_close_in_every_order_and_goals_out_of_reach_are_said_to_be(
     assert len({seat.path[0] for seat in decision.seats}) == 1
 
 
+def test_one_of_very_many_narrowest_domains_is_proven_closest() -> None:
+    state = racks(**{f"b1_r{number}": 5 for number in range(40)})
+    groups = (Group("a", gpu_pods(2), required=RACK), Group("b", gpu_pods(5)[2:], required=RACK))
+    decision = decide(state, Group(groups=groups), "closest")
+    assert (decision.status, decision.bound) == (Status.OPTIMAL, "all on one node, and no narrower domain holds them")
+
+
 def test_a_pod_that_fits_only_after_another_is_no_proof_that_it_does_not_fit() -> None:
     """Alone, its first container takes the zone that the second needs; once the GPU there is
     taken, it goes elsewhere.

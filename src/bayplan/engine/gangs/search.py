@@ -76,6 +76,63 @@ def search(problem: Problem, budget: Budget, layers: tuple[SegmentLayer, ...] = 
     return in_order_of_ranks(problem, _of_groups(problem, budget))
 
 
+def _is_one_group(problem: Problem) -> bool:
+    """True if only the gang itself has requirements."""
+    return all(part.required is None and part.preferred is None for part in problem.parts[1:])
+
+
+def _of_equal_pods(problem: Problem, layers: tuple[SegmentLayer, ...]) -> Solution:
+    gang, shape = problem.parts[0], problem.shapes[0]
+    wish = EqualPods(
+        pods=problem.totals[0][shape],
+        required=gang.required if gang.required is not None else WHOLE_TREE,
+        preferred=gang.preferred,
+        layers=layers,
+        spread=problem.spread,
+        running_at=gang.running_at,
+        objective=problem.objective,
+        roomiest=problem.roomiest,
+    )
+    found = place_equal(problem.tree, slots_at_home(problem, 0, shape), wish)
+    if found.counts is None:
+        short = shortage(problem)
+        if short:
+            return infeasible(short)
+        segments = f" in {_segment_word(problem)} of {layers[0].size}" if layers else ""
+        level = in_one(problem, wish.required)
+        return infeasible(
+            f"the gang needs {slots_text(wish.pods)}{segments}{level}, the most there are is {found.most}"
+        )
+    bound, status = "equal pods: counted exactly", Status.OPTIMAL
+    if found.unproven or not found.wider_proven:
+        unproven = [goal for goal in wish.objective if goal in found.unproven]
+        bound = f"equal pods: counted; {_not_proven(unproven, wider=found.wider_proven)}"
+        status = Status.FEASIBLE if wish.objective[0] in found.unproven else Status.OPTIMAL
+    return Solution(status, _divided(problem, shape, found.counts), bound, wider_proven=found.wider_proven)
+
+
+def _segment_word(problem: Problem) -> str:
+    """What users call the segments of a gang: its groups, or its segments."""
+    return "groups" if len(problem.parts) > 1 else "segments"
+
+
+def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:
+    """Pods by position, dealt out to the parts in their order."""
+    whole = Spots.of(counts)
+    if len(problem.parts) == 1:
+        return ({shape: whole},)
+    # All at once, and each part a run of it: arrays for each part would cost 20 us.
+    reached, ends = whole.counts.cumsum(), np.array([part.pods.get(shape, 0) for part in problem.parts]).cumsum()
+    cuts = np.union1d(reached, ends[ends > 0])
+    positions = whole.positions[reached.searchsorted(cuts)]
+    shares = np.diff(cuts, prepend=0)
+    behind = (cuts.searchsorted(ends) + (ends > 0)).tolist()
+    return tuple(
+        {shape: Spots(positions[first:end], shares[first:end])} if part.pods else {}
+        for part, first, end in zip(problem.parts, [0, *behind], behind, strict=False)
+    )
+
+
 def _of_groups(problem: Problem, budget: Budget) -> Solution:
     """Groups, or pods of different shapes; proofs are about their first goal, `fewest-domains` or `closest`."""
     first = problem.objective[0]
@@ -102,13 +159,13 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
             if not shortage(each.problem)
         ]
         found = [solution for solution in tries if solution.found]
-        unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
         if found:
             best = min(found, key=lambda solution: cost_of(problem, solution))
             where = f"all{in_one(problem, level)}"
             if unsure:
                 return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")
             return replace(best, status=Status.OPTIMAL, gap=0, bound=f"{where}, and no narrower domain holds them")
+        unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
     solution = _in_few_domains(problem, budget)
     if solution.found and unsure:
         bound = f"{solution.bound}; {_not_proven([Goal.CLOSEST])}"
@@ -177,64 +234,7 @@ def _bound_text(how: str, least: int) -> str:
     return f"{how}; no fewer than {least} preferred domains hold all pods" if least else f"{how}; nothing was preferred"
 
 
-def _is_one_group(problem: Problem) -> bool:
-    """True if only the gang itself has requirements."""
-    return all(part.required is None and part.preferred is None for part in problem.parts[1:])
-
-
-def _of_equal_pods(problem: Problem, layers: tuple[SegmentLayer, ...]) -> Solution:
-    gang, shape = problem.parts[0], problem.shapes[0]
-    wish = EqualPods(
-        pods=problem.totals[0][shape],
-        required=gang.required if gang.required is not None else WHOLE_TREE,
-        preferred=gang.preferred,
-        layers=layers,
-        spread=problem.spread,
-        running_at=gang.running_at,
-        objective=problem.objective,
-        roomiest=problem.roomiest,
-    )
-    found = place_equal(problem.tree, slots_at_home(problem, 0, shape), wish)
-    if found.counts is None:
-        short = shortage(problem)
-        if short:
-            return infeasible(short)
-        segments = f" in {_segment_word(problem)} of {layers[0].size}" if layers else ""
-        level = in_one(problem, wish.required)
-        return infeasible(
-            f"the gang needs {slots_text(wish.pods)}{segments}{level}, the most there are is {found.most}"
-        )
-    bound, status = "equal pods: counted exactly", Status.OPTIMAL
-    if found.unproven or not found.wider_proven:
-        unproven = [goal for goal in wish.objective if goal in found.unproven]
-        bound = f"equal pods: counted; {_not_proven(unproven, wider=found.wider_proven)}"
-        status = Status.FEASIBLE if wish.objective[0] in found.unproven else Status.OPTIMAL
-    return Solution(status, _divided(problem, shape, found.counts), bound, wider_proven=found.wider_proven)
-
-
-def _segment_word(problem: Problem) -> str:
-    """What users call the segments of a gang: its groups, or its segments."""
-    return "groups" if len(problem.parts) > 1 else "segments"
-
-
 def _not_proven(goals: Iterable[Goal], *, wider: bool = True) -> str:
     """`not proven to be the best by mean-distance`; also if only `wider` domains are unproven."""
     names = [] if wider else [f"{Goal.FEWEST_DOMAINS.value} of wider levels"]
     return f"not proven to be the best by {' and '.join((*names, *(goal.value for goal in goals)))}"
-
-
-def _divided(problem: Problem, shape: int, counts: Counts) -> Placed:
-    """Pods by position, dealt out to the parts in their order."""
-    whole = Spots.of(counts)
-    if len(problem.parts) == 1:
-        return ({shape: whole},)
-    # All at once, and each part a run of it: arrays for each part would cost 20 us.
-    reached, ends = whole.counts.cumsum(), np.array([part.pods.get(shape, 0) for part in problem.parts]).cumsum()
-    cuts = np.union1d(reached, ends[ends > 0])
-    positions = whole.positions[reached.searchsorted(cuts)]
-    shares = np.diff(cuts, prepend=0)
-    behind = (cuts.searchsorted(ends) + (ends > 0)).tolist()
-    return tuple(
-        {shape: Spots(positions[first:end], shares[first:end])} if part.pods else {}
-        for part, first, end in zip(problem.parts, [0, *behind], behind, strict=False)
-    )

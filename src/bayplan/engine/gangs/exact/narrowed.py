@@ -98,7 +98,7 @@ def from_below(problem: Problem) -> Iterator[tuple[int, Sequence[Span], bool]]:
     for level in range(problem.tree.node_level, WHOLE_TREE if required is None else required, -1):
         most = MOST_DOMAINS if len(problem.shapes) <= MANY_SHAPES else 1
         spans = _with_enough_slots(problem, level, most + 1)
-        yield level, spans[:most], len(spans) <= most > 1
+        yield level, spans[:most], len(spans) <= most
 
 
 def _with_enough_slots(problem: Problem, level: int, most: int) -> Sequence[Span]:

@@ -131,7 +131,7 @@ class UnitBinder:
         try:
             return await self._volumes.bind(action)
         except Exception as error:
-            logger.exception("binding volumes failed on an internal error", extra={"unit": action.unit})
+            logger.exception("binding volumes failed on an internal error", extra={"unit": str(action.unit)})
             return f"internal error: {type(error).__name__}: {error} (please report)"
         finally:
             self._binder.resting[tenant] -= len(action.assignments)
