@@ -237,6 +237,7 @@ class Dispatcher:
             self._core.settle_after_failure(now)
             pods = self.roster.waiting(unit.gang) if isinstance(unit, GangUnit) else [self.waiting[unit.pod]]
             action = _give_up(self._core, unit, pods, error, now)
+        self._core.preempting.settle(unit, action)
         tenants.charge(tenant, stopwatch() - began, now)
         if isinstance(action, Bind):
             tenants.placed(tenant)

@@ -16,7 +16,7 @@ from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dispatch.actions import AnyPreemption, Stage
+from bayplan.dispatch.actions import Action, AnyPreemption, Bind, Complete, Stage, Unschedulable
 from bayplan.dispatch.kept.kept_room import Closing, KeptRoom
 from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.kept.seats import KeptSeats
@@ -95,8 +95,25 @@ class Preempting:
     # -- a decision -----------------------------------------------------------------------------------------------
 
     def resume(self, unit: Unit) -> None:
-        """Give back the room of a unit that is about to be decided."""
+        """Give back the room of a unit that is about to be decided; `settle` follows."""
         self._resumed = self.nominations.give_back(unit)
+
+    def settle(self, unit: Unit, action: Action | None) -> None:
+        """After the decision: withdraw the nomination of a unit that has no place and waits for no victims.
+
+        It is held back, invalid or released, or its decision failed: others may use the room, its remaining victims
+        stay, and its pods name no node any more.
+        """
+        resumed, self._resumed = self._resumed, None
+        if isinstance(action, Bind) or (isinstance(action, Unschedulable) and action.stage is not Stage.PLANNED):
+            return
+        if isinstance(action, Complete) and resumed is not None:
+            # The gang is decided again at once, for the members that still wait.
+            self.nominations.keep(resumed)
+            return
+        nomination = resumed or self.nominations.get(unit)
+        if nomination is not None:
+            self.nominations.withdraw(nomination)
 
     def for_pod(self, pod: Pod, profile: Profile, closing: Closing, now: float) -> PreemptionResult | None:
         """What can be done for a pod without a place; None if its profile does not preempt."""

@@ -122,10 +122,13 @@ class Evictor:
         self._side_thread = side_thread
         self._may_write = may_write
 
-    def take(self, action: Unschedulable) -> Coroutine[None, None, None] | None:
-        """Withdraw nominations that no longer hold; the evictions of a unit whose plan is new, if any."""
+    def withdraw_nominations(self) -> None:
+        """Clear `nominatedNodeName` where it no longer holds; called after each decision."""
         for pod in self._dispatcher.preempting.nominations.take_outdated():
             self._nominees.nominate(pod, None)
+
+    def take(self, action: Unschedulable) -> Coroutine[None, None, None] | None:
+        """The evictions of a unit whose plan is new, if any."""
         plan = action.preemption
         if plan is not None and action.stage is not Stage.UNDER_WAY:
             self._metrics.attempts.inc()

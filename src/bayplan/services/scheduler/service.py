@@ -213,6 +213,7 @@ class SchedulerService:
             at_limit = self._binder.namespaces_at_limit()
             decide = partial(dispatcher.decide, now, at_limit)
             action = await self._side_thread.run(decide) if dispatcher.next_may_be_long(now, at_limit) else decide()
+            self._evictor.withdraw_nominations()
             if action is None:
                 return False
             took = time.perf_counter() - began
