@@ -2,7 +2,7 @@
 
 A class with more than 15 attributes or 20 methods says in its docstring why ("because ..."). A public name of a class
 is given once; `kube/wire` and `compat` are exempt, where classes have the names that other systems gave them. Files
-and functions that ARCHITECTURE.md names exist.
+and functions that ARCHITECTURE.md names exist, and so do files that docstrings name.
 """
 
 from __future__ import annotations
@@ -59,6 +59,33 @@ def untrue_places() -> Iterator[str]:
             yield f"ARCHITECTURE.md: {named}{function and f': {function}'} does not exist"
 
 
+def docstrings() -> Iterator[tuple[Path, str]]:
+    """Every docstring under `src/` with its file."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, documented):
+                yield path, ast.get_docstring(node) or ""
+
+
+def untrue_neighbours() -> Iterator[str]:
+    """What docstrings name as `file.py` or `room/file.py`, and nothing has.
+
+    A bare name stands for a file in the same folder, in one around it or in one inside it.
+    """
+    files = {path for folder in (SOURCE, ROOT / "tests", ROOT / "benchmarks") for path in folder.rglob("*.py")}
+    names = {f"/{path.relative_to(ROOT).as_posix()}" for path in files}
+    for path, text in docstrings():
+        for named in re.findall(r"`([\w/]+\.py)\b", text):
+            if "/" in named:
+                is_true = any(name.endswith(f"/{named}") for name in names)
+            else:
+                around = any(folder / named in files for folder in path.parents)
+                is_true = around or any(file.name == named for file in files if path.parent in file.parents)
+            if not is_true:
+                yield f"{path.relative_to(SOURCE)}: its docstring names {named}, which does not exist near it"
+
+
 def full_rooms() -> Iterator[str]:
     """Folders with too many modules side by side; `__init__.py` does not count."""
     modules = Counter(path.parent for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
@@ -69,7 +96,7 @@ def full_rooms() -> Iterator[str]:
 
 def findings() -> list[str]:
     """One line for everything that is too large, every ambiguous class name, and every place that does not exist."""
-    found = [*untrue_places(), *full_rooms()]
+    found = [*untrue_places(), *untrue_neighbours(), *full_rooms()]
     for path in SOURCE.rglob("*.py"):
         lines = len(path.read_text().splitlines())
         if lines > MOST_LINES:

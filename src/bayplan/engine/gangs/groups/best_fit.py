@@ -1,6 +1,6 @@
 """Groups of pods into domains by best fit, in several orders: the quick answer if shapes mix.
 
-A group takes the tightest domain whose capacity rows (`rows.py`) and nodes (`nodes.py`) hold it beside the groups
+A group takes the tightest domain whose capacity rows (`groups.py`) and nodes (`nodes.py`) hold it beside the groups
 already there. Their pods are packed anew together, so arrival order does not matter. There are four orders: by largest
 pod, by size, by both, and by number of pods. A group without a place moves to the front of its order, and the order is
 retried. A gang that prefers a level continues in domains that it uses, then takes the tightest that holds the rest,
