@@ -82,6 +82,7 @@ class ClusterState:
         self.terms = NodeTerms(self.labels, self.rows)
         self.bookings = Bookings(self.columns)
         self.pods = self.bookings.pods
+        # Pods of a file or a dump. It stays empty in the scheduler, whose dispatcher knows the waiting pods.
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
         self.neighbours = Neighbours()
@@ -200,7 +201,7 @@ class ClusterState:
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
         """Take over a node's report, which came at a moment if that is known.
 
-        One without its node is noted and kept for it.
+        A report without its node is kept until the node appears.
         """
         self._desk.topology_came(topology, at)
 

@@ -113,7 +113,7 @@ class Dispatcher:
             self.pods.ungrouped(key, now)
 
     def remove_pod(self, key: str, now: float, *, replaced: bool = True) -> None:
-        """A pod ended or was deleted; `replaced` unless it is known that none like it follows on its node."""
+        """A pod ended or was deleted; `replaced` is False if it will certainly not be replaced on its node."""
         bound = self.state.bound.get(key)
         self.pods.withdraw_remarks(key)
         self.pods.remove(key)
@@ -244,7 +244,7 @@ class Dispatcher:
         return action
 
     def wake(self, now: float) -> None:
-        """End room whose time is over, and retry parked units that recent events can help."""
+        """Drop expired kept room, and retry parked units that recent events can help."""
         self.late.expire(now)
         self.waker.wake(now)
 
@@ -303,7 +303,7 @@ def _give_up(core: Core, unit: Unit, pods: Collection[Pod], error: Exception, no
 
 
 def _may_return(ended: Pod) -> bool:
-    """True if another pod may follow one that has ended, on the same node: neither success nor the kubelet ended it."""
+    """True if another pod may follow one that has ended, on the same node: it neither succeeded nor was ended by the kubelet."""
     return ended.status is not None and ended.status.phase == "Failed" and not ended.status.reason
 
 

@@ -173,7 +173,7 @@ class GangDecider:
         may_preempt = infeasible or was_nominated
         outcome = preempting.for_gang(unit, scheduler, gang, closing, now) if may_preempt else None
         core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
-        # What is better than now wakes the gang: nodes that open only after it is parked would wake it at once.
+        # Open the nodes before parking; afterwards it would look like an improvement and wake the unit.
         closing.open()
         refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         again_at = now + decision.patience_left if decision.waits else None

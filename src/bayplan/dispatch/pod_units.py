@@ -212,7 +212,7 @@ class PodUnits:
                 return Unschedulable(unit, (pod,), closing.reason, decision)
             outcome = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
             core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
-            # What is better than now wakes the pod: nodes that open only after it is parked would wake it at once.
+            # Open the nodes before parking; afterwards it would look like an improvement and wake the unit.
             closing.open()
             refusal = Unschedulable(unit, (pod,), decision.held_back, decision)
             if outcome is None:

@@ -28,7 +28,7 @@ _Found = TypeVar("_Found")
 
 
 def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
-    """Move the pods where as many later members as possible have room; the bound says how many."""
+    """Move the pods to where as many later members as possible have room; the bound says how many."""
     if not outcome.found or not any(group.coming or group.absent for group in outcome.part.every_group()):
         return outcome
     everybody = list(_with_absent(outcome.part))

@@ -35,8 +35,8 @@ def schedule_one(
 ) -> Decision:
     """Decide where one pod goes, without changing the state.
 
-    Explaining a "no" costs more than finding it: pass `explain=False` to retry. `choose` breaks ties; by default
-    the lowest row wins.
+    Explaining a "no" costs more than finding it: pass `explain=False` if only the answer is needed, as on retries.
+    `choose` breaks ties; by default the lowest row wins.
     """
     key = pod_key(pod)
     pod_class = state.classes.of(pod)

@@ -15,7 +15,7 @@ from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT
 from bayplan.dispatch.preemption import LEFT_ALONE, LOOKS_EVERY, STUCK_AFTER
 from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.gangs.preemption.plan import GangPreemption
-from bayplan.kube.errors import InvalidObject
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import ClaimVolumeSource, Metadata, Pod, PodStatus, SchedulingGate, Volume
 from bayplan.kube.wire.core_v1_volumes import PersistentVolumeClaim
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -369,7 +369,7 @@ def test_a_pod_whose_claim_is_deleted_is_nominated_no_longer() -> None:
     assert_cleared(scheduler, PodUnit("ml/db"), "db")
 
 
-@pytest.mark.parametrize("error", [InvalidObject("spec", "is odd"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [InvalidObject(ObjectPath("Pod db"), "is odd"), ZeroDivisionError()])
 def test_a_pod_that_cannot_be_decided_is_nominated_no_longer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = a_nominated_pod()
 

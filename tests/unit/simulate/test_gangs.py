@@ -239,7 +239,7 @@ def test_a_gang_that_fits_no_domain_waits_whole_and_says_why(tmp_path: Path) -> 
     )
     run = ran(tmp_path, text, "bayplan")
     assert [(each.workload, each.pods) for each in run.waiting_pods] == [("a", 3)]
-    assert run.waiting_pods[0].reason == "the gang needs 3 slots in one example.com/rack, the most there are is 2"
+    assert run.waiting_pods[0].reason == "the gang needs 3 slots in one example.com/rack, but can get at most 2"
 
 
 def test_gangs_of_a_workload_are_its_pods_in_their_order(tmp_path: Path) -> None:

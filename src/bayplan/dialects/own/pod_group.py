@@ -63,7 +63,7 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
 
 
 def complete_since(written: object) -> str:
-    """Since when the gang is complete, as an API server timestamp; empty if its status does not show it."""
+    """When the gang became complete, as an API server timestamp; empty if its status does not show it."""
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()

@@ -1,8 +1,8 @@
-"""Equal pods under one constraint: counting is exact, so this never searches.
+"""Equal pods under one constraint: counting is exact about whether they fit.
 
-A domain holds as many pods as the sum of its nodes' slots. `choice.py` chooses the best domains by the goals of the
-objective. This module fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running
-members.
+A domain holds as many pods as the sum of its nodes' slots. A table over the tree (`tree_table.py`) finds the best place
+by all goals. If it would be too large, `choice.py` chooses domains by the goals that counting knows, and this module
+fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running members.
 
 *Segments* are equal parts of the gang that must each stay inside one domain: a domain then holds a multiple of a
 segment's size. Layers of segments go from wide to narrow, each size a divisor of the one before.

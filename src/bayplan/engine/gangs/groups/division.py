@@ -65,7 +65,7 @@ def divided(problem: Problem, fewest: int, budget: Budget, like: Solution | None
     if len(problem.shapes) > 1 or problem.spread or problem.roomiest or unlike:
         return None
     parts = tuple(_bound_to_one(problem, number, like) for number in range(len(problem.parts)))
-    search = _Search(replace(problem, parts=parts), fewest, budget)
+    search = _Division(replace(problem, parts=parts), fewest, budget)
     search.explore({})
     return None if search.best is None else Divided(search.best, search.proven)
 
@@ -86,7 +86,7 @@ def _bound_to_one(problem: Problem, number: int, like: Solution | None) -> Part:
 
 
 @dataclass
-class _Search:
+class _Division:
     problem: Problem
     fewest: int
     budget: Budget
