@@ -35,7 +35,7 @@ from bayplan.cluster.reports.desk import ReportDesk
 from bayplan.cluster.reports.freshness import Freshness, unknown_zones
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.ledger import PlacedPod, ZoneCharge
-from bayplan.cluster.reports.numa_policy import policy_problems
+from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.reports.orphans import Orphans
 from bayplan.cluster.reports.promises import Promises
 from bayplan.cluster.reports.topology_report import TopologyReport, differ_in_use_only
@@ -259,7 +259,7 @@ class ClusterState:
             return
         if not node:
             self.waiting[key] = pod
-            for problem in policy_problems(pod, self.classes.request_of):
+            for problem in policy_remarks(pod, self.classes.request_of):
                 self.remarks.note(problem)
             return
         request = self.classes.request_of(pod)

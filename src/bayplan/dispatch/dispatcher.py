@@ -238,7 +238,7 @@ class Dispatcher:
             pods = self.roster.waiting(unit.gang) if isinstance(unit, GangUnit) else [self.waiting[unit.pod]]
             action = _give_up(self._core, unit, pods, error, now)
         self._core.preempting.settle(unit, action)
-        tenants.charge(tenant, stopwatch() - began, now)
+        tenants.bill(tenant, stopwatch() - began, now)
         if isinstance(action, Bind):
             tenants.placed(tenant)
         return action
@@ -303,7 +303,7 @@ def _give_up(core: Core, unit: Unit, pods: Collection[Pod], error: Exception, no
 
 
 def _may_return(ended: Pod) -> bool:
-    """True if another pod may follow one that has ended, on the same node: it neither succeeded nor was ended by the kubelet."""
+    """True if another pod may follow on the same node: this one neither succeeded nor was ended by the kubelet."""
     return ended.status is not None and ended.status.phase == "Failed" and not ended.status.reason
 
 

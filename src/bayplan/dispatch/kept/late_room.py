@@ -108,7 +108,10 @@ class LateRooms:
         return sum(len(room.every_seat) for room in self._by_gang.values() if room.tenant == tenant)
 
     def begins(self, gang: str, since: float, now: float) -> bool:
-        """A gang has lacked members since `since`, or since an earlier recorded time; False if their room's time has ended."""
+        """A gang has lacked members since `since`, or since an earlier recorded time.
+
+        False if the time for their room has ended.
+        """
         return self._since.setdefault(gang, since) + self.keeps_for > now
 
     def begins_again(self, gang: str) -> None:

@@ -97,8 +97,8 @@ async def follow(
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end.
 
-    `on_error` gets one sentence for each failure that is retried. `on_progress` is called when a list or lines of a watch
-    came, or when a watch ended normally: on a quiet resource at least every `silence` seconds.
+    `on_error` gets one sentence for each failure that is retried. `on_progress` is called when a list or lines of a
+    watch came, or when a watch ended normally: on a quiet resource at least every `silence` seconds.
 
     With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for
     what the caller can do without. A resource that is forbidden and not installed is absent in any case.

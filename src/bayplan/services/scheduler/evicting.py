@@ -1,8 +1,8 @@
 """Carry out preemption plans: evict the victims through the eviction API, and report it on both sides.
 
-The API server enforces PodDisruptionBudgets. If there are several victims, all evictions are tried as a dry run first, at
-once, so that a refused one spares the other victims. Victims are then evicted one by one while the plan holds: if the
-preemptor is gone or its nomination was withdrawn, the remaining victims stay.
+The API server enforces PodDisruptionBudgets. If there are several victims, all evictions are tried as a dry run first,
+at once, so that a refused one spares the other victims. Victims are then evicted one by one while the plan holds: if
+the preemptor is gone or its nomination was withdrawn, the remaining victims stay.
 """
 
 from __future__ import annotations
