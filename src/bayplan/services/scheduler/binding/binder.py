@@ -1,4 +1,4 @@
-"""Send binds: concurrently across nodes, in order on each node, with a certain result.
+"""Send binds: concurrently across nodes, in order on each node, with a certain outcome.
 
 * A kubelet admits pods in order of arrival, and each decision assumes the ones before. So binds to one node are sent
   one after another. A refused bind keeps its turn on the node while it is retried, or the next pod would get its zones.
