@@ -95,7 +95,7 @@ def with_volcano_jobs(objects: ObjectSet, cluster: ObjectSet, namespace: str | N
 
 @contextmanager
 def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[None]:
-    """Whatever turns out to be wrong with a gang is said with the file that it came from."""
+    """Errors about a gang name the file that it came from."""
     try:
         yield
     except InvalidObject as error:

@@ -220,7 +220,7 @@ def _key(named: Metadata | Broken) -> str:
 
 
 def _version(text: str) -> int:
-    """The resource version as a number; 0 if it is none, so that every object counts as newer."""
+    """The resource version as a number; 0 if it is not one, so that every object counts as newer."""
     return int(text) if text.isdecimal() else 0
 
 

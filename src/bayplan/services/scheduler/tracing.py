@@ -1,4 +1,4 @@
-"""`--trace-decisions FILE`: one JSON line per decision, with what was considered and what came out.
+"""`--trace-decisions FILE`: one JSON line per decision, with the nodes considered and the result.
 
 A decision as the dispatcher returns it comes in, together with the time it took. The counts of refused nodes are taken
 again from the cached answer of the pod's class, right after the decision: for a placed pod they are those of the next
