@@ -1,4 +1,4 @@
-"""One node for the page: its NUMA map, as from `bayplan numa`, its line of `bayplan nodes`, and its place in each tree."""
+"""One node for the page: its NUMA map as in `bayplan numa`, its line of `bayplan nodes`, its place in each tree."""
 
 from __future__ import annotations
 
