@@ -2,7 +2,8 @@
 
 A class with more than 15 attributes or 20 methods says in its docstring why ("because ..."). A public name of a class
 is given once; `kube/wire` and `compat` are exempt, where classes have the names that other systems gave them. Files
-and functions that ARCHITECTURE.md names exist.
+and functions that ARCHITECTURE.md names exist, and so do files that docstrings name. Its journeys of a pod
+and of a gang count the files that a reader needs.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MOST_LINES = 500
 MOST_FILES = 20
 MOST_ATTRIBUTES = 15
 MOST_METHODS = 20
+LONGEST_JOURNEYS = {"Journey of a pod": 12, "Journey of a gang": 15}
 REASON = "because"
 FOREIGN_NAMES = ("kube/wire", "compat")
 # The engine's kubelet and the virtual one share no code, and the agent loads neither.
@@ -59,6 +61,50 @@ def untrue_places() -> Iterator[str]:
             yield f"ARCHITECTURE.md: {named}{function and f': {function}'} does not exist"
 
 
+def long_journeys() -> Iterator[str]:
+    """Journeys of ARCHITECTURE.md with too many files to read, or with a file that does not count although it should.
+
+    The files to read are bold. A numbered step names no other, so that none is left out of the count.
+    """
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for name, most in LONGEST_JOURNEYS.items():
+        journey = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        essential = re.findall(r"\*\*`([\w/]+\.py)", journey)
+        if not 0 < len(set(essential)) <= most:
+            yield f"ARCHITECTURE.md: {name}: {len(set(essential))} files in bold, at most {most}"
+        steps = re.findall(r"^\d+\. .*\n(?: {3}.*\n)*", journey, re.MULTILINE)
+        for step in steps:
+            others = set(re.findall(r"`([\w/]+\.py)", step)) - set(essential)
+            yield from (f"ARCHITECTURE.md: {name}: {other} is in a step, but not in bold" for other in sorted(others))
+
+
+def docstrings() -> Iterator[tuple[Path, str]]:
+    """Every docstring under `src/` with its file."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, documented):
+                yield path, ast.get_docstring(node) or ""
+
+
+def untrue_neighbours() -> Iterator[str]:
+    """What docstrings name as `file.py` or `room/file.py`, and nothing has.
+
+    A bare name stands for a file in the same folder, in one around it or in one inside it.
+    """
+    files = {path for folder in (SOURCE, ROOT / "tests", ROOT / "benchmarks") for path in folder.rglob("*.py")}
+    names = {f"/{path.relative_to(ROOT).as_posix()}" for path in files}
+    for path, text in docstrings():
+        for named in re.findall(r"`([\w/]+\.py)\b", text):
+            if "/" in named:
+                is_true = any(name.endswith(f"/{named}") for name in names)
+            else:
+                around = any(folder / named in files for folder in path.parents)
+                is_true = around or any(file.name == named for file in files if path.parent in file.parents)
+            if not is_true:
+                yield f"{path.relative_to(SOURCE)}: its docstring names {named}, which does not exist near it"
+
+
 def full_rooms() -> Iterator[str]:
     """Folders with too many modules side by side; `__init__.py` does not count."""
     modules = Counter(path.parent for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
@@ -69,7 +115,7 @@ def full_rooms() -> Iterator[str]:
 
 def findings() -> list[str]:
     """One line for everything that is too large, every ambiguous class name, and every place that does not exist."""
-    found = [*untrue_places(), *full_rooms()]
+    found = [*untrue_places(), *long_journeys(), *untrue_neighbours(), *full_rooms()]
     for path in SOURCE.rglob("*.py"):
         lines = len(path.read_text().splitlines())
         if lines > MOST_LINES:

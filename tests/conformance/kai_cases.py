@@ -16,7 +16,6 @@ from typing import Any
 
 from bayplan.compat.kai.scheduler.model import (
     CPU,
-    FIRST_NON_PREEMPTIBLE_PRIORITY,
     GPU,
     Amounts,
     Cluster,
@@ -34,6 +33,8 @@ Json = dict[str, Any]
 # By job, pod set (or the whole job) and level: label values.
 DomainsUsed = dict[str, dict[str, dict[str, set[str]]]]
 
+# Jobs of a lower priority may be moved or evicted unless they say otherwise.
+FIRST_NON_PREEMPTIBLE_PRIORITY = 100
 WHOLE_JOB = "*job*"
 STATUS_BY_TEXT = {
     **{status.value: status for status in Status},

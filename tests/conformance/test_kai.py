@@ -20,8 +20,8 @@ from bayplan.kube.wire.kai_scheduling_v2alpha2 import (
     SubGroup,
     SubGroupSet,
     sub_group_tree,
-    sub_groups_problem,
 )
+from tests.builders.kai_webhook import sub_groups_problem
 from tests.conformance.kai_cases import (
     RecordedRun,
     domain_problem,

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from bayplan.cluster.pods.request import amount_of
-from bayplan.compat.scheduler_plugins.preemption import CannotSimulate, Placement, after_evictions, filter_view
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from tests.conformance.test_nrt import differs, pod_of, refusals, state_of, upstream_plugin
+from tests.conformance.upstream_preemption import CannotSimulate, Placement, after_evictions, filter_view
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Case, Conformance

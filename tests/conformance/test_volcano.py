@@ -33,10 +33,10 @@ from bayplan.kube.quantity import parse
 from bayplan.kube.volcano_annotations import (
     DECISION,
     decision_annotations,
-    decision_in,
     policy_annotations,
     policy_in,
 )
+from tests.builders.volcano_decisions import decision_in
 from tests.conformance.volcano_accounting import (
     NodeBooks,
     PodId,

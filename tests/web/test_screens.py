@@ -188,7 +188,7 @@ def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: 
     assert "8 pods instead of 9" in page.text("main")
     assert page.text(".facts").split("\n") == ["required rack", "members 9"]
     assert "9 members wait" in page.texts("h2")
-    assert page.texts(".reason") == ["the gang needs 9 slots in one rack, the most there are is 8."]
+    assert page.texts(".reason") == ["the gang needs 9 slots in one rack, but can get at most 8."]
     assert_clean(page)
 
 

@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
         formatter.write(f"\n'{program} COMMAND --help' tells more. Exit code: 0 yes, 1 no, 2 error.\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options without the list of commands, which stands above already."""
+        """Options without the list of commands, which is printed above."""
         click.Command.format_options(self, ctx, formatter)
 
 

@@ -1,4 +1,4 @@
-"""`bayplan replay`: decide everything again that a snapshot recorded, and say what came out otherwise."""
+"""`bayplan replay`: repeat all decisions that a snapshot recorded, and report those that differ."""
 
 from __future__ import annotations
 

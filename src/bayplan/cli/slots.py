@@ -80,7 +80,7 @@ def slots(
     from bayplan.explain.gangs.outcome import stages_in_tree
     from bayplan.explain.refusal import description
     from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
-    from bayplan.gangs.numa_level import NO_UNIT, is_numa
+    from bayplan.gangs.numa_level import NO_BUNDLE, is_numa
     from bayplan.gangs.trees import rooms_of
     from bayplan.scheduling.shortfall import shortfall_of
 
@@ -94,7 +94,7 @@ def slots(
         size = pods or size
         if size is None:
             raise click.UsageError("--pods is missing: how many pods does a gang have?")
-        pod_class, profile, answers, counts = slots_for(session, tree, pod, size if in_zone else NO_UNIT)
+        pod_class, profile, answers, counts = slots_for(session, tree, pod, size if in_zone else NO_BUNDLE)
         rooms = rooms_of(tree, counts, size)
         holding = [number for number, room in enumerate(rooms) if room.holding_all]
         chosen = wanted if wanted is not None else max(holding, default=0)

@@ -35,7 +35,7 @@ from bayplan.cluster.reports.desk import ReportDesk
 from bayplan.cluster.reports.freshness import Freshness, unknown_zones
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.ledger import PlacedPod, ZoneCharge
-from bayplan.cluster.reports.numa_policy import policy_problems
+from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.reports.orphans import Orphans
 from bayplan.cluster.reports.promises import Promises
 from bayplan.cluster.reports.topology_report import TopologyReport, differ_in_use_only
@@ -82,6 +82,7 @@ class ClusterState:
         self.terms = NodeTerms(self.labels, self.rows)
         self.bookings = Bookings(self.columns)
         self.pods = self.bookings.pods
+        # Pods of a file or a dump. It stays empty in the scheduler, whose dispatcher knows the waiting pods.
         self.waiting: dict[str, Pod] = {}
         self.bound: dict[str, Pod] = {}
         self.neighbours = Neighbours()
@@ -200,7 +201,7 @@ class ClusterState:
     def set_topology(self, topology: NodeResourceTopology, at: float | None = None) -> None:
         """Take over a node's report, which came at a moment if that is known.
 
-        One without its node is noted and kept for it.
+        A report without its node is kept until the node appears.
         """
         self._desk.topology_came(topology, at)
 
@@ -258,7 +259,7 @@ class ClusterState:
             return
         if not node:
             self.waiting[key] = pod
-            for problem in policy_problems(pod, self.classes.request_of):
+            for problem in policy_remarks(pod, self.classes.request_of):
                 self.remarks.note(problem)
             return
         request = self.classes.request_of(pod)

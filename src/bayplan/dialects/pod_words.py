@@ -107,7 +107,7 @@ READ_FROM_ANNOTATIONS = (
 )
 
 
-def word_problems(pod: Pod) -> list[ObjectRemark]:
+def word_remarks(pod: Pod) -> list[ObjectRemark]:
     """Remarks about keys of labels and annotations that seem meant to have an effect, but have none."""
     metadata = pod.metadata
     labels, annotations = metadata.labels or {}, metadata.annotations or {}

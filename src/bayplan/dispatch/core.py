@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from bayplan.cluster.reports.intake import LEDGER, ReportIntake, ReportSettings, intake_for
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dispatch.actions import Stage
 from bayplan.dispatch.kept.late_room import LateRoom, LateRooms
 from bayplan.dispatch.kept.nominations import Nomination
 from bayplan.dispatch.preemption import Preempting, PreemptionResult
@@ -50,7 +49,7 @@ class Core:
     stopwatch: Callable[[], float]
     preempting: Preempting
     late: LateRooms
-    unsettled: list[SetAside] = field(default_factory=list)
+    to_settle: list[SetAside] = field(default_factory=list)
     """Room that was set aside for the unit that is being decided."""
 
     def park(
@@ -70,12 +69,10 @@ class Core:
         )
         self.waking.parked(waits_for)
 
-    def park_preemptor(self, unit: Unit, outcome: PreemptionResult, waits_for: Waits, now: float) -> None:
+    def park_preemptor(self, unit: Unit, result: PreemptionResult, waits_for: Waits, now: float) -> None:
         """Park a unit after an attempt to preempt: a nominated one wakes as soon as its victims are gone."""
-        nominated = outcome.stage is not Stage.PLANNED or outcome.again_at == now
-        if nominated or outcome.for_kept_room:
-            waits_for = ForItself(unit)
-        self.park(unit, waits_for, now, again_at=outcome.again_at, eager=nominated)
+        waits_for = result.waits_for(unit, waits_for, now)
+        self.park(unit, waits_for, now, again_at=result.again_at, eager=result.is_under_way(now))
 
     def set_aside(self, priority: int, tenant: str, own: str = "") -> SetAside:
         """Give back the kept room that a unit of this priority and namespace may take, and that of its `own` gang.
@@ -84,7 +81,7 @@ class Core:
         """
         late = self.late.set_aside(priority, tenant, own)
         aside = SetAside(self.preempting.nominations.set_aside(priority), late)
-        self.unsettled.append(aside)
+        self.to_settle.append(aside)
         return aside
 
     def settle_set_aside(self, aside: SetAside, now: float, rows_taken: Collection[int] = ()) -> None:
@@ -92,7 +89,7 @@ class Core:
 
         Nominated units with room on a node that the unit takes plan again; later members lose their seats there.
         """
-        self.unsettled.clear()
+        self.to_settle.clear()
         if aside.late:
             self.late.settle(aside.late, rows_taken, now)
             self.preempting.nominations.saw_all_changes()
@@ -105,7 +102,7 @@ class Core:
 
     def settle_after_failure(self, now: float) -> None:
         """Keep again what was set aside for a unit whose decision failed in the middle."""
-        for aside in tuple(self.unsettled):
+        for aside in tuple(self.to_settle):
             self.settle_set_aside(aside, now)
 
     def forget_assumed(self, pod: Pod) -> None:

@@ -113,7 +113,7 @@ class Dispatcher:
             self.pods.ungrouped(key, now)
 
     def remove_pod(self, key: str, now: float, *, replaced: bool = True) -> None:
-        """A pod ended or was deleted; `replaced` unless it is known that none like it follows on its node."""
+        """A pod ended or was deleted; `replaced` is False if it will certainly not be replaced on its node."""
         bound = self.state.bound.get(key)
         self.pods.withdraw_remarks(key)
         self.pods.remove(key)
@@ -237,13 +237,14 @@ class Dispatcher:
             self._core.settle_after_failure(now)
             pods = self.roster.waiting(unit.gang) if isinstance(unit, GangUnit) else [self.waiting[unit.pod]]
             action = _give_up(self._core, unit, pods, error, now)
-        tenants.charge(tenant, stopwatch() - began, now)
+        self._core.preempting.settle(unit, action)
+        tenants.bill(tenant, stopwatch() - began, now)
         if isinstance(action, Bind):
             tenants.placed(tenant)
         return action
 
     def wake(self, now: float) -> None:
-        """End room whose time is over, and retry parked units that recent events can help."""
+        """Drop expired kept room, and retry parked units that recent events can help."""
         self.late.expire(now)
         self.waker.wake(now)
 
@@ -302,7 +303,7 @@ def _give_up(core: Core, unit: Unit, pods: Collection[Pod], error: Exception, no
 
 
 def _may_return(ended: Pod) -> bool:
-    """True if another pod may follow one that has ended, on the same node: neither success nor the kubelet ended it."""
+    """True if another pod may follow on the same node: this one neither succeeded nor was ended by the kubelet."""
     return ended.status is not None and ended.status.phase == "Failed" and not ended.status.reason
 
 

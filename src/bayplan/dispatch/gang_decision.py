@@ -7,7 +7,7 @@ without a place is parked, or released if it has been partially bound for too lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -17,9 +17,9 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete, has_started
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
-from bayplan.dispatch.actions import Action, Assignment, Bind, Complete, Release, Stage, Unschedulable
+from bayplan.dispatch.actions import Action, Assignment, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.core import Core, SetAside
-from bayplan.dispatch.kept.kept_room import Closing
+from bayplan.dispatch.kept.kept_room import ClosedNodes
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound, has_original_members
 from bayplan.dispatch.preemption import LOOKS_EVERY
@@ -58,7 +58,7 @@ class GangDecider:
             # Binds or deletions are in flight: their watch events will touch the gang again.
             core.queue.done(unit)
             return None
-        if progress.is_complete(name) and has_started(running, was_complete=True) and self.is_news(name, now):
+        if progress.is_complete(name) and has_started(running, was_complete=True) and self.note_complete(name, now):
             core.queue.done(unit)
             return Complete(name)
         written = core.roster.groups.get(name)
@@ -76,7 +76,7 @@ class GangDecider:
                     # Another component placed the gang: release no pod for that, and let none join.
                     core.park(unit, ForItself(unit), now)
                     return Unschedulable(unit, waiting, split)
-                if self.is_news(name, now):
+                if self.note_complete(name, now):
                     core.queue.done(unit)
                     return Complete(name)
             if not gang.pods:
@@ -87,7 +87,7 @@ class GangDecider:
         except InvalidObject as error:
             return self._park_or_release(unit, running, now, Unschedulable(unit, waiting, str(error), invalid=True))
 
-    def is_news(self, name: str, now: float) -> bool:
+    def note_complete(self, name: str, now: float) -> bool:
         """Note that a gang is complete; True if its PodGroup does not know yet."""
         roster = self.core.roster
         # Only bayplan's own PodGroups show completion. Other systems' gangs are reported once.
@@ -98,13 +98,14 @@ class GangDecider:
         core = self.core
         pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
-        beyond_need = _has_what_it_needs(gang)
         held = next((pod for pod in waiting if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp), None)
         if held is not None:
             why = "is being deleted" if held.metadata.deletion_timestamp else "waits for its scheduling gates"
+            beyond_need = _has_what_it_needs(gang)
             refusal = Unschedulable(unit, waiting, f"pod {pod_key(held)} {why}", beyond_need=beyond_need)
             return self._park_or_release(unit, running, now, refusal)
         began = core.stopwatch()
+        # A gang is decided as a whole, so with one profile: that of its first pod.
         scheduler = core.schedulers[gang.pods[0].spec.scheduler_name or ""]
         known = core.queue.get(unit)
         # Only gangs with patience need this: parsing the timestamps of thousands of pods takes milliseconds.
@@ -113,7 +114,7 @@ class GangDecider:
         late.lend(name, Counter({group.name: len(group.pods) for group in gang.root.every_group()}))
         try:
             with core.preempting.kept_room.deciding(scheduler.profile) as closing:
-                action = self._seat(unit, gang, scheduler, running, closing, began, waited or 0.0, now)
+                action = self._seat(unit, gang, pods, scheduler, running, closing, began, waited or 0.0, now)
         except BaseException:
             late.returned(name, now, used=False)
             raise
@@ -124,9 +125,10 @@ class GangDecider:
         self,
         unit: GangUnit,
         gang: Gang,
+        pods: Mapping[str, Pod],
         scheduler: GangScheduler,
         running: tuple[Pod, ...],
-        closing: Closing,
+        closing: ClosedNodes,
         began: float,
         waited: float,
         now: float,
@@ -135,7 +137,6 @@ class GangDecider:
         own later members, else by a preemption.
         """
         core, preempting, name = self.core, self.core.preempting, unit.gang
-        pods = {pod_key(pod): pod for pod in gang.pods}
         waiting = tuple(pods.values())
         beyond_need = _has_what_it_needs(gang)
 
@@ -171,18 +172,17 @@ class GangDecider:
             return self._park_or_release(unit, running, now, refusal, again_at=now + LOOKS_EVERY)
         infeasible = decision.status is Status.INFEASIBLE and not decision.problem and not beyond_need
         may_preempt = infeasible or was_nominated
-        outcome = preempting.for_gang(unit, scheduler, gang, closing, now) if may_preempt else None
-        core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
-        # What is better than now wakes the gang: nodes that open only after it is parked would wake it at once.
+        result = preempting.for_gang(unit, scheduler, gang, closing, now) if may_preempt else None
+        core.settle_set_aside(aside, now, preempting.rows_taken(unit, result))
+        # Open the nodes before parking; afterwards it would look like an improvement and wake the unit.
         closing.open()
         refusal = Unschedulable(unit, waiting, reason, gang=decision, beyond_need=beyond_need)
         again_at = now + decision.patience_left if decision.waits else None
         waits_for: Waits = ForGang(scheduler.profile.name, gang, _namespaces(scheduler, gang))
-        if outcome is not None:
-            refusal = structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
-            again_at = outcome.again_at
-            if outcome.stage is not Stage.PLANNED or outcome.for_kept_room or again_at == now:
-                waits_for = ForItself(unit)
+        if result is not None:
+            refusal = structs.replace(refusal, preemption=result.plan, stage=result.stage)
+            again_at = result.again_at
+            waits_for = result.waits_for(unit, waits_for, now)
         self.late_members.refused(refusal, gang, scheduler, running, now)
         took = core.stopwatch() - began
         return self._park_or_release(unit, running, now, refusal, waits_for, took=took, again_at=again_at)

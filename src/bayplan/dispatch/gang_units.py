@@ -87,7 +87,7 @@ class GangUnits:
             self._all_touched = False
             for name in self._core.roster.names():
                 self.touch(name, now)
-        for name in [each for each in self._touched if self._is_due(each, now)]:
+        for name in [each for each in self._touched if self._take_if_due(each, now)]:
             # Removed first: a gang that triggers a bug must not trigger it again at every decision.
             self._queue_one(name, self._touched.pop(name), now)
 
@@ -96,7 +96,7 @@ class GangUnits:
         waiting, running = roster.waiting(name), roster.running(name)
         self.late_members.review(name, waiting, running, now)
         if not waiting and not running:
-            if self._progress.is_complete(name) and self._decider.is_news(name, now):
+            if self._progress.is_complete(name) and self._decider.note_complete(name, now):
                 self._ended_unreported[name] = None
             self._progress.forget(name)
             self._first_queued.pop(name, None)
@@ -123,8 +123,8 @@ class GangUnits:
         self._core.queue.remove(GangUnit(name))
         self._core.preempting.unit_gone(GangUnit(name))
 
-    def _is_due(self, name: str, now: float) -> bool:
-        """True if a touched gang can be queued now; starts the next pause of a large one."""
+    def _take_if_due(self, name: str, now: float) -> bool:
+        """True if a touched gang can be queued now; a large one then pauses again."""
         if self._progress.is_releasing(name):
             return False
         size = self._core.roster.size(name)

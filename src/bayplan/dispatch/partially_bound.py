@@ -91,7 +91,7 @@ class PartiallyBound:
         self._reported_on.pop(name, None)
 
     def complete_since(self, name: str) -> float | None:
-        """Since when a gang is complete, in seconds since the epoch; None if its PodGroup does not show it."""
+        """When the gang became complete, in seconds since the epoch; None if its PodGroup does not show it."""
         moment = moment_of(self._complete.get(name, ""))
         return None if moment is None else moment.timestamp()
 

@@ -10,16 +10,16 @@ from msgspec import structs
 
 from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.remarks import ObjectRemark
-from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_problems
+from bayplan.cluster.reports.numa_policy import ignored_annotations, policy_remarks
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.given_ranks import GivenRanks
 from bayplan.dialects.own import pod_group as own
-from bayplan.dialects.pod_words import word_problems
+from bayplan.dialects.pod_words import word_remarks
 from bayplan.dialects.registry import dialect_of_gang, gang_named
 from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, SetAside
-from bayplan.dispatch.kept.kept_room import Closing
+from bayplan.dispatch.kept.kept_room import ClosedNodes
 from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.units import PodUnit
 from bayplan.dispatch.waking import NO_NAMESPACES, ForItself, ForNeighbours, ForRoom, Waits, namespaces_that_matter
@@ -156,7 +156,7 @@ class PodUnits:
         """Labels and annotations of a pod that have no effect."""
         profile = self._core.profiles.get(pod.spec.scheduler_name or "")
         ignored = ignored_annotations(pod, profile.name, profile.filter_names) if profile is not None else []
-        return [*(ignored or policy_problems(pod, self._core.state.classes.request_of)), *word_problems(pod)]
+        return [*(ignored or policy_remarks(pod, self._core.state.classes.request_of)), *word_remarks(pod)]
 
     def still_waits(self, pod: Pod) -> bool:
         """True if this very pod waits, not a successor of the same name with a decision of its own."""
@@ -178,7 +178,7 @@ class PodUnits:
         with core.preempting.kept_room.deciding(profile) as closing:
             return self._decide(unit, pod, profile, closing, now)
 
-    def _decide(self, unit: PodUnit, pod: Pod, profile: Profile, closing: Closing, now: float) -> Action:
+    def _decide(self, unit: PodUnit, pod: Pod, profile: Profile, closing: ClosedNodes, now: float) -> Action:
         """Find a place: beside the room that is kept for others, else in the room of less important ones,
         else by a preemption.
         """
@@ -210,16 +210,16 @@ class PodUnits:
                 core.settle_set_aside(aside, now)
                 core.park(unit, ForItself(unit), now, again_at=now + LOOKS_EVERY)
                 return Unschedulable(unit, (pod,), closing.reason, decision)
-            outcome = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
-            core.settle_set_aside(aside, now, preempting.rows_taken(unit, outcome))
-            # What is better than now wakes the pod: nodes that open only after it is parked would wake it at once.
+            result = None if decision.held_back else preempting.for_pod(pod, profile, closing, now)
+            core.settle_set_aside(aside, now, preempting.rows_taken(unit, result))
+            # Open the nodes before parking; afterwards it would look like an improvement and wake the unit.
             closing.open()
             refusal = Unschedulable(unit, (pod,), decision.held_back, decision)
-            if outcome is None:
+            if result is None:
                 core.park(unit, ForItself(unit) if decision.held_back else _waits_for(core, pod, profile), now)
                 return refusal
-            core.park_preemptor(unit, outcome, _waits_for(core, pod, profile), now)
-            return structs.replace(refusal, preemption=outcome.plan, stage=outcome.stage)
+            core.park_preemptor(unit, result, _waits_for(core, pod, profile), now)
+            return structs.replace(refusal, preemption=result.plan, stage=result.stage)
         decision = preempting.kept_room.seats.beside(decision, pod)
         assume(core.state, decision, pod)
         core.settle_set_aside(aside, now, (decision.row,))

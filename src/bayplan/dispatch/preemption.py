@@ -16,13 +16,14 @@ from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.dispatch.actions import AnyPreemption, Stage
-from bayplan.dispatch.kept.kept_room import Closing, KeptRoom
+from bayplan.dispatch.actions import Action, AnyPreemption, Bind, Complete, Stage, Unschedulable
+from bayplan.dispatch.kept.kept_room import ClosedNodes, KeptRoom
 from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT, Nomination, Nominations
 from bayplan.dispatch.kept.seats import KeptSeats
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.dispatch.victim_gangs import is_protected, running_gang
+from bayplan.dispatch.waking import ForItself, Waits
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
 from bayplan.gangs.preemption.plan import (
@@ -64,6 +65,14 @@ class PreemptionResult:
     for_kept_room: bool = False
     """True if victims would help only where room is kept for others: the unit waits for that, not for room."""
 
+    def is_under_way(self, now: float) -> bool:
+        """True if the unit is nominated, or its plan goes on at once."""
+        return self.stage is not Stage.PLANNED or self.again_at == now
+
+    def waits_for(self, unit: Unit, otherwise: Waits, now: float) -> Waits:
+        """What wakes the unit: only its own nomination or kept room, if it waits for these; otherwise as without."""
+        return ForItself(unit) if self.is_under_way(now) or self.for_kept_room else otherwise
+
 
 class Preempting:
     """Preemption for the units of one dispatcher."""
@@ -95,10 +104,27 @@ class Preempting:
     # -- a decision -----------------------------------------------------------------------------------------------
 
     def resume(self, unit: Unit) -> None:
-        """Give back the room of a unit that is about to be decided."""
+        """Give back the room of a unit that is about to be decided; `settle` follows."""
         self._resumed = self.nominations.give_back(unit)
 
-    def for_pod(self, pod: Pod, profile: Profile, closing: Closing, now: float) -> PreemptionResult | None:
+    def settle(self, unit: Unit, action: Action | None) -> None:
+        """After the decision: withdraw the nomination of a unit that has no place and waits for no victims.
+
+        It is held back, invalid or released, or its decision failed: others may use the room, its remaining victims
+        stay, and its pods name no node any more.
+        """
+        resumed, self._resumed = self._resumed, None
+        if isinstance(action, Bind) or (isinstance(action, Unschedulable) and action.stage is not Stage.PLANNED):
+            return
+        if isinstance(action, Complete) and resumed is not None:
+            # The gang is decided again at once, for the members that still wait.
+            self.nominations.keep(resumed)
+            return
+        nomination = resumed or self.nominations.get(unit)
+        if nomination is not None:
+            self.nominations.withdraw(nomination)
+
+    def for_pod(self, pod: Pod, profile: Profile, closing: ClosedNodes, now: float) -> PreemptionResult | None:
         """What can be done for a pod without a place; None if its profile does not preempt."""
 
         def plan() -> Preemption | NoPreemption:
@@ -113,7 +139,7 @@ class Preempting:
         return self._attempt(PodUnit(pod_key(pod)), (pod,), priority_of(pod), profile, names, plan, seats, closing, now)
 
     def for_gang(
-        self, unit: GangUnit, scheduler: GangScheduler, gang: Gang, closing: Closing, now: float
+        self, unit: GangUnit, scheduler: GangScheduler, gang: Gang, closing: ClosedNodes, now: float
     ) -> PreemptionResult | None:
         """What can be done for a gang without a place; None if its profile does not preempt."""
 
@@ -141,7 +167,7 @@ class Preempting:
         names: frozenset[str],
         plan: Callable[[], AnyPreemption],
         seats: Callable[[Preemption | GangPreemption], list[Decision] | None],
-        closing: Closing,
+        closing: ClosedNodes,
         now: float,
     ) -> PreemptionResult | None:
         if profile.preemption is PreemptionMode.OFF:
@@ -175,10 +201,10 @@ class Preempting:
         self.nominations.keep(Nomination(unit, priority, seated, found, leaving))
         return PreemptionResult(found, Stage.CARRY_OUT, now + LOOKS_EVERY)
 
-    def rows_taken(self, unit: Unit, outcome: PreemptionResult | None) -> set[int]:
+    def rows_taken(self, unit: Unit, result: PreemptionResult | None) -> set[int]:
         """The rows where an attempt has just nominated a unit."""
         nomination = self.nominations.get(unit)
-        if outcome is None or outcome.stage is not Stage.CARRY_OUT or nomination is None:
+        if result is None or result.stage is not Stage.CARRY_OUT or nomination is None:
             return set()
         return {decision.row for _, decision in nomination.seats}
 

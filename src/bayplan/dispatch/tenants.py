@@ -37,7 +37,7 @@ class Tenants:
         # Total seconds of namespaces that have been in debt.
         self.spent: defaultdict[str, float] = defaultdict(float)
 
-    def charge(self, tenant: str, seconds: float, now: float) -> None:
+    def bill(self, tenant: str, seconds: float, now: float) -> None:
         """Charge decision time to a namespace."""
         owed = self.debt(tenant, now) + seconds
         self._debts[tenant] = (owed, now)

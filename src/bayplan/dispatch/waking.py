@@ -45,7 +45,7 @@ FEW = 64
 REST_PER_SECOND_OF_WAKING = 4.0
 LONGEST_REST = 1.0
 QUICK = 0.002
-# Seconds in which parked units are looked at before the next decisions: a tenant can park thousands that are unlike.
+# Seconds in which parked units are looked at before the next decisions: a tenant can park thousands of different units.
 SLICE = 0.02
 
 

@@ -28,7 +28,7 @@ from bayplan.explain.placement import PodOutcome, ranking_lines
 from bayplan.explain.refusal import Miss, holder_of
 from bayplan.explain.why import asks_for_lines, fitting_text, held_back_text, miss_phrase, refusal_text
 from bayplan.kube.visible import visible_lines
-from bayplan.scheduling.shortfall import NodeVerdict
+from bayplan.scheduling.shortfall import NodeAnswer
 
 PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded"
 
@@ -157,7 +157,7 @@ def pending_for(seconds: int | None) -> str:
 # -- one pod on one node ---------------------------------------------------------------------------------------------
 
 
-def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> str:
+def node_answer_text(state: ClusterState, pod: str, verdict: NodeAnswer) -> str:
     """`telco/upf-0 fits on telco-1, NUMA zone 0`, or why not and what is missing there."""
     if verdict.fits:
         zones = zone_phrase(verdict.containers)
@@ -170,7 +170,7 @@ def node_verdict_text(state: ClusterState, pod: str, verdict: NodeVerdict) -> st
     return visible_lines(lines)
 
 
-def node_verdict_document(state: ClusterState, pod: str, verdict: NodeVerdict) -> dict[str, Any]:
+def node_answer_document(state: ClusterState, pod: str, verdict: NodeAnswer) -> dict[str, Any]:
     """The same for programs."""
     miss = verdict.miss and miss_document(Miss(verdict.miss, holder_of(state, verdict.miss)))
     return {

@@ -14,7 +14,6 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.placement import ContainerZones, Placement
 from bayplan.scheduling.answers import NOT_USABLE, Answer, score_in
-from bayplan.scheduling.cycle import ranking
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import PodAnswer
 
@@ -71,6 +70,13 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
         score = score_in(int(answer.rank[row]))
         candidates.append(RankedNode(state.names[row], score, scores, placement.containers, unknown))
     return Ranking(tuple(candidates), usable)
+
+
+def ranking(answer: Answer, most: int) -> list[int]:
+    """Return the best rows, best first; equal scores in row order."""
+    usable = np.nonzero(answer.rank != NOT_USABLE)[0]
+    order = np.argsort(-answer.rank[usable], kind="stable")[:most]
+    return [int(row) for row in usable[order]]
 
 
 def _together(profile: Profile, *scores: PluginScore) -> tuple[PluginScore, ...]:

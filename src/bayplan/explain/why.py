@@ -65,7 +65,7 @@ def fitting_text(decision: Decision, status: str = "") -> str:
 
 
 def held_back_text(decision: Decision) -> str:
-    """A pod that must wait whatever nodes offer."""
+    """Why a pod is held back, independent of nodes."""
     return f"{decision.pod} is not placed: it {decision.held_back}."
 
 

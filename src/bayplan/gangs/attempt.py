@@ -49,7 +49,7 @@ class GangAttempt:
     relations: GangRelations = NO_RELATIONS
     reported_only: bool = False
     _counted: dict[tuple[PodClass, int, int], Counts] = field(default_factory=dict)
-    """Slots by class, unit and limit."""
+    """Slots by class, bundle and limit."""
 
     def place(self, part: Group) -> Tried:
         """Search a place for a part. The whole gang gets the full budget of work, each smaller part a quarter."""
@@ -80,12 +80,12 @@ class GangAttempt:
     def _slots(self, outline: Outline) -> tuple[Counts, ...]:
         """Return the slots of each shape, counted once for all parts of the gang."""
         most = max(outline.pods, LEAST_SLOTS_COUNTED)
-        keys = list(zip(outline.classes, outline.units, strict=True))
-        for pod, unit in keys:
-            if (pod, unit, most) not in self._counted:
-                counts = self.scheduler.slots(pod, self.tree, most, unit, self.budget)
-                self._counted[pod, unit, most] = self.relations.limit(pod, self.tree, counts)
-        slots = tuple(self._counted[pod, unit, most] for pod, unit in keys)
+        keys = list(zip(outline.classes, outline.bundles, strict=True))
+        for pod, bundle in keys:
+            if (pod, bundle, most) not in self._counted:
+                counts = self.scheduler.slots(pod, self.tree, most, bundle, self.budget)
+                self._counted[pod, bundle, most] = self.relations.limit(pod, self.tree, counts)
+        slots = tuple(self._counted[pod, bundle, most] for pod, bundle in keys)
         if not self.reported_only:
             return slots
         reported = self.scheduler.state.columns.topology[self.tree.rows] > NO_TOPOLOGY

@@ -111,10 +111,12 @@ def _wrong_sizes(group: Group) -> str:
 
 
 def _wrong_segments(group: Group) -> str:
-    unit = next((each.size for each in group.segments if each.required), 1)
+    segment_size = next((each.size for each in group.segments if each.required), 1)
     if group.segments and len(group.pods) % group.segments[0].size:
         return f"segments: size {group.segments[0].size} does not divide {len(group.pods)}"
-    return f"minimum: {group.minimum} is not a multiple of the segments' size {unit}" if group.least % unit else ""
+    if group.least % segment_size:
+        return f"minimum: {group.minimum} is not a multiple of the segments' size {segment_size}"
+    return ""
 
 
 def _wrong_layers(segments: Sequence[Segments]) -> str:

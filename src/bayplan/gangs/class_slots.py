@@ -16,7 +16,7 @@ from bayplan.engine.budget import UNLIMITED, Budget, OutOfWork
 from bayplan.engine.numa.rows import Rows
 from bayplan.engine.slots.in_zones import slots_in_zones
 from bayplan.engine.slots.slots import slots
-from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.plugins.volume_binding import volume_slots
 from bayplan.scheduling.answers import ClassAnswer
 from bayplan.scheduling.profile import PASSES, Profile
@@ -31,14 +31,14 @@ NODES_PER_WORK = 10
 class ClassSlots:
     """One class's slots for every row. Without a NUMA plugin in the profile, kubelets' defaults are assumed.
 
-    With a `unit`, slots count units of that many pods that share a NUMA zone.
+    With a `bundle`, slots count bundles of that many pods that share a NUMA zone.
     """
 
     def __init__(
-        self, state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, unit: int = NO_UNIT
+        self, state: ClusterState, pod: PodClass, profile: Profile, answer: ClassAnswer, bundle: int = NO_BUNDLE
     ) -> None:
         self._state = state
-        self._unit = unit
+        self._bundle = bundle
         self._pod = pod
         self._answer = answer
         self._assumptions = profile.assumptions
@@ -117,7 +117,7 @@ class ClassSlots:
             with_volumes = volume_slots(self._state, self._pod)
             if with_volumes is not None:
                 counts = np.minimum(counts, with_volumes[rows]).astype(np.int32)
-        if self._unit == NO_UNIT:
+        if self._bundle == NO_BUNDLE:
             return counts
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        return slots_in_zones(self._state, self._pod, self._assumptions, numbers, counts, self._unit, self._budget)
+        return slots_in_zones(self._state, self._pod, self._assumptions, numbers, counts, self._bundle, self._budget)

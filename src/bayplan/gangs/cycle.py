@@ -19,7 +19,7 @@ from bayplan.extensions import PLACEMENT_STYLE, compat
 from bayplan.gangs.attempt import LEAST_SLOTS_COUNTED, GangAttempt
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, LaterSeat, patience_left
-from bayplan.gangs.numa_level import bound_with_zones, split_unit
+from bayplan.gangs.numa_level import bound_with_zones, split_bundle
 from bayplan.gangs.plans import PartOutcome, best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
@@ -138,7 +138,7 @@ def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) ->
             return None
     taken = {each.pod: each for each in taker.taken}
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
-    if tree is not None and split_unit(gang, decision.seats, taken, tree.levels):
+    if tree is not None and split_bundle(gang, decision.seats, taken, tree.levels):
         taker.give_back()
         return None
     return [taken[seat.pod] for seat in decision.seats]

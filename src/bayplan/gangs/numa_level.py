@@ -1,7 +1,7 @@
 """The level below the node: `required: numa` puts a group into one NUMA zone, segments at level `numa` one zone each.
 
 To the search, a NUMA zone is a node whose slots are counted zone by zone (`engine/slots/in_zones.py`). This module says
-which pods form units, what makes a unit impossible, and whether every seated unit is in one zone.
+which pods form bundles, what makes a bundle impossible, and whether every seated bundle is in one zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
 
 # For pods that need not share a zone.
-NO_UNIT = 0
+NO_BUNDLE = 0
 
 
 def is_numa(level: str | None, levels: Sequence[str]) -> bool:
@@ -26,33 +26,33 @@ def is_numa(level: str | None, levels: Sequence[str]) -> bool:
     return level is not None and level_meant(level, levels) == NUMA
 
 
-def zone_units(root: Group, levels: Sequence[str]) -> dict[str, int]:
-    """Return, by group, how many pods share a zone: all, those of a segment, or `NO_UNIT`."""
+def zone_bundles(root: Group, levels: Sequence[str]) -> dict[str, int]:
+    """Return, by group, how many pods share a zone: all, those of a segment, or `NO_BUNDLE`."""
     groups = root.every_group()
     named = {group.required for group in groups} | {each.level for group in groups for each in group.segments}
     if not any(is_numa(level, levels) for level in named):
-        return dict.fromkeys((group.name for group in groups), NO_UNIT)
-    return dict(_units(root, levels, NO_UNIT))
+        return dict.fromkeys((group.name for group in groups), NO_BUNDLE)
+    return dict(_bundles(root, levels, NO_BUNDLE))
 
 
-def _units(group: Group, levels: Sequence[str], around: int) -> Iterator[tuple[str, int]]:
+def _bundles(group: Group, levels: Sequence[str], around: int) -> Iterator[tuple[str, int]]:
     own = _number_of_pods(group) if is_numa(group.required, levels) else around
-    sliced = next((each.size for each in group.segments if is_numa(each.level, levels)), NO_UNIT)
+    sliced = next((each.size for each in group.segments if is_numa(each.level, levels)), NO_BUNDLE)
     yield group.name, own or sliced
     for inner in group.groups:
-        yield from _units(inner, levels, own)
+        yield from _bundles(inner, levels, own)
 
 
 def _number_of_pods(group: Group) -> int:
     return sum(len(each.pods) for each in group.every_group())
 
 
-def unit_problem(state: ClusterState, root: Group, units: Mapping[str, int]) -> str:
+def bundle_problem(state: ClusterState, root: Group, bundles: Mapping[str, int]) -> str:
     """Return why pods cannot share a zone on any node; an empty string if nothing prevents it."""
-    if not any(units.values()):
+    if not any(bundles.values()):
         return ""
     for group in root.every_group():
-        if not units[group.name] or not group.pods:
+        if not bundles[group.name] or not group.pods:
             continue
         classes: dict[PodClass, Pod] = {}
         for pod in group.pods:
@@ -70,8 +70,8 @@ def bound_with_zones(gang: Gang, levels: Sequence[str], bound: str) -> str:
     """Return why a gang does not fit, in terms of NUMA zones if its pods share them; the search speaks of nodes."""
     if is_numa(gang.root.required, levels):
         return f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
-    units = [unit for unit in zone_units(gang.root, levels).values() if unit]
-    return f"{bound}; only pods that share a NUMA zone are counted, {units[0]} at a time" if units else bound
+    bundles = [bundle for bundle in zone_bundles(gang.root, levels).values() if bundle]
+    return f"{bound}; only pods that share a NUMA zone are counted, {bundles[0]} at a time" if bundles else bound
 
 
 def _prefix(group: Group) -> str:
@@ -82,9 +82,9 @@ def _names(pods: Iterable[Pod]) -> str:
     return " and ".join(list(map(pod_key, pods))[:2])
 
 
-def split_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], levels: Sequence[str]) -> str:
-    """Describe the first required unit that is not in one zone; an empty string if all are."""
-    for name, keys, running in _required_units(gang, seats, levels):
+def split_bundle(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision], levels: Sequence[str]) -> str:
+    """Describe the first required bundle that is not in one zone; an empty string if all are."""
+    for name, keys, running in _required_bundles(gang, seats, levels):
         zones = {zone for key in keys for each in taken[key].containers for zone in each.zones or ()}
         zones |= {zone for pod in running for some in zones_of_pod(pod).values() for zone in some}
         if len(zones) != 1:
@@ -93,10 +93,10 @@ def split_unit(gang: Gang, seats: Sequence[Seat], taken: Mapping[str, Decision],
     return ""
 
 
-def _required_units(
+def _required_bundles(
     gang: Gang, seats: Sequence[Seat], levels: Sequence[str]
 ) -> Iterator[tuple[str, list[str], tuple[Pod, ...]]]:
-    """Yield each unit that must be in one zone: its name, its pods, and running members."""
+    """Yield each bundle that must be in one zone: its name, its pods, and running members."""
     for group in gang.root.every_group():
         if is_numa(group.required, levels):
             inside = {each.name for each in group.every_group()}

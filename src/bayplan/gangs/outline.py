@@ -25,7 +25,7 @@ from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, preferred_domains
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Segments
-from bayplan.gangs.numa_level import unit_problem, zone_units
+from bayplan.gangs.numa_level import bundle_problem, zone_bundles
 from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod, PodSpec, PodStatus
 from bayplan.scheduling.cycle import why_not_yet
@@ -52,8 +52,8 @@ class Outline:
     classes: tuple[PodClass, ...]
     layers: tuple[SegmentLayer, ...]
     problem: str
-    units: tuple[int, ...]
-    """By shape, how many consecutive pods share a NUMA zone, or `NO_UNIT`."""
+    bundles: tuple[int, ...]
+    """By shape, how many consecutive pods share a NUMA zone, or `NO_BUNDLE`."""
     pods: int
     """The number of waiting pods."""
 
@@ -85,9 +85,9 @@ class Tried:
 
 def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
     """Return the parts and shapes of a gang, or of the part that is to start."""
-    units = zone_units(root, tree.levels)
+    bundles = zone_bundles(root, tree.levels)
     are_running = any(group.running for group in root.every_group())
-    reader = _Reader(state, tree, units, are_running, problem=unit_problem(state, root, units))
+    reader = _Reader(state, tree, bundles, are_running, problem=bundle_problem(state, root, bundles))
     reader.read_shapes(root)
     in_layers = len(reader.classes) <= 1 and not root.groups
     reader.read(replace(root, segments=()) if in_layers and root.segments else root, -1)
@@ -98,7 +98,7 @@ def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
         tuple(pod for pod, _ in reader.classes),
         tuple(reader.layer(each) for each in root.segments) if in_layers else (),
         reader.problem,
-        tuple(unit for _, unit in reader.classes),
+        tuple(bundle for _, bundle in reader.classes),
         sum([len(group.pods) for group in root.every_group()]),
     )
 
@@ -109,7 +109,7 @@ class _Reader:
 
     state: ClusterState
     tree: Tree
-    units: Mapping[str, int]
+    bundles: Mapping[str, int]
     are_running: bool
     classes: dict[tuple[PodClass, int], int] = field(default_factory=dict)
     shape_of: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -128,23 +128,23 @@ class _Reader:
             before: Pod | None = None
             spec: PodSpec | None = None
             status: PodStatus | None = None
-            unit = self.units[group.name]
+            bundle = self.bundles[group.name]
             for pod in group.pods:
                 if pod.spec is spec and pod.status is status:
                     continue
-                template = id(pod.spec), id(pod.status), unit
+                template = id(pod.spec), id(pod.status), bundle
                 if template not in self.shape_of:
                     if before is not None and are_alike(pod, before):
-                        self.shape_of[template] = self.shape_of[id(spec), id(status), unit]
+                        self.shape_of[template] = self.shape_of[id(spec), id(status), bundle]
                     else:
-                        self.shape_of[template] = self._shape(pod, unit)
+                        self.shape_of[template] = self._shape(pod, bundle)
                 before, spec, status = pod, pod.spec, pod.status
 
-    def _shape(self, pod: Pod, unit: int) -> int:
+    def _shape(self, pod: Pod, bundle: int) -> int:
         pod_class = self.state.classes.of(pod)
         reason = "" if self.problem else why_not_yet(pod, pod_class)
         self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
-        return self.classes.setdefault((pod_class, unit), len(self.classes))
+        return self.classes.setdefault((pod_class, bundle), len(self.classes))
 
     def layer(self, segments: Segments) -> SegmentLayer:
         return SegmentLayer(self.number(segments.level), segments.size, segments.apart)
@@ -225,7 +225,7 @@ class _Reader:
             return {0: pods}
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
-            shape = self.shape_of[id(pod.spec), id(pod.status), self.units[group.name]]
+            shape = self.shape_of[id(pod.spec), id(pod.status), self.bundles[group.name]]
             by_shape.setdefault(shape, []).append(pod)
         return by_shape
 

@@ -199,13 +199,13 @@ def _grown(outcome: PartOutcome, root: Group, trial: PartTrial) -> PartOutcome:
     originals = {group.name: group for group in root.every_group()}
     for name in [group.name for group in outcome.part.every_group()]:
         original = originals[name]
-        unit = next((each.size for each in original.segments if each.required), 1)
-        low, high = 0, (len(original.pods) - original.least) // unit
+        segment_size = next((each.size for each in original.segments if each.required), 1)
+        low, high = 0, (len(original.pods) - original.least) // segment_size
         middle = high  # most likely all fit
         while low < high:
             if trial.budget.is_spent:
                 return replace(outcome, complete=False)
-            larger = _with_pods(outcome.part, name, original.pods[: original.least + middle * unit])
+            larger = _with_pods(outcome.part, name, original.pods[: original.least + middle * segment_size])
             tried = trial.place(larger)
             if tried.status in FOUND:
                 low, outcome = middle, replace(outcome, part=larger, tried=tried)

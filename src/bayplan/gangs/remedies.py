@@ -140,16 +140,16 @@ def _changed(gang: Gang, name: str, **changes: Any) -> Gang:
 
 def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
     """Yield the largest number of pods that fits, in whole segments; found by bisection."""
-    unit = next((each.size for each in group.segments if each.required), 1)
-    low, high = 0, (group.least - 1) // unit
+    segment_size = next((each.size for each in group.segments if each.required), 1)
+    low, high = 0, (group.least - 1) // segment_size
     while low < high:
         middle = (low + high + 1) // 2
-        if tries.fits(_changed(gang, group.name, pods=group.pods[: middle * unit], minimum=None)):
+        if tries.fits(_changed(gang, group.name, pods=group.pods[: middle * segment_size], minimum=None)):
             low = middle
         else:
             high = middle - 1
     if low:
-        yield FewerPods(group.name, low * unit, group.least)
+        yield FewerPods(group.name, low * segment_size, group.least)
 
 
 def _other_levels(tries: _Tries, gang: Gang, group: Group, tree: Tree) -> Iterator[WiderLevel | PreferredLevel]:

@@ -28,7 +28,7 @@ _Found = TypeVar("_Found")
 
 
 def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
-    """Move the pods where as many later members as possible have room; the bound says how many."""
+    """Move the pods to where as many later members as possible have room; the bound says how many."""
     if not outcome.found or not any(group.coming or group.absent for group in outcome.part.every_group()):
         return outcome
     everybody = list(_with_absent(outcome.part))
@@ -111,19 +111,19 @@ class _Share:
     def __init__(self, number: int) -> None:
         self._left = number
 
-    def of(self, coming: Sequence[Pod], unit: int) -> tuple[Pod, ...]:
+    def of(self, coming: Sequence[Pod], segment_size: int) -> tuple[Pod, ...]:
         """Take the share of one group, in whole segments."""
         share = min(self._left, len(coming))
         self._left -= share
-        return tuple(coming[: share - share % unit])
+        return tuple(coming[: share - share % segment_size])
 
 
 def _joined(group: Group, share: _Share) -> Group:
     """Return a group and its inner groups with a share of the later members; every pod is now required."""
-    unit = max((each.size for each in group.segments), default=1)
+    segment_size = max((each.size for each in group.segments), default=1)
     return replace(
         group,
-        pods=(*group.pods, *share.of(group.coming, unit)),
+        pods=(*group.pods, *share.of(group.coming, segment_size)),
         minimum=None,
         minimum_groups=None,
         groups=tuple(_joined(each, share) for each in (*group.groups, *group.absent)),

@@ -17,7 +17,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.member_rules import MemberKind
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
 from bayplan.gangs.relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
 from bayplan.gangs.trees import Trees
@@ -73,17 +73,19 @@ class GangScheduler:
             state.remove_pod(pod_key(pod))
         return GangScheduler(state, self.trees.over(state), self.profile, ClassAnswers(state))
 
-    def slots(self, pod: PodClass, tree: Tree, most: int, unit: int = NO_UNIT, budget: Budget = UNLIMITED) -> Counts:
+    def slots(
+        self, pod: PodClass, tree: Tree, most: int, bundle: int = NO_BUNDLE, budget: Budget = UNLIMITED
+    ) -> Counts:
         """Return, by position in the tree, how many pods of a class each kubelet would admit, at most `most`.
 
-        With a `unit`, counts units of that many pods that share a NUMA zone. Returns the same read-only array until a
-        count changes.
+        With a `bundle`, counts bundles of that many pods that share a NUMA zone. Returns the same read-only array until
+        a count changes.
         """
-        key = (pod, unit)
+        key = (pod, bundle)
         known = self._slots.get(key)
         if known is None:
             answer = self.answers.for_class(pod, self.profile)
-            known = self._slots.put(key, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer, unit)))
+            known = self._slots.put(key, _KeptSlots(ClassSlots(self.state, pod, self.profile, answer, bundle)))
         return known.by_position(tree, most, budget)
 
 

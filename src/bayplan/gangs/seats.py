@@ -88,7 +88,7 @@ def _in_order_of_admission(seats: list[tuple[Seat, int, int]], tried: Tried) -> 
     return ordered
 
 
-Seated = tuple[Decision, Pod]
+Seated = tuple[Pod, Decision]
 
 
 class SeatTaker:
@@ -103,7 +103,7 @@ class SeatTaker:
     @property
     def taken(self) -> list[Decision]:
         """All decisions, node by node."""
-        return [decision for here in self._on_row.values() for decision, _ in here]
+        return [decision for here in self._on_row.values() for _, decision in here]
 
     def take(self, seat: Seat, pod: Pod) -> bool:
         """Take a seat; False if its node no longer has it."""
@@ -122,8 +122,9 @@ class SeatTaker:
         if blocked == PASSES and placement.refusal is None:
             remark = "" if topology is None else topology.remark(self._state, pod_class, row)
             volumes = self._state.volumes.plan_for(pod, row)
-            here.append(_decided(seat, row, placement, pod, remark=remark, volumes=volumes))
-            assume(self._state, *here[-1])
+            decision = _decided(seat, row, placement, remark=remark, volumes=volumes)
+            assume(self._state, decision, pod)
+            here.append((pod, decision))
             return True
         return self._take_by_replay(seat, pod, row, here)
 
@@ -141,13 +142,13 @@ class SeatTaker:
         state, report, topology = self._state, self._state.reports[row], self._profile.topology
         if not here or report is None or topology is None:
             return False
-        for decision, _ in here:
+        for _, decision in here:
             state.forget(decision.pod)
         if state.waits_for_report(row):
             return False
         node = knowledge_of(state, row, topology.arguments.assumptions)
         outlook = None if node is None else Outlook(node)
-        members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for decision, each in here), (seat.pod, pod)]
+        members: Sequence[tuple[str, Pod]] = [*((decision.pod, each) for each, decision in here), (seat.pod, pod)]
         here.clear()
         for key, each in members:
             if outlook is None:
@@ -159,8 +160,9 @@ class SeatTaker:
             placement = placement_of(state, outlook.now, admission, report)
             if placement.refusal is not None:
                 return False
-            here.append(_decided(seat, row, placement, each, key, volumes=state.volumes.plan_for(each, row)))
-            assume(state, *here[-1])
+            decision = _decided(seat, row, placement, key, volumes=state.volumes.plan_for(each, row))
+            assume(state, decision, each)
+            here.append((each, decision))
             waits = state.freshness.waits_for_reports
             outlook = outlook.after(request, admission) if waits else Outlook(after(outlook.now, admission))
         return True
@@ -170,12 +172,11 @@ def _decided(
     seat: Seat,
     row: int,
     placement: Placement,
-    pod: Pod,
     key: str = "",
     remark: str = "",
     volumes: VolumePlan = NO_PLAN,
-) -> Seated:
-    decision = Decision(
+) -> Decision:
+    return Decision(
         key or seat.pod,
         seat.node,
         row,
@@ -185,4 +186,3 @@ def _decided(
         remark=remark,
         volumes=volumes,
     )
-    return decision, pod

@@ -187,7 +187,7 @@ def at_position(file: Path, position: Position | None, problem: str) -> InvalidO
 
 
 def not_utf_8(data: bytes, file: Path) -> InvalidObject:
-    """An error about the first letter that is not encoded as it should be."""
+    """An error about the first byte that is not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

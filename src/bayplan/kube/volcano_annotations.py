@@ -1,8 +1,8 @@
 """Volcano's annotations on pods: which policy a pod asks for, and which NUMA nodes were decided for it.
 
-    volcano.sh/numa-topology-policy   none, best-effort, restricted, single-numa-node; the job controller copies a
-    task's `topologyPolicy` here volcano.sh/topology-decision      {"numa": {"0": {"cpu": "4"}}}: amounts by NUMA id and
-    resource
+    volcano.sh/numa-topology-policy   none, best-effort, restricted or single-numa-node; the job controller copies a
+                                      task's `topologyPolicy` here
+    volcano.sh/topology-decision      {"numa": {"0": {"cpu": "4"}}}: amounts by NUMA id and resource
 
 `cluster/pods/pod_class.py` reads the first; the second is written where a decision is told.
 """
@@ -13,21 +13,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from bayplan.kube.json_text import decode
-from bayplan.kube.quantity import QuantityError, parse
+from bayplan.kube.quantity import parse
 
 POLICY = "volcano.sh/numa-topology-policy"
 DECISION = "volcano.sh/topology-decision"
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 # What a pod says that asks for no policy.
 NO_POLICIES = ("", "none")
-
-AmountsByNuma = dict[int, dict[str, str]]
-"""NUMA id to resource to quantity, in canonical text."""
-
-
-class _Decision(msgspec.Struct, frozen=True):
-    numa: dict[int, dict[str, str | int | float]] | None = None
 
 
 def policy_in(annotations: Mapping[str, str] | None) -> str:
@@ -40,19 +32,10 @@ def policy_annotations(topology_policy: str) -> dict[str, str]:
     return {POLICY: topology_policy} if topology_policy else {}
 
 
-def decision_in(annotations: Mapping[str, str] | None) -> AmountsByNuma:
-    """What was decided for a pod; nothing if it does not say, or says it in a way that cannot be read."""
-    try:
-        decided = decode((annotations or {}).get(DECISION, "{}"), _Decision).numa or {}
-        return {numa: {name: str(parse(text)) for name, text in amounts.items()} for numa, amounts in decided.items()}
-    except (msgspec.DecodeError, QuantityError):
-        return {}
-
-
 def decision_annotations(decided: Mapping[int, Mapping[str, str]]) -> dict[str, str]:
     """The annotation that tells a decision, with its keys in the order in which Go writes them.
 
-    None if nothing was decided.
+    Empty if nothing was decided.
     """
     if not decided:
         return {}

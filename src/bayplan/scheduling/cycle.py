@@ -35,8 +35,8 @@ def schedule_one(
 ) -> Decision:
     """Decide where one pod goes, without changing the state.
 
-    Explaining a "no" costs more than finding it: pass `explain=False` to retry. `choose` breaks ties; by default
-    the lowest row wins.
+    Explaining a "no" costs more than finding it: pass `explain=False` if only the answer is needed, as on retries.
+    `choose` breaks ties; by default the lowest row wins.
     """
     key = pod_key(pod)
     pod_class = state.classes.of(pod)
@@ -46,7 +46,7 @@ def schedule_one(
     answer = answer_for(state, pod, pod_class, profile, answers)
     row, placement = _nominated_node(state, pod, pod_class, profile, answer)
     if row < 0:
-        row, placement = best_node(state, pod_class, profile, answer, choose)
+        row, placement = _best_node(state, pod_class, profile, answer, choose)
     if row < 0 and not explain:
         return Decision(key, None)
     if row < 0:
@@ -97,7 +97,7 @@ def _nominated_node(
     return -1, Placement()
 
 
-def best_node(
+def _best_node(
     state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, choose: Choice | None = None
 ) -> tuple[int, Placement]:
     """Return the best row and its zones; row -1 if there is none. `choose` breaks ties, by default the lowest row wins.
@@ -116,13 +116,6 @@ def best_node(
             return row, placement
         answer.refuse(row, placement.refusal)
     return -1, Placement()
-
-
-def ranking(answer: Answer, most: int) -> list[int]:
-    """Return the best rows, best first; equal scores in row order."""
-    usable = np.nonzero(answer.rank != NOT_USABLE)[0]
-    order = np.argsort(-answer.rank[usable], kind="stable")[:most]
-    return [int(row) for row in usable[order]]
 
 
 def why_not_yet(pod: Pod, pod_class: PodClass) -> str:

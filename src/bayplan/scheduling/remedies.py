@@ -100,18 +100,18 @@ def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> I
 
 
 class _Search:
-    """The search for a smaller amount of one resource of one container, in steps of a sensible unit."""
+    """The search for a smaller amount of one resource of one container, in sensible steps."""
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile, position: int, resource: str) -> None:
         self.state, self.pod, self.profile = state, pod, profile
         self.position, self.resource = position, resource
         container = pod.request.containers[position]
         self.amount = container.requests[resource]
-        self.unit = _unit(pod.request, container, resource)
+        self.step = _step_of(pod.request, container, resource)
 
     def largest_found(self) -> int:
-        """Return an amount that fits while one unit more does not; 0 if none is found."""
-        fails = -(-self.amount // self.unit)
+        """Return an amount that fits while one step more does not; 0 if none is found."""
+        fails = -(-self.amount // self.step)
         if fails <= 1:
             return 0
         rows = self._rows_that_amounts_decide()
@@ -124,12 +124,12 @@ class _Search:
                 break
             fails = steps
         if fits and (fits + 1 == fails or not self._fits(fits + 1)):
-            return fits * self.unit
+            return fits * self.step
         # Invariant: `fits` steps fit somewhere (or are zero), `fails` steps do not.
         while fails - fits > 1:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if self._fits(middle) else (fits, middle)
-        return fits * self.unit
+        return fits * self.step
 
     def asking(self, amount: int) -> PodClass:
         """Return the pod with this amount; a Guaranteed pod stays Guaranteed."""
@@ -141,11 +141,11 @@ class _Search:
         return replace(self.pod, request=replace(self.pod.request, containers=tuple(containers)))
 
     def _fits(self, steps: int) -> bool:
-        return _some_node_takes(self.state, self.asking(steps * self.unit), self.profile)
+        return _some_node_takes(self.state, self.asking(steps * self.step), self.profile)
 
     def _rows_that_amounts_decide(self) -> NDArray[np.intp]:
-        """Return the nodes that a smaller amount could open: with one unit only the zone rule refuses them."""
-        blocked = ClassAnswer(self.state, self.asking(self.unit), self.profile).refresh().blocked
+        """Return the nodes that a smaller amount could open: with one step only the zone rule refuses them."""
+        blocked = ClassAnswer(self.state, self.asking(self.step), self.profile).refresh().blocked
         undecided: Mask = np.equal(blocked, PASSES)
         for position, plugin in enumerate(self.profile.filters):
             if isinstance(plugin, NodeResourceTopologyMatch):
@@ -165,7 +165,7 @@ class _Search:
         free = np.concatenate([columns.free[index][rows], np.unique(in_zones), np.unique(np.cumsum(in_zones, axis=0))])
         others = self.pod.request.total.get(self.resource, 0) - self.amount
         amounts = np.unique(np.concatenate([free, free - others, [self.amount]]))
-        steps = np.unique(amounts // self.unit).astype(np.int64)
+        steps = np.unique(amounts // self.step).astype(np.int64)
         if self.resource == CPU:
             steps = np.unique(np.concatenate([steps, *(steps // cores * cores for cores in (2, 4, 8))]))
         steps = steps[(steps > 0) & (steps < below)][::-1]
@@ -177,7 +177,7 @@ class _Search:
         return [int(step) for step in steps]
 
 
-def _unit(request: PodRequest, container: ContainerRequest, resource: str) -> int:
+def _step_of(request: PodRequest, container: ContainerRequest, resource: str) -> int:
     """Whole CPUs if pinned, else tenths of a CPU; mebibytes for large amounts; single devices."""
     if resource == CPU:
         return 1000 if request.exclusive_cpus(container) else 100

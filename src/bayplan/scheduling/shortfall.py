@@ -1,6 +1,6 @@
 """The data behind a "no": which filters refused how many nodes, and which nodes came closest.
 
-In comes a class's answer that leaves no node, out goes a `Shortfall`; or, for one node, a `NodeVerdict`. `explain/`
+In comes a class's answer that leaves no node, out goes a `Shortfall`; or, for one node, a `NodeAnswer`. `explain/`
 writes them down. `scheduling/remedies.py` searches for changes that would help.
 """
 
@@ -202,7 +202,7 @@ def _miss_in_zones(
 
 def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admission) -> NearestNode:
     """Return what a replay says is missing, or its reason if an amount is not the obstacle."""
-    name, missing = state.names[row], admission.shortfall
+    name, missing = state.names[row], admission.nearest_miss
     if missing is not None and missing.have < missing.want:
         return NearestNode(
             name, missing.resource, missing.zone, missing.have, missing.want, container=admission.container
@@ -215,7 +215,7 @@ def miss_of_replay(state: ClusterState, pod: PodClass, row: int, admission: Admi
     )
 
 
-class NodeVerdict(Struct, frozen=True):
+class NodeAnswer(Struct, frozen=True):
     """The zones of each container if the pod fits; else the refusing plugin, its cause and the missing amount."""
 
     node: str
@@ -230,12 +230,12 @@ class NodeVerdict(Struct, frozen=True):
 
 def verdict_on(
     state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, row: int, incoming: IncomingPod | None = None
-) -> NodeVerdict:
+) -> NodeAnswer:
     """Judge one node by itself, with the answer a placement would give."""
     name, blocked = state.names[row], int(answer.blocked[row])
     if blocked != PASSES:
         plugin, cause = profile.cause(pod, blocked)
-        return NodeVerdict(
+        return NodeAnswer(
             name,
             fits=False,
             plugin=plugin,
@@ -246,8 +246,8 @@ def verdict_on(
     placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
     if placement.refusal is None:
         remark = profile.topology.remark(state, pod, row) if profile.topology else ""
-        return NodeVerdict(name, fits=True, containers=placement.containers, remark=remark)
-    return NodeVerdict(
+        return NodeAnswer(name, fits=True, containers=placement.containers, remark=remark)
+    return NodeAnswer(
         name,
         fits=False,
         plugin=TOPOLOGY_MATCH,

@@ -21,7 +21,7 @@ from msgspec import structs
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.dispatch.actions import Stage
-from bayplan.dispatch.kept.kept_room import Closing
+from bayplan.dispatch.kept.kept_room import ClosedNodes
 from bayplan.dispatch.kept.nominations import Nomination
 from bayplan.dispatch.preemption import COUNTING, LOOKS_EVERY, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
@@ -93,7 +93,7 @@ class Evictions:
         pods = {pod_key(pod): pod for pod in gang.pods}
         preempting = self._preempting
 
-        def evict_for(made: GangDecision, closing: Closing) -> PreemptionResult | None:
+        def evict_for(made: GangDecision, closing: ClosedNodes) -> PreemptionResult | None:
             needs_more = any(group.least for group in gang.root.every_group())
             infeasible = made.status is Status.INFEASIBLE and not made.problem and needs_more
             if not infeasible and not preempting.was_nominated(unit):
@@ -119,7 +119,7 @@ class Evictions:
         priority: int,
         place: Callable[[], Made],
         seats_of: Callable[[Made], Iterable[tuple[Pod, int]]],
-        evict_for: Callable[[Made, Closing], PreemptionResult | None],
+        evict_for: Callable[[Made, ClosedNodes], PreemptionResult | None],
         now: float,
     ) -> Attempt[Made]:
         preempting = self._preempting

@@ -52,7 +52,7 @@ class GangTurns:
     def join(self, member: LiveMember, gang: SimulatedGang, pod: Pod) -> WaitingUnit | None:
         """A pod has joined a gang; None as long as others that the gang needs have not arrived."""
         self._without_node.setdefault(gang.name, {})[pod_key(pod)] = (member, pod)
-        return self.rest_of(gang) if gang.complete else None
+        return self.rest_of(gang) if gang.has_arrived else None
 
     def rest_of(self, gang: SimulatedGang) -> WaitingUnit | None:
         """Those of a gang who have no node, as a unit of the queue; None if all have one."""
@@ -96,9 +96,9 @@ class GangTurns:
             assume(self._scheduler.state, decision, pod)
         return decision
 
-    def not_complete(self) -> Iterator[WaitingUnit]:
-        """Those whose gangs are not complete, and which are in no queue therefore."""
+    def not_arrived(self) -> Iterator[WaitingUnit]:
+        """Those whose gangs have not arrived, and which are in no queue therefore."""
         for waiting in self._without_node.values():
             gang = next((member.gang for member, _ in waiting.values()), None)
-            if gang is not None and not gang.complete:
+            if gang is not None and not gang.has_arrived:
                 yield WaitingUnit(GangUnit(gang.name), tuple(waiting.values()), gang.name, gang)

@@ -17,7 +17,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.own.members import gang_of_members
+from bayplan.dialects.own.members import gang_with_pods
 from bayplan.gangs.model import Gang, GangDecision
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
@@ -32,7 +32,7 @@ class SimulatedGang:
     """One gang of a workload: its pods as they arrive, get their seats and end; and those that have started, with their
     nodes.
 
-    `complete_at` is when the last pod that it needs arrived, `whole_at` when the last one started; `gave_up` are wishes
+    `arrived_at` is when the last pod that it needs arrived, `whole_at` when the last one started; `gave_up` are wishes
     that it started without.
     """
 
@@ -40,7 +40,7 @@ class SimulatedGang:
     pods: dict[str, Pod] = field(default_factory=dict)
     started: list[Pod] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
-    complete_at: Seconds | None = None
+    arrived_at: Seconds | None = None
     whole_at: Seconds | None = None
     gave_up: tuple[str, ...] = ()
     _known: Gang | Incomplete | None = None
@@ -51,9 +51,9 @@ class SimulatedGang:
         return f"{self.written.metadata.namespace}/{self.written.metadata.name}"
 
     @property
-    def complete(self) -> bool:
+    def has_arrived(self) -> bool:
         """True once all pods that it needs were there to be placed."""
-        return self.complete_at is not None
+        return self.arrived_at is not None
 
     @property
     def whole(self) -> bool:
@@ -68,8 +68,8 @@ class SimulatedGang:
     def arrive(self, pod: Pod, now: Seconds) -> None:
         """A pod of it has been created."""
         self._set(pod)
-        if not self.complete and self._has_all(self.pods.values()):
-            self.complete_at = now
+        if not self.has_arrived and self._has_all(self.pods.values()):
+            self.arrived_at = now
 
     def seat(self, decision: GangDecision) -> None:
         """Pods have got their nodes, ranks and segments, which are written on them as in a cluster."""
@@ -104,7 +104,7 @@ class SimulatedGang:
         if position is not None:
             del self.started[position], self.nodes[position]
         if not self._has_all(self.started):
-            self.whole_at = self.complete_at = None
+            self.whole_at = self.arrived_at = None
 
     @property
     def crippled(self) -> bool:
@@ -118,7 +118,7 @@ class SimulatedGang:
     def as_gang(self) -> Gang | Incomplete:
         """The form that the scheduler knows; the same object while nothing has happened to its pods."""
         if self._known is None:
-            self._known = gang_of_members(self.written, self.pods.values())
+            self._known = gang_with_pods(self.written, self.pods.values())
         return self._known
 
     def _set(self, pod: Pod) -> None:
@@ -130,7 +130,7 @@ class SimulatedGang:
 
         Counted first, because thousands of pods need not be looked at for each that comes.
         """
-        return len(pods) >= _fewest(self.written.spec) and isinstance(gang_of_members(self.written, pods), Gang)
+        return len(pods) >= _fewest(self.written.spec) and isinstance(gang_with_pods(self.written, pods), Gang)
 
 
 def _fewest(spec: PodGroupSpec | GroupSpec) -> int:
@@ -191,7 +191,7 @@ class Gangs:
             GangRun(
                 name=gang.name,
                 workload=workload,
-                complete_at=gang.complete_at,
+                arrived_at=gang.arrived_at,
                 whole_at=gang.whole_at,
                 started=len(gang.started),
                 level=gang.level,

@@ -61,7 +61,7 @@ class GangRun:
 
     name: str
     workload: str
-    complete_at: Seconds | None
+    arrived_at: Seconds | None
     whole_at: Seconds | None
     started: int
     level: str | None

@@ -490,4 +490,4 @@ class Simulation:
 
     def _units_without_nodes(self) -> Iterator[WaitingUnit]:
         yield from self._waiting
-        yield from self._turns.not_complete()
+        yield from self._turns.not_arrived()

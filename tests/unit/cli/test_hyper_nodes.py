@@ -75,7 +75,7 @@ def test_a_job_is_placed_by_their_tiers(bayplan: Bayplan) -> None:
         (
             "highestTierAllowed: 2",
             "highestTierAllowed: 1",  # no switch has four nodes
-            "ml/llm does not fit: the gang needs 4 slots in one switch, the most there are is 2.",
+            "ml/llm does not fit: the gang needs 4 slots in one switch, but can get at most 2.",
         ),
         (
             "mode: hard, highestTierAllowed: 2",

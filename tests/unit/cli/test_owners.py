@@ -23,7 +23,7 @@ PREFERRED = "kai.scheduler/topology-preferred-placement"
 INDEX = "batch.kubernetes.io/job-completion-index"
 SMALL: Amounts = {"cpu": 4, "memory": "4Gi"}
 LARGE: Amounts = {"cpu": 16, "memory": "160Gi", "nvidia.com/gpu": 4}
-NINE_IN_A_RACK = "the gang needs 9 slots in one rack, the most there are is 8"
+NINE_IN_A_RACK = "the gang needs 9 slots in one rack, but can get at most 8"
 
 
 def job(name: str, pods: int, annotations: Json, asks_for: Amounts, **metadata: Any) -> Json:

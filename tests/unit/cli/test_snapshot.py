@@ -61,7 +61,7 @@ class TestGangs:
         document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
         assert document["answer"] == f"1 decision, all equal (recorded by bayplan {__version__})"
         assert [item["answer"] for item in document["items"]] == [
-            "ml/finetune does not fit: the gang needs 9 slots in one rack, the most there are is 8."
+            "ml/finetune does not fit: the gang needs 9 slots in one rack, but can get at most 8."
         ]
         assert bayplan("why", "ml/finetune", cluster=file).out == bayplan("why", "ml/finetune", cluster=CLUSTER).out
 

@@ -237,7 +237,7 @@ SUBMITTED = [
     ),
     # Gangs
     Unusual("gang of 0", group("size: 0"), 2, "the gang or a group inside it must have 1 pod or more", RACKS),
-    Unusual("gang beyond the cluster", group("size: 9999"), 1, "needs 9999 slots, the most there are is 3504", RACKS),
+    Unusual("gang beyond the cluster", group("size: 9999"), 1, "needs 9999 slots, but can get at most 3504", RACKS),
     Unusual("more than all", group("size: 2, minimum: 3"), 2, "minimum: 3 is not between 0 and the size 2", RACKS),
     Unusual(
         "negative patience",

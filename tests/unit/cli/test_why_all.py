@@ -117,7 +117,7 @@ def test_names_can_be_handed_to_why_again(bayplan: Bayplan, cluster: Path) -> No
 def test_a_gang_waits_as_one(bayplan: Bayplan) -> None:
     result = bayplan("why", "-A", cluster=CLUSTER)
     assert result.answer == "9 pods wait (1 cause)"
-    assert "the gang needs 9 slots in one rack, the most there are is 8  ml/finetune" in result.out
+    assert "the gang needs 9 slots in one rack, but can get at most 8  ml/finetune" in result.out
 
 
 @pytest.mark.parametrize(

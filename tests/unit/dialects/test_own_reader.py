@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.reader import gang_of
+from bayplan.dialects.own.reader import read_gang
 from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import Gang, Patience, Segments
 from bayplan.kube.errors import InvalidObject
@@ -19,7 +19,7 @@ NAME_RULE = 'must be lower-case letters, digits and "-", at most 63, as in a lab
 
 
 def read(**spec: Any) -> Gang:
-    return gang_of(group_object(PodGroup, spec, "train"))
+    return read_gang(group_object(PodGroup, spec, "train"))
 
 
 def test_pods_are_made_from_a_shape() -> None:

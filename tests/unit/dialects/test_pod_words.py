@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.dialects.pod_words import OWN_FAMILY, word_problems
+from bayplan.dialects.pod_words import OWN_FAMILY, word_remarks
 from tests.builders.gangs import member
 
 LABELS = "Pod ml/w-0: metadata.labels"
@@ -37,7 +37,7 @@ ANNOTATIONS = "Pod ml/w-0: metadata.annotations"
     ],
 )  # fmt: skip
 def test_a_key_that_names_no_gang_is_told(labels: dict[str, str], annotations: dict[str, str], told: str) -> None:
-    (problem,) = word_problems(member("w-0", labels, annotations))
+    (problem,) = word_remarks(member("w-0", labels, annotations))
     assert told in str(problem)
 
 
@@ -69,4 +69,4 @@ def test_every_key_that_bayplan_writes_or_reads_on_pods_is_known() -> None:
     ],
 )  # fmt: skip
 def test_keys_that_mean_something_are_silent(labels: dict[str, str], annotations: dict[str, str]) -> None:
-    assert word_problems(member("w-0", labels, annotations)) == []
+    assert word_remarks(member("w-0", labels, annotations)) == []

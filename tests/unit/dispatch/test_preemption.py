@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from bayplan.dispatch.actions import Action, Bind, Stage, Unschedulable
+from bayplan.dialects.registry import AnyPodGroup
+from bayplan.dispatch.actions import Action, Bind, Complete, Release, Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT
 from bayplan.dispatch.preemption import LEFT_ALONE, LOOKS_EVERY, STUCK_AFTER
-from bayplan.dispatch.units import PodUnit
+from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.gangs.preemption.plan import GangPreemption
-from bayplan.kube.errors import InvalidObject
-from bayplan.kube.wire.core_v1 import Pod, PodStatus
+from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.wire.core_v1 import ClaimVolumeSource, Metadata, Pod, PodStatus, SchedulingGate, Volume
+from bayplan.kube.wire.core_v1_volumes import PersistentVolumeClaim
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode, default_profile
-from tests.builders.units import RACK, add_node, being_deleted, on_node, places, pod, pod_group
+from tests.builders.storage import claim, storage_class, struct
+from tests.builders.units import RACK, add_node, being_deleted, on_node, places, pod, pod_group, reason
 
 
 def preempting(
-    *nodes: str, mode: PreemptionMode = PreemptionMode.ON, racks: dict[str, str] | None = None
+    *nodes: str,
+    mode: PreemptionMode = PreemptionMode.ON,
+    racks: dict[str, str] | None = None,
+    why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "",
 ) -> Dispatcher:
-    made = Dispatcher({"bayplan": replace(default_profile(), preemption=mode)})
+    profiles = {"bayplan": replace(default_profile(), preemption=mode)}
+    made = Dispatcher(profiles, why_gang_waits=why_gang_waits)
     for name in nodes:
         add_node(made, name, rack=(racks or {}).get(name, ""))
     made.set_levels("network", (RACK,))
@@ -330,6 +338,134 @@ def test_a_running_gang_goes_as_a_whole_or_not_at_all() -> None:
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
     # One pod of priority 5 is more important than a gang of priority 0, so the gang goes, and all of it.
     assert victims(scheduler.decide(1.0)) == ["ml/g-0", "ml/g-1"]
+
+
+def assert_cleared(scheduler: Dispatcher, unit: Unit, *pods: str) -> None:
+    """The unit has no nomination any more, and `nominatedNodeName` of these pods is cleared."""
+    assert scheduler.preempting.nominations.get(unit) is None
+    assert sorted(each.metadata.name for each in scheduler.preempting.nominations.take_outdated()) == sorted(pods)
+
+
+def a_nominated_pod(claim_name: str = "") -> Dispatcher:
+    """Two pods fill a node, and a third is nominated for all of it."""
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 4)
+    runs(scheduler, "log", "n1", 4, priority=3)
+    waiting = pod("db", 8, priority=10)
+    if claim_name:
+        for body in (claim(claim_name, namespace="ml"), storage_class(provisioner="csi.example.com")):
+            scheduler.set_storage(struct(body))
+        source = Volume(name="v", persistent_volume_claim=ClaimVolumeSource(claim_name=claim_name))
+        waiting = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, volumes=[source]))
+    scheduler.set_pod(waiting, 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/log", "ml/web"]
+    return scheduler
+
+
+def test_a_pod_whose_claim_is_deleted_is_nominated_no_longer() -> None:
+    scheduler = a_nominated_pod("data")
+    scheduler.remove_storage(PersistentVolumeClaim, "ml/data")
+    assert "waits for its volumes" in reason(scheduler.decide(2.0 + LOOKS_EVERY))
+    assert_cleared(scheduler, PodUnit("ml/db"), "db")
+
+
+@pytest.mark.parametrize("error", [InvalidObject(ObjectPath("Pod db"), "is odd"), ZeroDivisionError()])
+def test_a_pod_that_cannot_be_decided_is_nominated_no_longer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = a_nominated_pod()
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("bayplan.dispatch.pod_units.schedule_one", fails)
+    assert isinstance(scheduler.decide(2.0 + LOOKS_EVERY), Unschedulable)
+    assert_cleared(scheduler, PodUnit("ml/db"), "db")
+
+
+def test_a_plan_whose_decision_fails_afterwards_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    monkeypatch.setattr("bayplan.dispatch.pod_units._waits_for", lambda *_: 1 / 0)
+    assert "internal error" in reason(scheduler.decide(1.0))
+    assert_cleared(scheduler, PodUnit("ml/db"), "db")
+
+
+def test_a_nominated_pod_that_is_being_deleted_gives_its_room_to_others() -> None:
+    scheduler = a_nominated_pod()
+    scheduler.set_pod(being_deleted(scheduler.waiting["ml/db"]), 2.0)
+    scheduler.remove_pod("ml/web", 3.0)
+    scheduler.set_pod(pod("late", 4), 3.0)
+    assert scheduler.decide(3.0 + LOOKS_EVERY) is not None
+    assert_cleared(scheduler, PodUnit("ml/db"), "db")
+
+
+def a_nominated_gang(why_gang_waits: Callable[[AnyPodGroup], str] = lambda _: "") -> Dispatcher:
+    """One pod fills a node of two, and a gang of two is nominated for both nodes."""
+    scheduler = preempting("n1", "n2", racks={"n1": "r1", "n2": "r1"}, why_gang_waits=why_gang_waits)
+    runs(scheduler, "web", "n1", 8)
+    gang_waits(scheduler, 2, 8, 10)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    return scheduler
+
+
+def its_pod_group_waits(scheduler: Dispatcher) -> None:
+    waits_for_quota = msgspec.structs.replace(pod_group(2), metadata=Metadata("train", "ml", uid="suspended"))
+    scheduler.set_group(waits_for_quota, 2.0)
+
+
+def a_member_is_gone(scheduler: Dispatcher) -> None:
+    scheduler.remove_pod("ml/g-1", 2.0)
+
+
+def its_pod_group_is_invalid(scheduler: Dispatcher) -> None:
+    scheduler.set_group(pod_group(2, minimum=3), 2.0)
+
+
+def a_member_is_gated(scheduler: Dispatcher) -> None:
+    gated = pod("g-1", 8, gang="train", priority=10, uid="uid-successor")
+    spec = msgspec.structs.replace(gated.spec, scheduling_gates=[SchedulingGate("example.com/hold")])
+    scheduler.remove_pod("ml/g-1", 2.0)
+    scheduler.set_pod(msgspec.structs.replace(gated, spec=spec), 2.0)
+
+
+def a_member_is_being_deleted(scheduler: Dispatcher) -> None:
+    scheduler.set_pod(being_deleted(scheduler.waiting["ml/g-1"]), 2.0)
+
+
+@pytest.mark.parametrize(
+    "happens, said",
+    [
+        (its_pod_group_waits, "waits for quota"),
+        (a_member_is_gone, "waits for pods: 1 of 2 have arrived"),
+        (its_pod_group_is_invalid, "minimum"),
+        (a_member_is_gated, "waits for its scheduling gates"),
+        (a_member_is_being_deleted, ""),
+    ],
+)
+def test_a_gang_that_is_held_back_is_nominated_no_longer(happens: Callable[[Dispatcher], None], said: str) -> None:
+    scheduler = a_nominated_gang(lambda group: "waits for quota" if group.metadata.uid == "suspended" else "")
+    happens(scheduler)
+    assert said in reason(scheduler.decide(2.0 + LOOKS_EVERY))
+    assert_cleared(scheduler, GangUnit("ml/train"), "g-0", "g-1")
+    scheduler.set_pod(pod("late", 8), 3.0 + LOOKS_EVERY)
+    assert places(scheduler.decide(3.0 + LOOKS_EVERY)) == {"ml/late": "n2"}
+
+
+def test_a_gang_that_is_released_is_nominated_no_longer() -> None:
+    scheduler = a_nominated_gang()
+    unit = GangUnit("ml/train")
+    scheduler.preempting.settle(unit, Release("ml/train", (), "partially bound"))
+    assert_cleared(scheduler, unit, "g-0", "g-1")
+
+
+def test_a_gang_that_is_complete_keeps_the_room_for_members_beyond_its_need() -> None:
+    scheduler = a_nominated_gang()
+    unit = GangUnit("ml/train")
+    preemption = scheduler.preempting
+    preemption.resume(unit)
+    preemption.settle(unit, Complete("ml/train"))
+    assert preemption.nominations.get(unit) is not None
+    assert preemption.nominations.take_outdated() == []
 
 
 def test_members_beyond_the_minimum_go_first() -> None:

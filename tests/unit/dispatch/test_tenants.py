@@ -32,7 +32,7 @@ def test_without_debts_the_oldest_goes_first() -> None:
 
 def test_a_namespace_in_debt_lets_all_others_go_first() -> None:
     queue = queue_of("costly/1", "costly/2", "a/1", "b/1")
-    queue.tenants.charge("costly", 14.0, now=0.0)
+    queue.tenants.bill("costly", 14.0, now=0.0)
     assert popped(queue) == ["a/1", "b/1", "costly/1", "costly/2"]
 
 
@@ -40,26 +40,26 @@ def test_neither_priority_nor_age_help_a_namespace_in_debt() -> None:
     queue = SchedulingQueue()
     queue.put(PodUnit("costly/1"), priority=1000, created=0, now=0.0, tenant="costly")
     queue.put(PodUnit("a/1"), priority=0, created=1, now=0.0, tenant="a")
-    queue.tenants.charge("costly", 1.0, now=0.0)
+    queue.tenants.bill("costly", 1.0, now=0.0)
     assert popped(queue) == ["a/1", "costly/1"]
 
 
 def test_a_namespace_in_debt_need_not_wait_if_no_other_has_units() -> None:
     queue = queue_of("costly/1")
-    queue.tenants.charge("costly", 14.0, now=0.0)
+    queue.tenants.bill("costly", 14.0, now=0.0)
     assert popped(queue) == ["costly/1"]
 
 
 def test_of_several_in_debt_the_one_that_owes_least_is_next() -> None:
     queue = queue_of("worst/1", "bad/1", "worst/2", "bad/2")
-    queue.tenants.charge("worst", 14.0, now=0.0)
-    queue.tenants.charge("bad", 2.0, now=0.0)
+    queue.tenants.bill("worst", 14.0, now=0.0)
+    queue.tenants.bill("bad", 2.0, now=0.0)
     assert popped(queue) == ["bad/1", "bad/2", "worst/1", "worst/2"]
 
 
 def test_debt_decays_at_a_tenth_of_the_time() -> None:
     queue = queue_of("costly/1", "costly/2", "a/1")
-    queue.tenants.charge("costly", 2.0, now=0.0)
+    queue.tenants.bill("costly", 2.0, now=0.0)
     assert queue.peek(0.0).unit == PodUnit("a/1")  # type: ignore[union-attr]
     assert queue.tenants.debt("costly", 10.0) == pytest.approx(1.0)
     assert popped(queue, now=10 * (2.0 - ALLOWANCE) + 0.1) == ["costly/1", "costly/2", "a/1"]
@@ -68,7 +68,7 @@ def test_debt_decays_at_a_tenth_of_the_time() -> None:
 def test_small_debts_do_not_count() -> None:
     queue = queue_of("a/1", "b/1")
     for second in range(100):
-        queue.tenants.charge("a", 0.09, now=float(second))
+        queue.tenants.bill("a", 0.09, now=float(second))
     assert popped(queue, now=100.0) == ["a/1", "b/1"]
 
 
@@ -80,7 +80,7 @@ def test_a_namespace_at_its_bind_limit_is_skipped() -> None:
 
 def test_units_in_debt_can_change_and_be_removed() -> None:
     queue = queue_of("costly/1", "costly/2", "costly/3", "a/1")
-    queue.tenants.charge("costly", 9.0, now=0.0)
+    queue.tenants.bill("costly", 9.0, now=0.0)
     assert queue.pop(0.0) == PodUnit("a/1")
     queue.put(PodUnit("costly/2"), priority=5, created=1, now=0.0, tenant="costly")
     queue.remove(PodUnit("costly/1"))
@@ -108,15 +108,15 @@ def test_the_rest_after_a_limit_is_bounded() -> None:
 def test_the_number_of_namespaces_with_their_own_figure_is_bounded() -> None:
     tenants = Tenants()
     for number in range(1000):
-        tenants.charge(f"ns-{number}", 1.0, now=0.0)
+        tenants.bill(f"ns-{number}", 1.0, now=0.0)
     assert len(tenants.spent) == MOST_NAMED + 1
     assert tenants.spent[OTHERS] == 1000 - MOST_NAMED
-    tenants.charge("cheap", 0.001, now=0.0)
+    tenants.bill("cheap", 0.001, now=0.0)
     assert "cheap" not in tenants.spent
 
 
 def test_settled_accounts_are_dropped() -> None:
     tenants = Tenants()
     for number in range(10_000):
-        tenants.charge(f"ns-{number}", 0.001, now=float(number))
+        tenants.bill(f"ns-{number}", 0.001, now=float(number))
     assert len(tenants._debts) < 1000

@@ -128,7 +128,7 @@ def test_members_that_run_hold_the_others_in_their_rack() -> None:
     assert nodes(decide(scheduler, Group(pods=gpu_pods(2), required="rack", running=running("n1")))) == ["n1", "n1"]
     full = decide(scheduler, Group(pods=gpu_pods(3), required="rack", running=running("n2")))
     assert (full.status, full.placed) == (Status.INFEASIBLE, False)
-    assert full.bound == "the gang needs 3 slots in b1/r2, where members run, the most there are is 2"
+    assert full.bound == "the gang needs 3 slots in b1/r2, where members run, but can get at most 2"
 
 
 def test_members_that_run_draw_the_others_near() -> None:
@@ -168,7 +168,7 @@ def test_members_beyond_the_minimum_join_if_they_can(room: str, seated: int) -> 
     if seated:
         assert decision.left_out == tuple(f"default/p-{rank}" for rank in range(seated, 6))
     else:
-        assert decision.bound == "the gang needs 3 slots, the most there are is 2"
+        assert decision.bound == "the gang needs 3 slots, but can get at most 2"
 
 
 def test_groups_grow_in_their_order_each_as_far_as_it_can() -> None:

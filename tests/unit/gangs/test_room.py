@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.dialects.own.members import gang_of_members
+from bayplan.dialects.own.members import gang_with_pods
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision
@@ -27,7 +27,7 @@ SOME = "equal pods: counted exactly; room was found for {} of {} more that are s
 def gang_of(spec: dict[str, Any], members: Sequence[Pod]) -> Gang:
     """The gang of a PodGroup with this spec."""
     written = {"metadata": {"name": "train", "namespace": "default"}, "spec": {"topology": "network", **spec}}
-    gang = gang_of_members(msgspec.convert(written, PodGroup), members)
+    gang = gang_with_pods(msgspec.convert(written, PodGroup), members)
     assert isinstance(gang, Gang)
     return gang
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.own.members import gang_of_members
+from bayplan.dialects.own.members import gang_with_pods
 from bayplan.dispatch.actions import Bind
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Affinity, Pod
@@ -144,7 +144,7 @@ def test_leaders_go_where_their_followers_have_room_and_these_follow_together() 
 def test_a_gang_of_leaders_alone_is_not_incomplete() -> None:
     workload = lws({f"{LWS}/exclusive-topology": RACK})
     leader = grouped(pod_of_group(0), workload)
-    gang = gang_of_members(
+    gang = gang_with_pods(
         msgspec.convert(leader.manifest, PodGroup), [running_pod("leader", gang=leader.name, group=leader.group)]
     )
     assert not isinstance(gang, Incomplete)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.own.members import gang_of_members
+from bayplan.dialects.own.members import gang_with_pods
 from bayplan.gangs.ranks.ranks import INDEX_LABELS
 from bayplan.grouping.kinds import KINDS
 from bayplan.grouping.rules import Rule, RuleFile, rules_of
@@ -238,10 +238,10 @@ def test_those_that_are_created_first_do_not_wait_for_the_others(
         Pod(metadata=Metadata(name=f"p-{number}", namespace="ml", labels=dict(labels)))
         for number, labels in enumerate(labelled)
     ]
-    first = gang_of_members(wanted, members[: len(early)])
+    first = gang_with_pods(wanted, members[: len(early)])
     assert not isinstance(first, Incomplete), first
     assert len(first.pods) == len(early)
-    everybody = gang_of_members(wanted, members)
+    everybody = gang_with_pods(wanted, members)
     assert not isinstance(everybody, Incomplete)
     assert len(everybody.pods) == len(early) + len(late)
 

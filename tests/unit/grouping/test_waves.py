@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from bayplan.dialects.own.members import gang_of_members
+from bayplan.dialects.own.members import gang_with_pods
 from bayplan.gangs.model import Gang
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Metadata, Pod
@@ -125,7 +125,7 @@ class TestPodsOfAJobSetThatHaveEnded:
             Pod(metadata=Metadata(name=f"w-{number}", namespace="ml", labels={"bayplan.io/group": "worker"}))
             for number in range(8)
         ]
-        gang = gang_of_members(msgspec.convert(outcome.manifest, PodGroup), members)
+        gang = gang_with_pods(msgspec.convert(outcome.manifest, PodGroup), members)
         assert isinstance(gang, Gang)
         assert [group.least for group in gang.root.groups] == [0, 8]
 
@@ -157,7 +157,7 @@ def test_a_workload_that_is_scaled_to_nothing_is_not_wrong(workload: Raw) -> Non
     assert problems(outcome) == []
     assert outcome.manifest is not None
     late = Pod(metadata=Metadata(name="p", namespace="ml"))
-    gang = gang_of_members(msgspec.convert(outcome.manifest, PodGroup), [late])
+    gang = gang_with_pods(msgspec.convert(outcome.manifest, PodGroup), [late])
     assert isinstance(gang, Gang)
     assert gang.pods == [late]
 

@@ -8,10 +8,10 @@ from bayplan.kube.volcano_annotations import (
     DECISION,
     POLICY,
     decision_annotations,
-    decision_in,
     policy_annotations,
     policy_in,
 )
+from tests.builders.volcano_decisions import decision_in
 
 
 @pytest.mark.parametrize(

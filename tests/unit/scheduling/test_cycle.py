@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from bayplan.cluster.state import ClusterState
+from bayplan.explain.ranking import ranking
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.cycle import ranking, schedule_one
+from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile, default_profile
 from tests.builders.bodies import Json

@@ -44,7 +44,7 @@ def test_gangs_that_were_evicted_start_again_as_a_whole() -> None:
     run = run_of(BAYPLAN)
     late = [each for each in run.gang_runs if each.whole_at is not None and each.whole_at > 100.0]
     assert late
-    assert all(each.complete_at is not None and each.complete_at > 60.0 for each in late)
+    assert all(each.arrived_at is not None and each.arrived_at > 60.0 for each in late)
     assert (run.gangs_whole, run.gangs_in_part) == (run.gangs, 0)
 
 

@@ -72,9 +72,9 @@ def gangs_of(tmp_path: Path, *workloads: str, scheduler: str = "bayplan") -> lis
 
 def test_the_example_of_patience_does_what_its_comments_say() -> None:
     in_time, too_late = run_of(EXAMPLES / "patience.yaml").gang_runs
-    assert (in_time.complete_at, in_time.domains) == (5.0, ("r1",))
+    assert (in_time.arrived_at, in_time.domains) == (5.0, ("r1",))
     assert in_time.whole_at == pytest.approx(40.0, abs=0.1)
-    assert (too_late.complete_at, too_late.domains) == (60.0, ("r2", "r3"))
+    assert (too_late.arrived_at, too_late.domains) == (60.0, ("r2", "r3"))
     assert too_late.whole_at == pytest.approx(80.0, abs=0.1)
 
 
@@ -97,7 +97,7 @@ def test_patience_counts_from_the_last_pod_that_arrives(tmp_path: Path) -> None:
     gang = "gang: {preferred: example.com/rack, patience: {domains: 1, seconds: 10}}"
     text = f"- {{name: g, arrive: {{every: 5s}}, replicas: 4, {A_POD}, {gang}}}"
     (found,) = ran(tmp_path, TWO_RACKS + text, "bayplan").gang_runs
-    assert (found.complete_at, found.domains) == (15.0, ("r1", "r2"))
+    assert (found.arrived_at, found.domains) == (15.0, ("r1", "r2"))
     assert found.whole_at == pytest.approx(25.0, abs=0.1)
 
 
@@ -239,7 +239,7 @@ def test_a_gang_that_fits_no_domain_waits_whole_and_says_why(tmp_path: Path) -> 
     )
     run = ran(tmp_path, text, "bayplan")
     assert [(each.workload, each.pods) for each in run.waiting_pods] == [("a", 3)]
-    assert run.waiting_pods[0].reason == "the gang needs 3 slots in one example.com/rack, the most there are is 2"
+    assert run.waiting_pods[0].reason == "the gang needs 3 slots in one example.com/rack, but can get at most 2"
 
 
 def test_gangs_of_a_workload_are_its_pods_in_their_order(tmp_path: Path) -> None:

@@ -396,7 +396,7 @@ class TestKaiTopologyAwareScheduling:
     ) -> None:
         answer = bayplan("place", "-f", self.job(9, tmp_path), cluster=cluster)
         assert answer.code == 1
-        assert answer.answer.endswith("does not fit: the gang needs 9 slots in one zone, the most there are is 8.")
+        assert answer.answer.endswith("does not fit: the gang needs 9 slots in one zone, but can get at most 8.")
 
     def test_the_block_alone_names_what_the_api_server_misses(self, bayplan: Bayplan, cluster: Path) -> None:
         answer = bayplan("place", "-f", FOLDER / "kai-topology-aware-scheduling/job.yaml", cluster=cluster)

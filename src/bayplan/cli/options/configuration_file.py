@@ -23,7 +23,7 @@ KIND = "KubeSchedulerConfiguration"
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationFile:
-    """A configuration and where it stands: `key` is that of the ConfigMap whose data holds it."""
+    """A configuration and its position: `key` is that of the ConfigMap whose data holds it."""
 
     file: Path
     document: object

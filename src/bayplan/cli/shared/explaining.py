@@ -21,8 +21,8 @@ from bayplan.explain.gangs.document import gang_explanation
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text
 from bayplan.explain.pod_view import (
-    node_verdict_document,
-    node_verdict_text,
+    node_answer_document,
+    node_answer_text,
     pending_for,
     pod_document,
     pod_text,
@@ -123,6 +123,6 @@ def _on_one_node(session: ClusterSession, pod: Pod, node: str) -> Explanation:
     verdict = verdict_on(state, pod_class, profile, answer, row, incoming_pod(state, asked, pod_class))
     return Explanation(
         verdict.fits,
-        lambda: node_verdict_text(state, pod_key(pod), verdict),
-        lambda: node_verdict_document(state, pod_key(pod), verdict),
+        lambda: node_answer_text(state, pod_key(pod), verdict),
+        lambda: node_answer_document(state, pod_key(pod), verdict),
     )

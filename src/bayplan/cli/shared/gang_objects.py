@@ -18,7 +18,7 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.own.reader import gang_of, has_shapes
+from bayplan.dialects.own.reader import has_shapes, read_gang
 from bayplan.dialects.registry import (
     AnyPodGroup,
     dialect_of,
@@ -95,7 +95,7 @@ def with_volcano_jobs(objects: ObjectSet, cluster: ObjectSet, namespace: str | N
 
 @contextmanager
 def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[None]:
-    """Whatever turns out to be wrong with a gang is said with the file that it came from."""
+    """Errors about a gang name the file that it came from."""
     try:
         yield
     except InvalidObject as error:
@@ -117,7 +117,7 @@ def gang_in(
     members = [pod for pod in pods if gang_named(pod) == key]
     if isinstance(in_namespace, bayplan_v1alpha1.PodGroup) and not members:
         if not metadata.uid or has_shapes(in_namespace.spec):
-            return gang_of(in_namespace)
+            return read_gang(in_namespace)
         if in_namespace.status is not None and in_namespace.status.phase == bayplan_v1alpha1.ENDED:
             return Incomplete(key, "has ended: no pods are left")
     return gang_of_members(key, in_namespace, members, topologies)

@@ -216,7 +216,7 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
 
 
 def _classes(session: ClusterSession, gang: Gang) -> dict[PodClass, list[Pod]]:
-    """The pods of each class of a gang; one that stands somewhere already is an error."""
+    """The pods of each class of a gang; one that already has a node is an error."""
     found: dict[PodClass, list[Pod]] = {}
     for pod in gang.pods:
         session.refuse_if_there(pod)

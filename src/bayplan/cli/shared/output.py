@@ -40,7 +40,7 @@ _RICH_STYLES = {
 
 
 def use_colour() -> bool:
-    """The first that says something decides: NO_COLOR, FORCE_COLOR, TERM=dumb, the terminal."""
+    """The first of these that is set decides: NO_COLOR, FORCE_COLOR, TERM=dumb, the terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -54,7 +54,7 @@ def can_redraw() -> bool:
 
 
 def _is_dumb() -> bool:
-    """Whether the terminal understands no control sequences."""
+    """True if the terminal understands no control sequences."""
     return os.environ.get("TERM") == "dumb"
 
 
@@ -90,7 +90,7 @@ def print_document(document: Mapping[str, Any], output: str) -> None:
 
 @functools.cache
 def _yaml_dumper() -> Any:
-    """A dumper that quotes whatever cannot be seen, so that it can be escaped."""
+    """A dumper that quotes invisible characters, so that they can be escaped."""
     import yaml
 
     def text(dumper: Any, value: str) -> Any:

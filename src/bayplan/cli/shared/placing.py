@@ -42,10 +42,10 @@ from bayplan.cli.shared.workloads import (
     unused_pods,
 )
 from bayplan.cluster.pods.request import effective_request
-from bayplan.cluster.reports.numa_policy import policy_problems
+from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.pod_words import word_problems
+from bayplan.dialects.pod_words import word_remarks
 from bayplan.dialects.registry import AnyPodGroup
 from bayplan.engine.gangs.objective import Objective
 from bayplan.explain.documents import Document
@@ -131,7 +131,7 @@ def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bo
 def _with_namespace(session: ClusterSession, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
     named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
     problems = (
-        (*(session.ignored_annotations(pod) or policy_problems(pod, effective_request)), *word_problems(pod))
+        (*(session.ignored_annotations(pod) or policy_remarks(pod, effective_request)), *word_remarks(pod))
         for pod in named
     )
     warn([str(problem) for of_pod in problems for problem in of_pod])

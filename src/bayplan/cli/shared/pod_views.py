@@ -1,4 +1,4 @@
-"""Find the pod that `bayplan why` was asked about, and how it stands.
+"""Find the pod that `bayplan why` was asked about, and its state.
 
 Pods that have failed or are done occupy nothing and are not part of the cluster's state, so the objects as read are
 searched.
@@ -88,7 +88,7 @@ def _kind_meant(session: ClusterSession, text: str) -> str:
 
 
 def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
-    """How the pod stands, and what would become of it now if it is not running."""
+    """The pod's state, and the decision about it now if it is not running."""
     state = session.state
     pod_class = state.classes.of(pod)
     phase = (pod.status.phase if pod.status else None) or PENDING

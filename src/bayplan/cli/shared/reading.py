@@ -114,7 +114,7 @@ def warn_unused(problems: Sequence[str]) -> None:
 
 
 def profiles_in(written: ConfigurationFile | None) -> dict[str, Profile]:
-    """The profiles of a configuration, bayplan's default without one; what is wrong with it is said with its source."""
+    """The profiles of a configuration, bayplan's default without one; errors in it name its source."""
     from bayplan.config.configuration import ConfigurationError, configuration_of
     from bayplan.plugins.node_resource_topology_args import ArgumentError
     from bayplan.scheduling.profile import default_profile

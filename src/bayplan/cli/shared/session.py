@@ -245,7 +245,7 @@ class ClusterSession:
         return self.runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
 
     def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
-        """What is said about annotations of a pod whose plugins its profile disables."""
+        """Remarks on annotations of a pod whose plugins its profile disables."""
         from bayplan.cluster.reports.numa_policy import ignored_annotations
 
         profile = self.profile_for(pod)

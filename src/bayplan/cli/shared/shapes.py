@@ -23,7 +23,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.demand import HOST_RESOURCES
 from bayplan.explain.amounts import count
 from bayplan.explain.topology.map import leading_resource
-from bayplan.gangs.numa_level import NO_UNIT
+from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import NODE
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -260,7 +260,7 @@ def amounts_in(text: str, option: str) -> Quantities:
 
 
 def slots_for(
-    session: ClusterSession, tree: Tree, pod: Pod, unit: int = NO_UNIT
+    session: ClusterSession, tree: Tree, pod: Pod, bundle: int = NO_BUNDLE
 ) -> tuple[PodClass, Profile, ClassAnswers, Counts]:
     """By position in the tree how many such pods fit now, in units that share a NUMA zone,
     and what was asked for that.
@@ -269,4 +269,4 @@ def slots_for(
     profile = session.profile_for(pod)
     pod_class = session.state.classes.of(pod)
     scheduler = GangScheduler(session.state, session.trees, profile, answers)
-    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS, unit)
+    return pod_class, profile, answers, scheduler.slots(pod_class, tree, ALL_SLOTS, bundle)

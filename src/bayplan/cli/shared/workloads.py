@@ -97,7 +97,7 @@ class Workloads:
                 raise _naming_the_file(work, other, error) from None
 
     def plan(self, thing: RawObject) -> WorkloadPlan:
-        """The plan of one workload. Where another gang has its name, the kind is part of its own."""
+        """The plan of one workload. If another gang has its name, the kind becomes part of the name."""
         planned = plan_of(thing, self._around, self.settings, self._beside)
         if not planned.about.uid and self._names(planned) & self._taken:
             metadata = {**thing["metadata"], "uid": planned.about.kind.lower()}

@@ -55,7 +55,7 @@ EXPLAINED = frozenset(ELSEWHERE) - {"node", "nodes", "no"}
 
 @contextmanager
 def quiet(of_command: click.Context) -> Iterator[list[str]]:
-    """The options of a command, in whatever thread this is; warnings are kept instead of printed."""
+    """The options of a command, in any thread; warnings are kept instead of printed."""
     context = click.Context(of_command.command, parent=None, info_name=of_command.info_name)
     context.meta.update(of_command.meta)
     warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""Lists for the page: every gang with its members, and whatever has a text in its name."""
+"""Lists for the page: every gang with its members, and all objects with a text in their name."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class LiveScene(Scene):
         return Entry(resource, take, forget, unreadable)
 
     def _withdraw_remarks(self, subject: str) -> None:
-        """What was said about an object that has changed or is gone."""
+        """Remarks on an object that has changed or is gone."""
         remarks = self.session.state.remarks
         for remark in [each for each in remarks if each.at.subject == subject] if len(remarks) else ():
             remarks.withdraw(remark)

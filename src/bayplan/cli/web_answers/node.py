@@ -1,4 +1,4 @@
-"""One node for the page: its NUMA map as `bayplan numa` prints it, its line of `bayplan nodes`, and where it stands."""
+"""One node for the page: its NUMA map as in `bayplan numa`, its line of `bayplan nodes`, its place in each tree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def node_document(session: ClusterSession, row: int, summary: Document) -> Docum
 
 
 def _domains(session: ClusterSession, row: int) -> list[Document]:
-    """Where the node stands in each tree, widest level first; trees without it are left out."""
+    """The node's path in each tree, widest level first; trees without it are left out."""
     found: list[Document] = []
     for name in topologies_in(session):
         tree = session.trees.get(name)

@@ -23,7 +23,7 @@ def serve_simulation(
     *,
     quiet: bool,
 ) -> Comparison:
-    """Serve until a signal; `finish` hears of the end of the simulation. Returns what has happened until then.
+    """Serve until a signal; `finish` is called at the end of the simulation. Returns what has happened until then.
 
     With `quiet`, standard output is left to the result.
     """

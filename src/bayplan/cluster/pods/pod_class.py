@@ -137,7 +137,7 @@ class PodClasses:
         return shared
 
     def request_of(self, pod: Pod) -> PodRequest:
-        """The amounts of a pod that stands somewhere already: which node it wanted makes no difference any more."""
+        """The amounts of a pod that already has a node: which node it wanted makes no difference any more."""
         key = _request_key(pod)
         known = self._requests.get(key)
         return known if known is not None else self._requests.put(key, _checked_request(pod))
@@ -191,7 +191,7 @@ def is_large(pod: Pod) -> bool:
 
 
 def most_zones_of(pod: Pod) -> int | None:
-    """The limit of `bayplan.io/max-numa-zones`; raises `InvalidObject` if it is none."""
+    """The limit of `bayplan.io/max-numa-zones`; raises `InvalidObject` if invalid."""
     text = (pod.metadata.annotations or {}).get(MOST_ZONES)
     if text is None:
         return None
@@ -214,7 +214,7 @@ def host_ports_of(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def images_of(spec: PodSpec) -> tuple[str, ...]:
-    """The images that a pod needs, one for each container and image volume, with the tag that an absent one means."""
+    """The images that a pod needs, one for each container and image volume, with the default tag if it has none."""
     written = [container.image for container in (*(spec.init_containers or ()), *(spec.containers or ()))]
     written += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
     return tuple(name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in written if name)

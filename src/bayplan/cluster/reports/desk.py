@@ -77,7 +77,7 @@ class ReportDesk:
 
     def _came(self, kind: str, report: TopologyReport, where: ObjectPath, at: float | None) -> None:
         report = self._within_columns(report, where)
-        for problem in report.problems:
+        for problem in report.remarks:
             self._state.remarks.note(problem)
         if report.node not in self._state.rows:
             text = f'"{report.node}" is not a known Node: the topology data is ignored until it is'
@@ -92,9 +92,7 @@ class ReportDesk:
                 f"{len(report.zones)} zones cannot be used: {len(columns.resource_index)} resource names of all "
                 "nodes leave no room for them"
             )
-            return replace(
-                unreadable(report.node), problems=[*report.problems, ObjectRemark(where.child("zones"), text)]
-            )
+            return replace(unreadable(report.node), remarks=[*report.remarks, ObjectRemark(where.child("zones"), text)])
         named = dict.fromkeys(name for zone in report.zones for name in zone.resources)
         beyond = columns.without_room(named)
         if not beyond:
@@ -104,7 +102,7 @@ class ReportDesk:
             for zone in report.zones
         )
         problem = ObjectRemark(where.child("zones"), left_out(beyond, IN_ALL))
-        return replace(report, zones=zones, problems=[*report.problems, problem])
+        return replace(report, zones=zones, remarks=[*report.remarks, problem])
 
     def _hear(self, kind: str, report: TopologyReport, at: float | None) -> None:
         counts = self._two_reports.heard(kind, report, at)
@@ -130,4 +128,4 @@ class ReportDesk:
 
 def _is_in_force(report: TopologyReport, in_force: TopologyReport | None) -> bool:
     """Whether a node is judged by this very report, which may have got its kubelet's version since it came."""
-    return in_force is not None and in_force.problems is report.problems
+    return in_force is not None and in_force.remarks is report.remarks

@@ -46,14 +46,6 @@ class Check(Enum):
     MISMATCH = "mismatch"
 
 
-class VersionCheck(Enum):
-    """Whether fingerprints of another version can be compared with ours."""
-
-    COMPATIBLE = "compatible"
-    INCOMPATIBLE = "incompatible"
-    MALFORMED = "malformed"
-
-
 def fingerprint_of(pods: Iterable[PodName]) -> str:
     """The fingerprint of a set of pods, in whichever order they come; a pod that comes twice counts twice."""
     return fingerprint_of_hashes(pod_hash(namespace, name) for namespace, name in pods)
@@ -91,13 +83,6 @@ def check(published: str, pods: Iterable[PodName]) -> Check:
 def is_comparable(published: str) -> bool:
     """True if a text may be the fingerprint of some pods, in our version."""
     return len(published) >= SHORTEST and published.startswith(PREFIX + VERSION)
-
-
-def check_version(version: str) -> VersionCheck:
-    """Can fingerprints of this version be compared with ours?"""
-    if len(version) != len(VERSION):
-        return VersionCheck.MALFORMED
-    return VersionCheck.COMPATIBLE if version == VERSION else VersionCheck.INCOMPATIBLE
 
 
 class Published(NamedTuple):

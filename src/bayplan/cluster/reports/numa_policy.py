@@ -19,7 +19,7 @@ from bayplan.kube.wire.core_v1 import Pod
 PLUGINS = {POLICY: "numa-aware", MOST_ZONES: "NUMAZoneLimit"}
 
 
-def policy_problems(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[ObjectRemark]:
+def policy_remarks(pod: Pod, request_of: Callable[[Pod], PodRequest]) -> list[ObjectRemark]:
     """Why a pod will not get what its annotation asks for; nothing if all is well, or it asks for nothing."""
     policy = policy_in(pod.metadata.annotations)
     if policy in ("", "none"):

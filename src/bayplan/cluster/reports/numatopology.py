@@ -68,7 +68,7 @@ def read_numatopology(
     made_at = reading.moment(annotations.get(TIMESTAMP_ANNOTATION), at)
     if layout is None:
         return TopologyReport(
-            topology.metadata.name, settings, (), reading.problems, made_at=made_at, upstream_settings=settings
+            topology.metadata.name, settings, (), reading.remarks, made_at=made_at, upstream_settings=settings
         )
     about_cpus = (spec.numares or {}).get(CPU)
     listed = reading.spec.child("numares").child(CPU).child("allocatable")
@@ -76,7 +76,7 @@ def read_numatopology(
     described = len(spec.cpu_detail or {})
     if about_cpus and about_cpus.capacity not in (0, described):
         text = f"{about_cpus.capacity} is ignored: cpuDetail has {described} CPUs"
-        reading.problems.append(ObjectRemark(reading.spec.child("numares").child(CPU).child("capacity"), text))
+        reading.remarks.append(ObjectRemark(reading.spec.child("numares").child(CPU).child("capacity"), text))
     pods, owned = reading.pods(spec.pod_allocations, layout, names_by_uid or {})
     named = annotations.get(RESERVED_CPUS)
     where = at.child("metadata").child("annotations").key(RESERVED_CPUS)
@@ -91,7 +91,7 @@ def read_numatopology(
         topology.metadata.name,
         settings,
         _zones(layout, free, reserved, somewhere),
-        reading.problems,
+        reading.remarks,
         inventory=None if somewhere else Inventory(layout, free, reserved, {}, kernel_cores),
         pods=pods,
         made_at=made_at,
@@ -104,7 +104,7 @@ class _Reading:
     """Where in the object we are, and what was wrong so far."""
 
     spec: ObjectPath
-    problems: list[ObjectRemark]
+    remarks: list[ObjectRemark]
     assumptions: Assumptions
 
     def settings(self, policies: Mapping[str, str]) -> KubeletSettings:
@@ -118,10 +118,10 @@ class _Reading:
         if policy and named is None:
             judged = f"the node is judged as {settings.policy.text} (assume.topologyManagerPolicy)"
             text = f'"{policy}" is not known: {judged}; expected {", ".join(POLICY_BY_TEXT)}'
-            self.problems.append(ObjectRemark(at.key(TOPOLOGY_MANAGER_POLICY), text))
+            self.remarks.append(ObjectRemark(at.key(TOPOLOGY_MANAGER_POLICY), text))
         if folded(cpu_manager) in _CPU_STATIC:
             return replace(settings, cpu_static=_CPU_STATIC[folded(cpu_manager)])
-        self.problems.append(
+        self.remarks.append(
             ObjectRemark(at.key(CPU_MANAGER_POLICY), f'"{cpu_manager}" is ignored: expected none, static')
         )
         return settings
@@ -133,7 +133,7 @@ class _Reading:
         for text, info in detail.items():
             # No int() of signs, blanks or digits of other scripts: only a plain number is a CPU.
             if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < MOST_CPUS):
-                self.problems.append(
+                self.remarks.append(
                     ObjectRemark(at.entry(text), f"is no CPU number from 0 to {MOST_CPUS - 1}: CPU ignored")
                 )
             elif not (
@@ -142,7 +142,7 @@ class _Reading:
                 and 0 <= info.core <= _LARGEST_NUMBER
             ):
                 where = f"numa {info.numa}, socket {info.socket}, core {info.core}"
-                self.problems.append(
+                self.remarks.append(
                     ObjectRemark(
                         at.entry(text), f"{where} makes no sense; NUMA ids are 0 to {LARGEST_ZONE}: CPU ignored"
                     )
@@ -150,7 +150,7 @@ class _Reading:
             else:
                 known[int(text)] = info
         if not known:
-            self.problems.append(ObjectRemark(at, "holds no CPU: nothing can be aligned"))
+            self.remarks.append(ObjectRemark(at, "holds no CPU: nothing can be aligned"))
             return None, ()
         first_of_core: dict[tuple[int, int], int] = {}
         for cpu in sorted(known):
@@ -170,12 +170,12 @@ class _Reading:
         try:
             listed = cpu_set(text)
         except NotUnderstood as error:
-            self.problems.append(ObjectRemark(at, f'"{text}" is ignored: expected {error}'))
+            self.remarks.append(ObjectRemark(at, f'"{text}" is ignored: expected {error}'))
             return 0
         strangers = listed & ~_all_of(layout)
         if strangers:
             ids = cpu_list(_members(strangers))
-            self.problems.append(ObjectRemark(at, f"CPUs {ids} are not in cpuDetail: ignored"))
+            self.remarks.append(ObjectRemark(at, f"CPUs {ids} are not in cpuDetail: ignored"))
         return listed & ~strangers
 
     def reserved_milli(self, reserved: Mapping[str, str | int | float]) -> int:
@@ -184,7 +184,7 @@ class _Reading:
         try:
             return amount_of(CPU, reserved[CPU])
         except AmountError as error:
-            self.problems.append(ObjectRemark(self.spec.child("resReserved").child(CPU), f"{error}: taken as none"))
+            self.remarks.append(ObjectRemark(self.spec.child("resReserved").child(CPU), f"{error}: taken as none"))
             return 0
 
     def reserved(
@@ -200,10 +200,10 @@ class _Reading:
                     "no CPU is reserved, but a kubelet with static CPU Manager always reserves some: "
                     "it may refuse what looks free"
                 )
-                self.problems.append(ObjectRemark(at, text))
+                self.remarks.append(ObjectRemark(at, text))
             return 0, 0
         if count > layout.count:
-            self.problems.append(
+            self.remarks.append(
                 ObjectRemark(at.child(CPU), f"{count} CPUs are more than the {layout.count} in cpuDetail: none is left")
             )
         lowest = lowest_cores(layout, count)
@@ -215,7 +215,7 @@ class _Reading:
             "object cannot say which:"
             f" every zone is counted without {count}"
         )
-        self.problems.append(ObjectRemark(at.child(CPU), text))
+        self.remarks.append(ObjectRemark(at.child(CPU), text))
         return 0, count
 
     def pods(
@@ -231,7 +231,7 @@ class _Reading:
         of_all = 0
         if len(allocations) > MOST_PODS:
             text = f"{len(allocations) - MOST_PODS} pods left out: at most {MOST_PODS} are read"
-            self.problems.append(ObjectRemark(self.spec.child("podAllocations"), text))
+            self.remarks.append(ObjectRemark(self.spec.child("podAllocations"), text))
         for index, pod in enumerate(allocations[:MOST_PODS]):
             at = self.spec.child("podAllocations").item(index).child("containerAllocations")
             owned = 0
@@ -251,7 +251,7 @@ class _Reading:
         if text.isascii() and text.isdecimal() and len(text) <= 12:
             return float(text)
         where = at.child("metadata").child("annotations").key(TIMESTAMP_ANNOTATION)
-        self.problems.append(ObjectRemark(where, f'"{text}" is ignored: expected seconds since 1970'))
+        self.remarks.append(ObjectRemark(where, f'"{text}" is ignored: expected seconds since 1970'))
         return None
 
 

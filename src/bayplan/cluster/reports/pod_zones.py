@@ -26,8 +26,8 @@ Holding = tuple[str, int, int]
 _NOT_DEVICES = (PODS, "ephemeral-storage", "storage")
 
 
-def zones_of_pod(pod: Pod, problems: list[ObjectRemark] | None = None) -> ZonesByContainer:
-    """Zones by container; empty if the pod does not say. What cannot be read is added to `problems`."""
+def zones_of_pod(pod: Pod, remarks: list[ObjectRemark] | None = None) -> ZonesByContainer:
+    """Zones by container; empty if the pod does not say. What cannot be read is added to `remarks`."""
     text = (pod.metadata.annotations or {}).get(NUMA_ZONES)
     if text is None:
         return {}
@@ -38,21 +38,21 @@ def zones_of_pod(pod: Pod, problems: list[ObjectRemark] | None = None) -> ZonesB
             if zones
         }
     except msgspec.DecodeError:
-        if problems is not None:
+        if remarks is not None:
             at = ObjectPath.of(pod).child("metadata").child("annotations").key(NUMA_ZONES)
-            problems.append(ObjectRemark(at, f'{text!r} is ignored: expected JSON such as {{"container": [0]}}'))
+            remarks.append(ObjectRemark(at, f'{text!r} is ignored: expected JSON such as {{"container": [0]}}'))
         return {}
 
 
 def zones_on_node(
-    pod: Pod, key: str, request: PodRequest, report: TopologyReport | None, problems: list[ObjectRemark] | None = None
+    pod: Pod, key: str, request: PodRequest, report: TopologyReport | None, remarks: list[ObjectRemark] | None = None
 ) -> ZonesByContainer:
     """Zones by container of a running pod: what its node reports about it counts more than the annotation.
 
     A report names the zones of the pod as a whole. The annotation adds which container stands in which, as long as both
     agree.
     """
-    annotated = zones_of_pod(pod, problems)
+    annotated = zones_of_pod(pod, remarks)
     held = (report.pods or {}).get(key) if report is not None else None
     if report is None or held is None:
         return annotated

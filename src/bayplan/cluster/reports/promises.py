@@ -65,7 +65,7 @@ class Promises:
         self._shown_now: dict[int, set[str]] = {}
         self._put_aside: dict[int, tuple[TopologyReport, float]] = {}
         self._reported_at: dict[int, float] = {}
-        self._unsettled: set[int] = set()
+        self._promised_on: set[int] = set()
         # Pods came or went there since a report whose fingerprint made no sense.
         self._worth_another_look: set[int] = set()
 
@@ -75,7 +75,7 @@ class Promises:
         """A decision is assumed: what could be taken from the zones, and what was promised."""
         if not self.keeps_ledger:
             return (), ()
-        self._unsettled.add(row)
+        self._promised_on.add(row)
         return take(self._state.columns, row, charges), tuple(charges)
 
     def came(self, key: str) -> None:
@@ -236,7 +236,7 @@ class Promises:
             if placed.promised or placed.charges:
                 placed = replace(placed, charges=take(state.columns, row, placed.promised))  # noqa: PLW2901
             state.pods[key] = placed
-        self._note_unsettled(row)
+        self._note_promised(row)
         state.freshness.reported(row, report, pods, self._ended.expected(row))
 
     def settle_in_time(self, now: float) -> None:
@@ -252,7 +252,7 @@ class Promises:
             self._ended.give_up(row, now)
             self._state.freshness.forget_dark_ends(row, self._ended.expected(row), self._state.keys_on(row))
             self._state.judge(row)
-        for row in sorted(self._unsettled):
+        for row in sorted(self._promised_on):
             self._settle_again(row, now)
         self._worth_another_look.clear()
 
@@ -364,12 +364,12 @@ class Promises:
         for key, placed in promised:
             still = () if key in settled_now else placed.promised
             state.pods[key] = replace(placed, charges=take(state.columns, row, still), promised=still)
-        self._note_unsettled(row)
+        self._note_promised(row)
         state.usage_log.append(row)
 
-    def _note_unsettled(self, row: int) -> None:
+    def _note_promised(self, row: int) -> None:
         promised = any(self._state.pods[key].promised for key in self._state.keys_on(row))
-        (self._unsettled.add if promised else self._unsettled.discard)(row)
+        (self._promised_on.add if promised else self._promised_on.discard)(row)
 
     # -- single pods ----------------------------------------------------------------------------------------------
 
@@ -397,7 +397,7 @@ class Promises:
         state.pods[key] = replace(
             placed, charges=taken, promised=charges, by_amounts=placed.by_amounts and (by_amounts or not charges)
         )
-        self._note_unsettled(placed.row)
+        self._note_promised(placed.row)
         state.judge(placed.row)
 
     def _take_what_was_short(self, row: int) -> None:

@@ -63,7 +63,7 @@ class TopologyReport:
     node: str
     settings: KubeletSettings
     zones: tuple[ZoneReport, ...]
-    problems: list[ObjectRemark] = field(default_factory=list)
+    remarks: list[ObjectRemark] = field(default_factory=list)
     shows_use: bool = True
     """False if some resource has neither `available` nor `allocatable`: what is in use is unknown."""
     inventory: Inventory | None = None
@@ -100,37 +100,37 @@ def unreadable(node: str) -> TopologyReport:
 
 
 def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assumptions()) -> TopologyReport:  # noqa: B008 - immutable
-    """Read one object. Wrong quantities raise `InvalidObject`; odd zones and attributes become problems.
+    """Read one object. Wrong quantities raise `InvalidObject`; odd zones and attributes become remarks.
 
     `assumptions` say what to believe where the object names a policy or scope that no kubelet has, or none.
     """
     at = ObjectPath.of(topology)
-    problems: list[ObjectRemark] = []
+    remarks: list[ObjectRemark] = []
     beyond = len(topology.attributes or ()) - MOST_ATTRIBUTES
     if beyond > 0:
-        problems.append(ObjectRemark(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
+        remarks.append(ObjectRemark(at.child("attributes"), f"{beyond} left out: at most {MOST_ATTRIBUTES} are read"))
         topology = msgspec.structs.replace(topology, attributes=(topology.attributes or [])[:MOST_ATTRIBUTES])
     names = ResourceNames()
-    zones, shows_use = read_zones(zones_of(topology), at, names, problems, keyed=isinstance(topology.zones, dict))
+    zones, shows_use = read_zones(zones_of(topology), at, names, remarks, keyed=isinstance(topology.zones, dict))
     if names.beyond:
-        problems.append(ObjectRemark(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
+        remarks.append(ObjectRemark(at.child("zones"), left_out(names.beyond, OF_ONE_OBJECT)))
     if not zones:
-        problems.append(
+        remarks.append(
             ObjectRemark(at.child("zones"), "holds no NUMA zone (type Node, name node-0): nothing can be aligned")
         )
-    settings = settings_of(topology, assumptions, lambda where, text: problems.append(ObjectRemark(where, text)))
+    settings = settings_of(topology, assumptions, lambda where, text: remarks.append(ObjectRemark(where, text)))
     in_order = tuple(sorted(zones, key=lambda zone: zone.id))
     attributes = {attribute.name: attribute.value for attribute in topology.attributes or []}
     annotations = topology.metadata.annotations or {}
     # In v1alpha1, which has no attributes, the moment is among the annotations.
-    made_at = _understood(lambda: read_moment({**annotations, **attributes}), at.key(MADE_AT), problems)
+    made_at = _understood(lambda: read_moment({**annotations, **attributes}), at.key(MADE_AT), remarks)
     published = published_in(topology)
     if published.fingerprint and not is_comparable(published.fingerprint):
         text = f'"{published.fingerprint}" is ignored: expected {PREFIX}{VERSION} and 16 hexadecimal digits'
         in_annotations = at.child("metadata").child("annotations")
         where = in_annotations.key(ANNOTATION) if published.in_annotation else at.child("attributes").key(ATTRIBUTE)
-        problems.append(ObjectRemark(where, text))
-    listed = _understood(lambda: read_inventory(attributes), at.key(CPUS), problems)
+        remarks.append(ObjectRemark(where, text))
+    listed = _understood(lambda: read_inventory(attributes), at.key(CPUS), remarks)
     if listed is not None:
         # On machines whose cores differ the kubelet takes the average, which no attribute has a word for.
         settings = replace(settings, threads_per_core=listed.cpus.threads_per_core)
@@ -138,10 +138,10 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
         topology.metadata.name,
         settings,
         in_order,
-        _few(problems, at),
+        _few(remarks, at),
         shows_use,
         inventory=listed,
-        pods=_understood(lambda: read_pods(attributes), at.key(PODS), problems),
+        pods=_understood(lambda: read_pods(attributes), at.key(PODS), remarks),
         made_at=made_at,
         marked_stale=STALE_SINCE in annotations
         and made_at is not None
@@ -152,20 +152,20 @@ def read_report(topology: NodeResourceTopology, assumptions: Assumptions = Assum
     )
 
 
-def _few(problems: list[ObjectRemark], at: ObjectPath) -> list[ObjectRemark]:
-    """The first problems of very many."""
-    if len(problems) <= MOST_TOLD:
-        return problems
-    more = ObjectRemark(at, f"{len(problems) - MOST_TOLD + 1} more problems")
-    return [*problems[: MOST_TOLD - 1], more]
+def _few(remarks: list[ObjectRemark], at: ObjectPath) -> list[ObjectRemark]:
+    """The first remarks of very many."""
+    if len(remarks) <= MOST_TOLD:
+        return remarks
+    more = ObjectRemark(at, f"{len(remarks) - MOST_TOLD + 1} more problems")
+    return [*remarks[: MOST_TOLD - 1], more]
 
 
-def _understood(read: Callable[[], _Value], at: ObjectPath, problems: list[ObjectRemark]) -> _Value | None:
+def _understood(read: Callable[[], _Value], at: ObjectPath, remarks: list[ObjectRemark]) -> _Value | None:
     """What an agent lists, or nothing and a problem if it cannot be read."""
     try:
         return read()
     except NotUnderstood as error:
-        problems.append(ObjectRemark(at, f"is ignored: expected {error}"))
+        remarks.append(ObjectRemark(at, f"is ignored: expected {error}"))
         return None
 
 

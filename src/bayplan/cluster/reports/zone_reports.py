@@ -83,7 +83,7 @@ class ZoneReport:
 
 
 def read_zones(
-    written: list[Zone], at: ObjectPath, names: ResourceNames, problems: list[ObjectRemark], *, keyed: bool
+    written: list[Zone], at: ObjectPath, names: ResourceNames, remarks: list[ObjectRemark], *, keyed: bool
 ) -> tuple[list[ZoneReport], bool]:
     """The zones that can be used, and whether each resource says what is left of it."""
     zones: list[ZoneReport] = []
@@ -93,9 +93,9 @@ def read_zones(
         if zone.type != "Node":
             all_known = False
             continue  # sockets, dies and the like carry no amounts that the kubelet aligns to
-        if len(zones) == MOST_ZONES or len(problems) > MOST_ZONES:
+        if len(zones) == MOST_ZONES or len(remarks) > MOST_ZONES:
             text = f"zones from here on left out: at most {MOST_ZONES} are read"
-            problems.append(ObjectRemark(at.child("zones"), text))
+            remarks.append(ObjectRemark(at.child("zones"), text))
             break
         zone_id = zone_id_of(zone.name)
         is_new = zone_id is not None and zone_id not in ids
@@ -108,20 +108,20 @@ def read_zones(
         where = at.child("zones").entry(zone.name) if keyed else at.child("zones").item(index)
         if zone_id is None:
             text = f'"{zone.name}" is not a NUMA zone name; expected node-0 to node-{LARGEST_ZONE_ID}: zone ignored'
-            problems.append(ObjectRemark(where.child("name"), text))
+            remarks.append(ObjectRemark(where.child("name"), text))
             continue
         if not is_new:
             text = f'"{zone.name}" appears twice: the node\'s topology data cannot be used'
-            problems.append(ObjectRemark(where.child("name"), text))
+            remarks.append(ObjectRemark(where.child("name"), text))
         ids.add(zone_id)
-        told = len(problems)
-        zones.append(_zone_report(zone, zone_id, where, names, problems))
+        told = len(remarks)
+        zones.append(_zone_report(zone, zone_id, where, names, remarks))
         all_known = False
         shows_use = shows_use and all(shows_what_is_left(resource) for _, resource in resources_of(zone))
-        if len(problems) == told and not names.beyond and shows_available(zone):
+        if len(remarks) == told and not names.beyond and shows_available(zone):
             _known_zones.keep(content, zones[-1])
     if not all_known:
-        _note_mixed_forms(written, at, problems)
+        _note_mixed_forms(written, at, remarks)
     return zones, shows_use
 
 
@@ -176,7 +176,7 @@ class ResourceNames:
 _known_zones = _KnownZones()
 
 
-def _note_mixed_forms(zones: list[Zone], at: ObjectPath, problems: list[ObjectRemark]) -> None:
+def _note_mixed_forms(zones: list[Zone], at: ObjectPath, remarks: list[ObjectRemark]) -> None:
     """Some resources have `available` and some do not: no agent writes that."""
     named = [(name, each) for zone in zones for name, each in resources_of(zone)]
     without = [name for name, each in named if each.available is None and each.allocatable is not None]
@@ -187,7 +187,7 @@ def _note_mixed_forms(zones: list[Zone], at: ObjectPath, problems: list[ObjectRe
             f"{', '.join(names[:MOST_NAMED])}{more} has no available, other resources have: "
             "allocatable counts as what is left"
         )
-        problems.append(ObjectRemark(at.child("zones"), text))
+        remarks.append(ObjectRemark(at.child("zones"), text))
 
 
 def zone_id_of(name: str) -> int | None:
@@ -205,36 +205,36 @@ def _zone_id_of(name: str) -> int | None:
 
 
 def _zone_report(
-    zone: Zone, zone_id: int, at: ObjectPath, names: ResourceNames, problems: list[ObjectRemark]
+    zone: Zone, zone_id: int, at: ObjectPath, names: ResourceNames, remarks: list[ObjectRemark]
 ) -> ZoneReport:
     resources: dict[str, ZoneAmounts] = {}
     for index, (name, resource) in enumerate(resources_of(zone)):
         if name in resources or not names.takes(name):
-            _note_unread(zone, at, index, name, resources, problems)
+            _note_unread(zone, at, index, name, resources, remarks)
             continue
         amounts = resources[name] = _zone_amounts(name, resource, zone, at, index)
         if amounts.available > amounts.allocatable:
             text = f'"{resource.available}" is above allocatable "{resource.allocatable}": used as written'
-            problems.append(ObjectRemark(_resource_path(zone, at, index, name).child("available"), text))
+            remarks.append(ObjectRemark(_resource_path(zone, at, index, name).child("available"), text))
     costs: dict[int, int] = {}
     for text, cost in costs_of(zone).items():
         other = zone_id_of(text)
         if other is not None and 0 <= cost <= LARGEST_DISTANCE:
             costs[other] = cost
         elif other is not None:
-            problems.append(ObjectRemark(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
-    return ZoneReport(zone_id, resources, costs, _memory_group(zone, at, problems))
+            remarks.append(ObjectRemark(at.child("costs").key(text), f"{cost} is no distance: taken as unknown"))
+    return ZoneReport(zone_id, resources, costs, _memory_group(zone, at, remarks))
 
 
 def _note_unread(
-    zone: Zone, at: ObjectPath, index: int, name: str, known: Container[str], problems: list[ObjectRemark]
+    zone: Zone, at: ObjectPath, index: int, name: str, known: Container[str], remarks: list[ObjectRemark]
 ) -> None:
     """A resource is not read: it has no name, or one that stood there before, or one too many, which is told once."""
     where = _resource_path(zone, at, index, name).child("name")
     if not name:
-        problems.append(ObjectRemark(where, "is missing: resource ignored"))
+        remarks.append(ObjectRemark(where, "is missing: resource ignored"))
     elif name in known:
-        problems.append(ObjectRemark(where, f'"{name}" appears twice in the zone: the first one counts'))
+        remarks.append(ObjectRemark(where, f'"{name}" appears twice in the zone: the first one counts'))
 
 
 def _resource_path(zone: Zone, at: ObjectPath, index: int, name: str) -> ObjectPath:
@@ -242,7 +242,7 @@ def _resource_path(zone: Zone, at: ObjectPath, index: int, name: str) -> ObjectP
     return listed.key(name) if isinstance(zone.resources, dict) else listed.item(index)
 
 
-def _memory_group(zone: Zone, at: ObjectPath, problems: list[ObjectRemark]) -> tuple[int, ...] | None:
+def _memory_group(zone: Zone, at: ObjectPath, remarks: list[ObjectRemark]) -> tuple[int, ...] | None:
     """The zones whose memory is used together with this one's, or None if the zone does not say."""
     text = attributes_of(zone).get(MEMORY_GROUP_ATTRIBUTE)
     if text is None or not text.strip():
@@ -251,7 +251,7 @@ def _memory_group(zone: Zone, at: ObjectPath, problems: list[ObjectRemark]) -> t
     members = tuple(sorted(zone_id for zone_id in ids if zone_id is not None))
     if len(members) < len(ids):
         where = at.child("attributes").key(MEMORY_GROUP_ATTRIBUTE)
-        problems.append(ObjectRemark(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
+        remarks.append(ObjectRemark(where, f'"{text}" is ignored: expected zone ids such as 0,1'))
         return None
     return members
 

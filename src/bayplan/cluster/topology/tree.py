@@ -180,9 +180,7 @@ def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:
 
 
 def build_hyper_tree(state: ClusterState, name: str, hierarchy: Hierarchy) -> Tree:
-    """The tree of HyperNodes over all nodes of a cluster, by its name with those that stand in
-    none of them or without.
-    """
+    """The tree of HyperNodes over all nodes of a cluster. `name` says whether nodes in no HyperNode are included."""
     rows = _all_rows(state)
     positions = hierarchy.positions([node for row in rows if (node := state.nodes[row]) is not None])
     outside: dict[str, str] = {}

@@ -19,7 +19,7 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete, counted, group_of, has_place, has_started, succeeded
-from bayplan.dialects.own.reader import MOST_PODS, gang_of
+from bayplan.dialects.own.reader import MOST_PODS, read_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -30,9 +30,9 @@ POD_GROUP = "bayplan.io/pod-group"
 GROUP = "bayplan.io/group"
 
 
-def gang_of_members(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
+def gang_with_pods(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
     """The gang of a PodGroup and its pods. Raises `InvalidObject` if either is invalid."""
-    frame = gang_of(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
+    frame = read_gang(msgspec.structs.replace(written, spec=_without_pods(written.spec)))
     at = ObjectPath.of(written).child("spec")
     _check_minima(written.spec, at)
     names = {group.name for group in frame.root.every_group()}

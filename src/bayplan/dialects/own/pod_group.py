@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bayplan.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
 from bayplan.dialects.members import Incomplete
-from bayplan.dialects.own.members import POD_GROUP, gang_of_members, was_complete
+from bayplan.dialects.own.members import POD_GROUP, gang_with_pods, was_complete
 from bayplan.dialects.progress import Document, Phase, Progress
 from bayplan.gangs.checks import Naming
 from bayplan.gangs.model import Gang
@@ -45,7 +45,7 @@ def group_named(pod: Pod) -> str:
 
 def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
     """The gang of a PodGroup and its pods."""
-    gang = gang_of_members(written, pods)
+    gang = gang_with_pods(written, pods)
     notes = written.metadata.annotations or {}
     by_label = not written.spec.topology and (KUBERNETES_WORKLOAD in notes or EXCLUSIVE_TOPOLOGY in notes)
     if isinstance(gang, Incomplete) or not by_label:
@@ -63,7 +63,7 @@ def remarks(written: PodGroup) -> tuple[str, ...]:
 
 
 def complete_since(written: object) -> str:
-    """Since when the gang is complete, as an API server timestamp; empty if its status does not show it."""
+    """When the gang became complete, as an API server timestamp; empty if its status does not show it."""
     if not isinstance(written, PodGroup) or written.status is None:
         return ""
     conditions = written.status.conditions or ()

@@ -22,7 +22,7 @@ MOST_PODS = 100_000
 GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def gang_of(written: PodGroup) -> Gang:
+def read_gang(written: PodGroup) -> Gang:
     """The gang of bayplan's own PodGroup, with pods made from its shapes."""
     at = ObjectPath.of(written).child("spec")
     spec = written.spec

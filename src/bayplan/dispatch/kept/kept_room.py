@@ -28,7 +28,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 
 Made = TypeVar("Made")
-Seats = Iterable[tuple[Pod, int]]
+PodRows = Iterable[tuple[Pod, int]]
 """Pods and the rows that they would get."""
 Wants = tuple[tuple[int, int], ...]
 # Orders and zones that are tried out; a node with more of them counts as unsafe. One step takes about 2 us.
@@ -44,15 +44,15 @@ class KeptRoom:
     seats: KeptSeats
 
     @contextmanager
-    def deciding(self, profile: Profile) -> Iterator[Closing]:
+    def deciding(self, profile: Profile) -> Iterator[ClosedNodes]:
         """Decide about one unit; closed nodes are open again afterwards."""
-        closing = Closing(self, profile, [])
+        closing = ClosedNodes(self, profile, [])
         try:
             yield closing
         finally:
             closing.open()
 
-    def endangered(self, seats: Seats, profile: Profile) -> list[int]:
+    def endangered(self, seats: PodRows, profile: Profile) -> list[int]:
         """The rows where these pods and the nominated ones could take each other's zones."""
         if profile.topology is None or not self.seats:
             return []
@@ -88,14 +88,14 @@ class KeptRoom:
 
 
 @dataclass
-class Closing:
+class ClosedNodes:
     """The nodes that are closed for the length of one decision."""
 
     kept_room: KeptRoom
     profile: Profile
     rows: list[int]
 
-    def decide(self, make: Callable[[], Made], seats_of: Callable[[Made], Seats]) -> Made:
+    def decide(self, make: Callable[[], Made], seats_of: Callable[[Made], PodRows]) -> Made:
         """Make a decision, and make it again without the nodes where it would endanger kept room."""
         while True:
             made = make()

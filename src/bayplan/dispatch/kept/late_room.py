@@ -108,7 +108,10 @@ class LateRooms:
         return sum(len(room.every_seat) for room in self._by_gang.values() if room.tenant == tenant)
 
     def begins(self, gang: str, since: float, now: float) -> bool:
-        """A gang lacks members since this moment, unless that is known; False if the time for their room has ended."""
+        """A gang has lacked members since `since`, or since an earlier recorded time.
+
+        False if the time for their room has ended.
+        """
         return self._since.setdefault(gang, since) + self.keeps_for > now
 
     def begins_again(self, gang: str) -> None:
@@ -117,7 +120,7 @@ class LateRooms:
             self._since.pop(gang, None)
 
     def was_tried(self, gang: str) -> bool:
-        """True if room for a gang was kept, or looked for, since it lacks members."""
+        """True if room for a gang was kept, or looked for, since it began to lack members."""
         return gang in self._since
 
     def keep(self, gang: str, later: Sequence[LaterSeat], scheduler: GangScheduler, like: Pod, now: float) -> None:

@@ -57,8 +57,9 @@ class Nominations:
         return self._leaving.keys()
 
     def keep(self, nomination: Nomination) -> None:
-        """Keep the room of a unit, unless one of its pods has a place already."""
+        """Keep the room of a unit; withdraw it if one of its pods has a place already."""
         if any(decision.pod in self._state.pods for _, decision in nomination.seats):
+            self.withdraw(nomination)
             return
         self._seats.keep(str(nomination.unit), nomination.seats)
         self._by_unit[nomination.unit] = nomination

@@ -73,16 +73,16 @@ def check_contents(installation: Installation) -> Iterator[Finding]:
     """Reports can be used, and do not contradict their Node."""
     unusable = [node for node, report in installation.reports.items() if not report.usable or not report.tells_enough]
     if unusable:
-        why = [str(each) for node in unusable for each in installation.reports[node].problems[:1]]
+        why = [str(each) for node in unusable for each in installation.reports[node].remarks[:1]]
         why += [str(each) for each in installation.objects.left_out if NODE_RESOURCE_TOPOLOGIES.kind in str(each)]
         yield error(
             "reports cannot be used; pods that need alignment are not placed on these nodes" + _first(why),
             "Correct or restart what writes them; an event InvalidTopology on the node has the reason in full.",
             *(f"node/{node}" for node in unusable),
         )
-    odd = [node for node, report in installation.reports.items() if report.problems and node not in unusable]
+    odd = [node for node, report in installation.reports.items() if report.remarks and node not in unusable]
     if odd:
-        why = [str(installation.reports[node].problems[0]) for node in odd]
+        why = [str(installation.reports[node].remarks[0]) for node in odd]
         yield warning(
             "parts of reports are ignored" + _first(why),
             "Correct or upgrade what writes them.",

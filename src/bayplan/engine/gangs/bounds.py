@@ -16,7 +16,7 @@ from bayplan.engine.gangs.equal.equal_pods import place_equal
 from bayplan.engine.gangs.groups.groups import capacity_rows, groups_of
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
 
-# Of more shapes it is not counted what their slots leave of a resource: some shape has a slot nearly everywhere.
+# With more shapes, slots are not used to bound a resource: some shape has a slot nearly everywhere.
 FEW_SHAPES = 64
 
 
@@ -39,7 +39,7 @@ def _of_slots(problem: Problem, known: Most) -> str:
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
             if known[key] < wanted:
-                return f"{_needs(problem, number, slots_text(wanted))}, the most there are is {known[key]}"
+                return f"{_needs(problem, number, slots_text(wanted))}, {but_gets(known[key])}"
     return ""
 
 
@@ -70,7 +70,7 @@ def _of_a_resource(problem: Problem, slots: Most) -> str:
                 most = float(sums.max(initial=0.0))
             if most < needed:
                 needs = _needs(problem, number, f"{_amount(name, needed)} {name}")
-                return f"{needs}, the most there is is {_amount(name, most)}"
+                return f"{needs}, {but_gets(_amount(name, most) if most else 0)}"
     return ""
 
 
@@ -93,7 +93,7 @@ def _of_equal_groups(problem: Problem) -> str:
         if most < len(parts):
             first, last = problem.parts[parts[0]].name, problem.parts[parts[-1]].name
             needed = f"groups {first} to {last} need room {len(parts)} times{in_one(problem, level)}"
-            return f"{needed}, the most there is is {most} times"
+            return f"{needed}, but there is room only {most} times"
     return ""
 
 
@@ -118,6 +118,11 @@ def _needs(problem: Problem, number: int, what: str) -> str:
 def slots_text(number: int) -> str:
     """`1 slot`, `3 slots`."""
     return f"{number} slot" if number == 1 else f"{number} slots"
+
+
+def but_gets(most: int | str) -> str:
+    """`but can get at most 8`; none if `most` is 0."""
+    return f"but can get at most {most}" if most else "but can get none"
 
 
 def _most_in_one(problem: Problem, number: int, shape: int, level: int) -> int:
@@ -182,7 +187,7 @@ def crowd(problem: Problem) -> str:
     return ""
 
 
-def fewest_domains(problem: Problem) -> int:
+def least_domains(problem: Problem) -> int:
     """A bound on preferred domains for all parts that prefer a level, each part and each shape by itself."""
     known: dict[tuple[object, ...], int] = {}
     total = 0

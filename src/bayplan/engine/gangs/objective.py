@@ -18,7 +18,7 @@ from enum import Enum
 
 
 class Goal(Enum):
-    """Something to be made small, by the name that users write."""
+    """A quantity to minimise, by the name that users write."""
 
     FEWEST_DOMAINS = "fewest-domains"
     MEAN_DISTANCE = "mean-distance"

@@ -1,19 +1,22 @@
 """Find a place for a whole gang, or prove that there is none. Cheap arguments come first.
 
-1. Equal pods with one constraint (`equal/equal_pods.py`): arithmetic, always exact.
+1. Equal pods (`equal/equal_pods.py`) are placed by a table over the tree, or else by counting. This is exact about
+   whether they fit, and about all goals if the table is small enough. Equal groups of equal pods become segments of one
+   gang (`groups/equal_groups.py`) and take the same way.
+2. Bounds (`bounds.py`) prove a "no": too few slots in total, or no required domain that holds enough.
+3. Narrow domains come first (`closeness.py: close_place`): groups are divided among the closest places of all pods
+   (`groups/division.py`), or packed quickly inside one domain after another. A place in the least number of domains is
+   the answer.
+4. Groups of equal pods are packed depth first (`groups/packing.py`), which is exact about feasibility. Pods of
+   different shapes are placed by best fit in several orders (`groups/best_fit.py`). Both are optimal if they meet the
+   bound.
+5. The rest is an integer program over domains (`exact/program.py`), whose node packing is verified exactly. If the
+   whole is too large, it runs on parts of the cluster (`exact/narrowed.py`). Its "no" is a proof.
+6. Groups of such an answer are brought together if that costs nothing (`closeness.py`).
 
-2. Bounds (`bounds.py`): too few slots in total, or no required domain that holds enough. This is a proof.
-
-3. Groups of equal pods (`groups/packing.py`): a depth-first search. It is exact about feasibility, and optimal if it
-meets the bound on domains. Pods of different shapes (`groups/best_fit.py`): best fit of whole groups in several orders,
-optimal if it meets the bound.
-
-4. The rest (`exact/program.py`): an integer program over domains, whose node packing is verified exactly. If the whole
-is too large, it runs on parts of the cluster (`exact/narrowed.py`). Its "no" is a proof.
-
-Every step counts its work (`engine/budget.py`), and none reads a clock, so an answer does not depend on the load.
-Groups are close together if that costs nothing (`closeness.py`), and equal ones get their places in the order of ranks.
-The answer names the step that it rests on.
+Equal groups get their places in the order of ranks. Every step counts its work (`engine/budget.py`), and none reads a
+clock, except for the solver's guard (`exact/solver.py`), so an answer does not depend on the load. The answer names the
+step that it rests on.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ import numpy as np
 
 from bayplan.engine.budget import LIMIT_REACHED, Budget, OutOfWork
 from bayplan.engine.gangs.bounds import (
+    but_gets,
     crowd,
-    fewest_domains,
     fewest_wider,
     in_one,
+    least_domains,
     shortage,
     slots_at_home,
     slots_text,
@@ -100,9 +104,7 @@ def _of_equal_pods(problem: Problem, layers: tuple[SegmentLayer, ...]) -> Soluti
             return infeasible(short)
         segments = f" in {_segment_word(problem)} of {layers[0].size}" if layers else ""
         level = in_one(problem, wish.required)
-        return infeasible(
-            f"the gang needs {slots_text(wish.pods)}{segments}{level}, the most there are is {found.most}"
-        )
+        return infeasible(f"the gang needs {slots_text(wish.pods)}{segments}{level}, {but_gets(found.most)}")
     bound, status = "equal pods: counted exactly", Status.OPTIMAL
     if found.unproven or not found.wider_proven:
         unproven = [goal for goal in wish.objective if goal in found.unproven]
@@ -138,7 +140,7 @@ def _of_groups(problem: Problem, budget: Budget) -> Solution:
     first = problem.objective[0]
     if first is Goal.CLOSEST:
         return _closest(problem, budget)
-    solution = _in_few_domains(problem, budget)
+    solution = _placed_closely(problem, budget)
     if first is not Goal.FEWEST_DOMAINS and solution.found:
         only = "is exact for equal pods in one group only, these were searched by fewest-domains"
         bound = f"{solution.bound}; {first.value} {only}"
@@ -154,7 +156,7 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
         inside = [narrowed.inside_of(problem, *span) for span in spans]
         # Where there is too little room for a part, nothing is searched.
         tries = [
-            each.moved(_in_few_domains(each.problem, budget.at_most(for_each)))
+            each.moved(_placed_closely(each.problem, budget.at_most(for_each)))
             for each in inside
             if not shortage(each.problem)
         ]
@@ -166,19 +168,19 @@ def _closest(problem: Problem, budget: Budget) -> Solution:
                 return replace(best, status=Status.FEASIBLE, bound=f"{where}; {_not_proven([Goal.CLOSEST])}")
             return replace(best, status=Status.OPTIMAL, gap=0, bound=f"{where}, and no narrower domain holds them")
         unsure = unsure or not complete or any(solution.status is Status.LIMIT_REACHED for solution in tries)
-    solution = _in_few_domains(problem, budget)
+    solution = _placed_closely(problem, budget)
     if solution.found and unsure:
         bound = f"{solution.bound}; {_not_proven([Goal.CLOSEST])}"
         return replace(solution, status=Status.FEASIBLE, bound=bound)
     return solution
 
 
-def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
+def _placed_closely(problem: Problem, budget: Budget) -> Solution:
     """A place in as few preferred domains as possible, then in few of wider levels, with pods close to each other."""
-    least = fewest_domains(problem)
+    least = least_domains(problem)
     solution = close_place(problem, least, budget)
     if solution is None:
-        solution = _in_fewest_domains(problem, least, budget)
+        solution = _placed_anywhere(problem, least, budget)
         solution = brought_together(problem, solution, budget)
     else:
         solution = replace(solution, status=Status.OPTIMAL, bound=_bound_text(_how(problem), least))
@@ -189,7 +191,7 @@ def _in_few_domains(problem: Problem, budget: Budget) -> Solution:
     return replace(solution, bound=f"{solution.bound}; {_not_proven([], wider=False)}")
 
 
-def _in_fewest_domains(problem: Problem, least: int, budget: Budget) -> Solution:
+def _placed_anywhere(problem: Problem, least: int, budget: Budget) -> Solution:
     """The search for a place in as few preferred domains as possible; nothing has fewer than `least`."""
     quick = quickly(problem, budget)
     if quick.status is Status.INFEASIBLE:

@@ -122,16 +122,16 @@ def refuse_split_cores(node: NodeKnowledge, ledger: CpuLedger, count: int) -> No
     threads = node.cpus.threads_per_core
     touched = sum(cpus for cpus in node.cpus.by_core.values() if cpus & node.reserved_cpus)
     on_whole_cores = (ledger.free & ~touched).bit_count()
-    shortfall = NearestMiss(CPU, None, on_whole_cores * 1000, count * 1000)
+    nearest_miss = NearestMiss(CPU, None, on_whole_cores * 1000, count * 1000)
     if count % threads:
         message = f"SMT Alignment Error: requested {count} cpus not multiple cpus per core = {threads}"
-        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, shortfall)
+        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, nearest_miss)
     if count > on_whole_cores:
         message = (
             f"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = {on_whole_cores}, "
             f"requested CPUs = {count}, CPUs per core = {threads}"
         )
-        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, shortfall)
+        raise ManagerRefused(SMT_ALIGNMENT_ERROR, message, nearest_miss)
 
 
 def _fills_sockets(node: NodeKnowledge, mask: int, fewest_zones: int) -> bool:

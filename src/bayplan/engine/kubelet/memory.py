@@ -194,16 +194,16 @@ def nearest_memory(ledger: MemoryLedger, requests: Mapping[str, int], mask: int)
 
 
 def _best(
-    node: NodeKnowledge, candidates: list[Hint], asked: Hint, shortfall: NearestMiss | None, problems: _Problems
+    node: NodeKnowledge, candidates: list[Hint], asked: Hint, nearest_miss: NearestMiss | None, problems: _Problems
 ) -> Hint:
     """Preferred before others, then narrower, then lower zones; what was preferred must not become less than that."""
     if not candidates:
         if not subsets(tuple(sorted(node.memory))).complete:
-            raise undecided(len(node.memory), shortfall)
-        raise unexpected(problems.none_found, shortfall)
+            raise undecided(len(node.memory), nearest_miss)
+        raise unexpected(problems.none_found, nearest_miss)
     best = min(candidates, key=lambda hint: (not hint.preferred, (hint.mask or 0).bit_count(), hint.mask))
     if asked.preferred and not best.preferred:
-        raise unexpected(problems.none_preferred, shortfall)
+        raise unexpected(problems.none_preferred, nearest_miss)
     return best
 
 

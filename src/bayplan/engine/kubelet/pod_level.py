@@ -142,5 +142,5 @@ def _blocks(amounts: Mapping[str, int], mask: int) -> list[MemoryBlock]:
     return [MemoryBlock(name, amount, zones_in(mask)) for name, amount in amounts.items() if amount > 0]
 
 
-def _empty(message: str, shortfall: NearestMiss | None = None) -> ManagerRefused:
-    return ManagerRefused(EMPTY_POD_SHARED_POOL_ERROR, message, shortfall)
+def _empty(message: str, nearest_miss: NearestMiss | None = None) -> ManagerRefused:
+    return ManagerRefused(EMPTY_POD_SHARED_POOL_ERROR, message, nearest_miss)

@@ -94,7 +94,7 @@ class _Replay:
                 message=refusal.message,
                 stage=self.stage,
                 container=self.container,
-                shortfall=refusal.shortfall,
+                nearest_miss=refusal.nearest_miss,
             )
         return Admission(admitted=True, containers=tuple(self.placement_of(each.name) for each in self.pod.containers))
 

@@ -1,7 +1,7 @@
 """What comes out of a replayed admission: the kubelet's yes or no, where everything lies, or what was missing.
 
 `replay.py` fills these in. The managers (`cpu.py`, `memory.py`, `devices.py`) say no by raising `ManagerRefused`, which
-carries the kubelet's own reason and text and the shortfall behind it.
+carries the kubelet's own reason and text and the nearest miss behind it.
 """
 
 from __future__ import annotations
@@ -64,22 +64,24 @@ class Admission:
     stage: str = ""
     container: str = ""
     containers: tuple[ContainerPlacement, ...] = ()
-    shortfall: NearestMiss | None = None
+    nearest_miss: NearestMiss | None = None
 
 
 class ManagerRefused(Exception):
     """A manager's no while resources are handed out."""
 
-    def __init__(self, reason: str, message: str, shortfall: NearestMiss | None = None) -> None:
+    def __init__(self, reason: str, message: str, nearest_miss: NearestMiss | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
-        self.shortfall = shortfall
+        self.nearest_miss = nearest_miss
 
 
-def unexpected(cause: str, shortfall: NearestMiss | None = None) -> ManagerRefused:
+def unexpected(cause: str, nearest_miss: NearestMiss | None = None) -> ManagerRefused:
     """The kubelet's wrapping of every refusal for which it has no reason of its own."""
-    return ManagerRefused(UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", shortfall)
+    return ManagerRefused(
+        UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {cause}, which is unexpected", nearest_miss
+    )
 
 
 def no_healthy_devices(resource: str, container: str) -> Admission:
@@ -95,8 +97,8 @@ def no_healthy_devices_text(resource: str) -> str:
     return f"no healthy devices present; cannot allocate unhealthy devices {resource}"
 
 
-def undecided(zones: int, shortfall: NearestMiss | None = None) -> ManagerRefused:
+def undecided(zones: int, nearest_miss: NearestMiss | None = None) -> ManagerRefused:
     """bayplan's own refusal: the zones can be combined in more ways than it checks (`masks.MOST_SUBSETS`)."""
     return ManagerRefused(
-        TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", shortfall
+        TOO_MANY_ZONES, f"{zones} zones can be combined in too many ways to find one that fits", nearest_miss
     )

@@ -106,7 +106,7 @@ def within_zones(placement: Placement, most: int) -> Placement:
 
 
 def place_by_amounts(state: ClusterState, row: int, demand: Demand, assumptions: Assumptions) -> Placement | None:
-    """The placement that amounts alone tell; None if they do not."""
+    """The placement if amounts alone determine it, else None."""
     report = state.reports[row]
     if report is None or not report.zones or demand.nothing_to_align or state.columns.topology[row] != TOPOLOGY_USABLE:
         return Placement()
@@ -361,7 +361,7 @@ def _charges(
         used = {name for placed in admission.containers for name in placed.devices.get(resource, ())}
         for device in devices:
             if device.id in used:
-                # One that hangs on several zones is counted by each of them.
+                # One that is attached to several zones is counted by each of them.
                 for zone_id in zones_in(device.zones):
                     add(resource, zone_id, 1.0)
     for placed in admission.containers:

@@ -1,7 +1,7 @@
-"""Slots inside NUMA zones: how many equal pods a kubelet admits so that each unit of consecutive pods shares a zone.
+"""Slots inside NUMA zones: how many equal pods a kubelet admits so that each bundle of consecutive pods shares a zone.
 
 A kubelet puts each pod into the lowest zone that holds it. So pods share a zone only if the zone of the first has room
-for all. A zone with room for 5 pods takes one unit of 4; the next unit would begin there and end in the next zone, so
+for all. A zone with room for 5 pods takes one bundle of 4; the next one would begin there and end in the next zone, so
 the count stops.
 
 Amounts decide for pods of one step on regular nodes. Others are replayed, as in `replay.py`. A node whose kubelet
@@ -41,21 +41,21 @@ def slots_in_zones(
     assumptions: Assumptions,
     rows: RowNumbers,
     slots: Counts,
-    unit: int,
+    bundle: int,
     budget: Budget = UNLIMITED,
 ) -> Counts:
-    """Of the `slots` of each row those that come in units of so many pods in one zone."""
+    """Of the `slots` of each row those that come in bundles of so many pods in one zone."""
     demand, columns = demand_of(pod.request), state.columns
     counts = np.zeros_like(slots)
     if demand.nothing_to_align:
         return counts
-    aligning = (columns.topology[rows] == TOPOLOGY_USABLE) & (columns.policy[rows] != Policy.NONE) & (slots >= unit)
+    aligning = (columns.topology[rows] == TOPOLOGY_USABLE) & (columns.policy[rows] != Policy.NONE) & (slots >= bundle)
     by_amounts = aligning & ~reports_of(state).irregular[rows] if _one_step(demand) else np.zeros_like(aligning)
     if by_amounts.any():
-        counts[by_amounts] = _by_amounts(state, demand, assumptions, rows[by_amounts], slots[by_amounts], unit)
+        counts[by_amounts] = _by_amounts(state, demand, assumptions, rows[by_amounts], slots[by_amounts], bundle)
     others = np.flatnonzero(aligning & ~by_amounts)
     if len(others):
-        counts[others] = _by_replay(state, pod, demand, assumptions, rows[others], slots[others], unit, budget)
+        counts[others] = _by_replay(state, pod, demand, assumptions, rows[others], slots[others], bundle, budget)
     return counts
 
 
@@ -64,9 +64,9 @@ def _one_step(demand: Demand) -> bool:
 
 
 def _by_amounts(
-    state: ClusterState, demand: Demand, assumptions: Assumptions, rows: RowNumbers, slots: Counts, unit: int
+    state: ClusterState, demand: Demand, assumptions: Assumptions, rows: RowNumbers, slots: Counts, bundle: int
 ) -> NDArray[np.int64]:
-    """Zone after zone, the units that each holds; a zone with room left for a pod but not for a unit ends the count."""
+    """Zone after zone, the bundles that each holds; a zone with room left for a pod but for no bundle ends it."""
     columns = state.columns
     times = np.full((columns.zone_available.shape[1], len(rows)), np.inf)
     aligned = np.zeros(len(rows), dtype=np.bool_)
@@ -80,9 +80,9 @@ def _by_amounts(
     counts = np.zeros(len(rows))
     is_open = aligned
     for in_zone in np.minimum(held, slots):
-        counts += np.where(is_open, in_zone // unit * unit, 0.0)
-        is_open = is_open & (in_zone % unit == 0)
-    whole: NDArray[np.int64] = (np.minimum(counts, slots) // unit * unit).astype(np.int64)
+        counts += np.where(is_open, in_zone // bundle * bundle, 0.0)
+        is_open = is_open & (in_zone % bundle == 0)
+    whole: NDArray[np.int64] = (np.minimum(counts, slots) // bundle * bundle).astype(np.int64)
     return whole
 
 
@@ -93,7 +93,7 @@ def _by_replay(
     assumptions: Assumptions,
     rows: RowNumbers,
     slots: Counts,
-    unit: int,
+    bundle: int,
     budget: Budget,
 ) -> list[int]:
     waits, seen = state.freshness.waits_for_reports, reports_of(state)
@@ -106,10 +106,10 @@ def _by_replay(
         if waits and state.is_ahead_of_report(row):
             counts.append(0)  # not remembered: the next report may show the same amounts
             continue
-        key = (pod, assumptions, waits, unit, seen.kind(row), listed_by_name(state, row), here.tobytes())
+        key = (pod, assumptions, waits, bundle, seen.kind(row), listed_by_name(state, row), here.tobytes())
         if key not in known:
             node = knowledge_of(state, row, assumptions)
-            known[key] = 0 if node is None else _in_a_row(node, pod.request, most, unit, budget, settled_only=waits)
+            known[key] = 0 if node is None else _in_a_row(node, pod.request, most, bundle, budget, settled_only=waits)
         counts.append(known[key])
     return counts
 
@@ -118,25 +118,25 @@ _KNOWN: WeakKeyDictionary[ClusterState, dict[Hashable, int]] = WeakKeyDictionary
 
 
 def _in_a_row(
-    node: NodeKnowledge, request: PodRequest, most: int, unit: int, budget: Budget, *, settled_only: bool
+    node: NodeKnowledge, request: PodRequest, most: int, bundle: int, budget: Budget, *, settled_only: bool
 ) -> int:
-    """Pods in whole units that a kubelet admits before a unit is torn apart."""
+    """Pods in whole bundles that a kubelet admits before a bundle is torn apart."""
     shared: set[int] = set()
     outlook = Outlook(node)
     for number in range(most):
         budget.spend(WORK_OF_AN_ADMISSION if outlook.later is None else 2 * WORK_OF_AN_ADMISSION)
         admission = outlook.admit(request)
         if admission is None or not admission.admitted:
-            return number // unit * unit
+            return number // bundle * bundle
         zones = _zones_held(outlook.now, admission)
-        if len(zones) != 1 or (number % unit and zones != shared):
-            return number // unit * unit
+        if len(zones) != 1 or (number % bundle and zones != shared):
+            return number // bundle * bundle
         shared = zones
         following = outlook.after(request, admission) if settled_only else Outlook(after(outlook.now, admission))
         if following is None:
-            return (number + 1) // unit * unit
+            return (number + 1) // bundle * bundle
         outlook = following
-    return most // unit * unit
+    return most // bundle * bundle
 
 
 def _zones_held(node: NodeKnowledge, admission: Admission) -> set[int]:

@@ -37,7 +37,7 @@ from bayplan.engine.slots.reports import reports_of
 from bayplan.engine.slots.single_zones import Counts, in_single_zones, slots_of_one
 
 Wants = tuple[tuple[str, int], ...]
-# So few names are not worth looking through for those that no node has.
+# With so few names, checking for one that no node has does not pay.
 FEW_NAMES = 16
 
 

@@ -79,7 +79,7 @@ def common_domain(names: Iterable[str]) -> str:
 
 
 def domain_lines(domain: str) -> list[str]:
-    """The omitted common domain, said once."""
+    """The omitted common domain, printed once."""
     return [f"  (node names end in {domain})"] if domain else []
 
 

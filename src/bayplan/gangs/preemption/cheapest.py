@@ -18,7 +18,7 @@ from bayplan.engine.preemption.victims import Candidate, Cost, GangVictims, cost
 
 
 @dataclass(frozen=True)
-class Domain:
+class EvictionSearch:
     """What can be evicted in a domain, and what judges it."""
 
     bins: Sequence[Bin]
@@ -45,7 +45,7 @@ class _Branch:
     limited: frozenset[str] = frozenset()
 
 
-def search_domain(domain: Domain, budget: Budget) -> bool:
+def search_domain(domain: EvictionSearch, budget: Budget) -> bool:
     """Offer the cheapest victims of a domain if they cost less than the best; True if all sets were judged.
 
     Raises `TooLarge` if there are too many pods in one bin or too many combinations.
@@ -72,7 +72,7 @@ def search_domain(domain: Domain, budget: Budget) -> bool:
 class _Search:
     """Sets with at most so many violations and such a highest priority."""
 
-    domain: Domain
+    domain: EvictionSearch
     everyone: Mapping[str, Candidate]
     violations: int
     highest: int

@@ -28,7 +28,7 @@ from bayplan.engine.slots.slots import slots
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Seat
 from bayplan.gangs.preemption.bins import bins_of
-from bayplan.gangs.preemption.cheapest import Domain, closed, search_domain
+from bayplan.gangs.preemption.cheapest import EvictionSearch, closed, search_domain
 from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, wanted_by
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.scheduling.preemption.candidates import EvictionRules, candidates_on, priority_of, terminating_on
@@ -197,7 +197,7 @@ class _Plan:
             return False
         wanted = wanted_by(self.scheduler, self.gang)
         self.proof.spend(WORK_OF_A_CANDIDATE * len(evictable))
-        domain = Domain(
+        domain = EvictionSearch(
             bins_of(self.scheduler, within.rows, tuple(wanted), evictable.values()),
             tuple(wanted.values()),
             evictable,

@@ -47,7 +47,7 @@ from bayplan.kube.wire.meta_v1 import Change, T
 __all__ = ["Absent", "Broken", "Change", "Changes", "Listed", "WatchSettings", "follow"]
 
 LONGEST_LINE = 64 << 20  # bytes; objects have at most a few MiB, so this is not the API server speaking
-AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing is trouble, or we would ask without pause
+AT_ONCE = 1.0  # seconds; a watch that ends sooner and brought nothing counts as a failure, to avoid a tight loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class WatchSettings:
 class Absent(Struct, frozen=True):
     """The resource is not installed (any more), or only in `unreadable` versions.
 
-    Said once; it is asked for again every `absent_retry` seconds.
+    Yielded once; requested again every `absent_retry` seconds.
     """
 
     resource: Resource[Any]
@@ -97,8 +97,8 @@ async def follow(
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end.
 
-    `on_error` hears a sentence about whatever went wrong and is tried again, `on_progress` that a list or lines of a
-    watch came, or that a watch ended as watches do: on a quiet resource at least every `silence` seconds.
+    `on_error` gets one sentence for each failure that is retried. `on_progress` is called when a list or lines of a
+    watch came, or when a watch ended normally: on a quiet resource at least every `silence` seconds.
 
     With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for
     what the caller can do without. A resource that is forbidden and not installed is absent in any case.
@@ -132,7 +132,7 @@ async def follow(
                     on_progress()
             on_progress()
             version = await reading.resumes_from(version)
-            continue  # ended as watches do
+            continue  # a normal end
         except ApiError as error:
             if version is None and await reading.may_be_absent(error, forbidden_is_absent=forbidden_is_absent):
                 absent = await reading.missing(error)
@@ -173,7 +173,7 @@ class _Reading(Generic[T]):
         return None if better else version
 
     async def may_be_absent(self, error: ApiError, *, forbidden_is_absent: bool) -> bool:
-        """Whether a refused list means that the resource is not there, or is as good as not there.
+        """Whether a refused list means that the resource is not there, or counts as absent.
 
         A discovery that fails says nothing.
         """

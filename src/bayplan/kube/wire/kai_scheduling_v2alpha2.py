@@ -5,13 +5,13 @@ A PodGroup lists its sub-groups flat, each naming its parent. Those that have ch
 others a `PodSet`, which is where pods belong; everything hangs below one nameless root that carries the PodGroup's own
 constraint.
 
-`sub_groups_problem` says what KAI's admission webhook says, `sub_group_tree` what its scheduler says when it builds the
-tree; both answer with KAI's own sentences, and neither raises. `engine/gangs/kai` places what comes out of `gang_tree`.
+`sub_group_tree` says what KAI's scheduler says when it builds the tree, in KAI's own sentences, and raises nothing.
+`compat/kai/scheduler/` places what comes out of `gang_tree`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bayplan.kube.wire.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
@@ -111,21 +111,6 @@ class SubGroupSet:
         for sub_group in self.sub_groups:
             yield from sub_group.all_pod_sets()
         yield from self.pod_sets
-
-
-def sub_groups_problem(sub_groups: Sequence[SubGroup]) -> str | None:
-    """What KAI's admission webhook has against these sub-groups: a name twice, a parent that is missing, a cycle."""
-    by_name: dict[str, SubGroup] = {}
-    for sub_group in sub_groups:
-        if sub_group.name in by_name:
-            return f"duplicate subgroup name {sub_group.name}"
-        by_name[sub_group.name] = sub_group
-    for sub_group in sub_groups:
-        if sub_group.parent is not None and sub_group.parent not in by_name:
-            return f"parent {sub_group.parent} of {sub_group.name} was not found"
-    if len(_depths({sub_group.name: sub_group.parent for sub_group in sub_groups})) < len(sub_groups):
-        return "cycle detected in subgroups"
-    return None
 
 
 def sub_group_tree(spec: PodGroupSpec) -> SubGroupSet | str:

@@ -20,7 +20,7 @@ ZonesByDevice = dict[str, dict[str, set[int]]]
 
 @dataclass(frozen=True, slots=True)
 class AccountedDevice:
-    """A device. If it is held and not allocatable, it is unhealthy or its plugin is gone."""
+    """A device. If a container has it and it is not allocatable, it is unhealthy or its plugin is gone."""
 
     listed: ListedDevice
     allocatable: bool
@@ -53,7 +53,7 @@ def devices_by_resource(
 
 
 def device_amounts(zone: int, devices: Mapping[str, tuple[AccountedDevice, ...]]) -> dict[str, Amounts]:
-    """Amounts of each resource with devices in a zone. A held device is gone from all its zones."""
+    """Amounts of each resource with devices in a zone. A device in use counts as taken in all its zones."""
     amounts = {}
     for resource, found in devices.items():
         here = [device for device in found if zone in device.listed.zones]

@@ -68,7 +68,7 @@ async def create_lease(client: KubeClient, node: str, uid: str, heartbeat: Secon
 
 
 class Heartbeats:
-    """The heartbeats of a fleet. `uids` has the nodes that exist, and is kept up to date; `reports` are told too."""
+    """The heartbeats of a fleet. `uids` has the nodes that exist, and is kept up to date, as are `reports`."""
 
     def __init__(
         self,

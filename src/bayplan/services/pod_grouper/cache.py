@@ -41,7 +41,7 @@ class _Membership:
         self.members: dict[str, dict[str, None]] = {}
 
     def set(self, pod: str, gang: str) -> None:
-        """A pod names this gang now; an empty gang is none."""
+        """A pod names this gang now, or none if it is empty."""
         before = self.gangs.pop(pod, "")
         if before and before != gang:
             self.members[before].pop(pod)

@@ -267,13 +267,13 @@ class PodGrouper:
             self._retry(key, f"its owner {chain.missing} does not exist; create it, or the pod is garbage-collected")
             return
         self._report_unreadable(pod, chain)
-        outcome = await self._find_group(pod, chain)
-        for problem in outcome.problems:
+        grouping = await self._find_group(pod, chain)
+        for problem in grouping.problems:
             self._events.record(problem.about, problem.reason, str(problem))
-        if outcome.held:
-            await self._hold(pod, outcome)
-        elif outcome.manifest is not None:
-            await self._group(pod, outcome, outcome.manifest)
+        if grouping.held:
+            await self._hold(pod, grouping)
+        elif grouping.manifest is not None:
+            await self._group(pod, grouping, grouping.manifest)
         elif not chain.unreadable and self._is_in_group_of_owner(pod, chain):
             await self._ungroup(pod)
         else:
@@ -283,21 +283,21 @@ class PodGrouper:
     async def _find_group(self, pod: Pod, chain: Chain) -> Grouping:
         answers: dict[Lookup, list[RawObject]] = {}
         for _ in range(MAX_QUESTIONS):
-            outcome = group_for(pod, chain.owners, self.cache.settings, answers, self.cache.workloads)
-            if isinstance(outcome, Grouping):
-                return outcome
-            answers[outcome] = await self._owners.answer(outcome)
+            found = group_for(pod, chain.owners, self.cache.settings, answers, self.cache.workloads)
+            if isinstance(found, Grouping):
+                return found
+            answers[found] = await self._owners.answer(found)
         raise RuntimeError(f"more than {MAX_QUESTIONS} questions about one pod")
 
-    async def _group(self, pod: Pod, outcome: Grouping, manifest: RawObject) -> None:
+    async def _group(self, pod: Pod, grouping: Grouping, manifest: RawObject) -> None:
         if not self._holds_lease():
             return
         changed = await self._writer.ensure(manifest)
         gang = self._writer.key_of(manifest)
-        self.cache.wanted.asked_in(gang, outcome.asked_in)
+        self.cache.wanted.asked_in(gang, grouping.asked_in)
         self._unused.asked_for(gang)
         if self._holds_lease():
-            await self._writer.label(pod, outcome.labels, outcome.annotations)
+            await self._writer.label(pod, grouping.labels, grouping.annotations)
         if changed:
             # Waiting members may have another place in the gang now.
             self.cache.examine_again(gang, but=pod.metadata.uid)
@@ -334,14 +334,14 @@ class PodGrouper:
         self.cache.examine_again(gang, but=pod.metadata.uid)
         self._metrics.looks.labels("alone").inc()
 
-    async def _hold(self, pod: Pod, outcome: Grouping) -> None:
+    async def _hold(self, pod: Pod, grouping: Grouping) -> None:
         """Keep the pod waiting, and record on existing groups that they no longer match their owner."""
-        why = "; ".join(str(problem) for problem in outcome.problems if problem.holds)
+        why = "; ".join(str(problem) for problem in grouping.problems if problem.holds)
         self._metrics.looks.labels("held").inc()
         self._results.is_held(pod, f"the pod grouper cannot determine its gang: {why}")
         self._queue.put(pod_key(pod), self._clock() + ROUND_PERIOD)
-        if outcome.owner is not None and self._holds_lease():
-            for written in own_groups_of(outcome.owner.uid, self.cache.groups.values()):
+        if grouping.owner is not None and self._holds_lease():
+            for written in own_groups_of(grouping.owner.uid, self.cache.groups.values()):
                 await self._writer.note(written, why, holds=False)
 
     def _retry(self, key: str, why: str) -> None:

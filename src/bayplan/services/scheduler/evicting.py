@@ -1,8 +1,8 @@
 """Carry out preemption plans: evict the victims through the eviction API, and report it on both sides.
 
-The API server holds PodDisruptionBudgets. If there are several victims, all evictions are tried as a dry run first, at
-once, so that a refused one spares the other victims. Victims are then evicted one by one while the plan holds: if the
-preemptor is gone or its nomination was withdrawn, the remaining victims stay.
+The API server enforces PodDisruptionBudgets. If there are several victims, all evictions are tried as a dry run first,
+at once, so that a refused one spares the other victims. Victims are then evicted one by one while the plan holds: if
+the preemptor is gone or its nomination was withdrawn, the remaining victims stay.
 """
 
 from __future__ import annotations
@@ -122,10 +122,13 @@ class Evictor:
         self._side_thread = side_thread
         self._may_write = may_write
 
-    def take(self, action: Unschedulable) -> Coroutine[None, None, None] | None:
-        """Withdraw nominations that no longer hold; the evictions of a unit whose plan is new, if any."""
+    def withdraw_nominations(self) -> None:
+        """Clear `nominatedNodeName` where it no longer holds; called after each decision."""
         for pod in self._dispatcher.preempting.nominations.take_outdated():
             self._nominees.nominate(pod, None)
+
+    def take(self, action: Unschedulable) -> Coroutine[None, None, None] | None:
+        """The evictions of a unit whose plan is new, if any."""
         plan = action.preemption
         if plan is not None and action.stage is not Stage.UNDER_WAY:
             self._metrics.attempts.inc()

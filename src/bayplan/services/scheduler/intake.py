@@ -163,7 +163,7 @@ class WatchIntake:
             logger.exception("failed to apply object", extra={"object": f"{entry.resource} {key}"})
             self.problems.set(f"{entry.resource} {key}", f"internal error: {error}")
         else:
-            if self.problems:  # naming an object takes a tenth of taking in a pod
+            if self.problems:  # formatting the name takes a tenth as long as applying a pod
                 self.problems.withdraw(f"{entry.resource} {key}")
 
     def _drop(self, entry: Entry, key: str, now: float) -> None:
@@ -220,7 +220,7 @@ def _key(named: Metadata | Broken) -> str:
 
 
 def _version(text: str) -> int:
-    """The resource version as a number; 0 if it is none, so that every object counts as newer."""
+    """The resource version as a number; 0 if it is not one, so that every object counts as newer."""
     return int(text) if text.isdecimal() else 0
 
 
@@ -311,7 +311,7 @@ def _group_entry(resource: Resource[Any], dispatcher: Dispatcher, volcano_queue:
 
 
 def _budget_entry(dispatcher: Dispatcher) -> Entry:
-    """PodDisruptionBudgets. Where RBAC forbids them nothing is lost: the API server holds them at every eviction."""
+    """PodDisruptionBudgets. Where RBAC forbids them nothing is lost: the API server enforces them at every eviction."""
     budgets = dispatcher.preempting.budgets
     return Entry(
         POD_DISRUPTION_BUDGETS,

@@ -213,6 +213,7 @@ class SchedulerService:
             at_limit = self._binder.namespaces_at_limit()
             decide = partial(dispatcher.decide, now, at_limit)
             action = await self._side_thread.run(decide) if dispatcher.next_may_be_long(now, at_limit) else decide()
+            self._evictor.withdraw_nominations()
             if action is None:
                 return False
             took = time.perf_counter() - began
@@ -228,7 +229,7 @@ class SchedulerService:
                 return True
 
     async def _carry_out(self, action: Action, began: float) -> None:
-        """Start what an action asks for. What concerns each of ten thousand pods is done in slices."""
+        """Start what an action asks for. Per-pod work is done in slices."""
         match action:
             case Bind():
                 self._mark_invalid(action.unit, invalid=False)
@@ -254,7 +255,7 @@ class SchedulerService:
                 self._start(self._release(action))
 
     def _withdraw_news(self, action: Bind) -> Iterator[None]:
-        """Pods are being bound: what they still were to be told is outdated."""
+        """Pods are being bound: their pending events are obsolete."""
         for each in action.assignments:
             self._nominees.withdraw(each.pod)
             self.announcer.pod_placed(each.pod)

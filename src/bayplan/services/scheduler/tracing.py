@@ -1,4 +1,4 @@
-"""`--trace-decisions FILE`: one JSON line per decision, with what was considered and what came out.
+"""`--trace-decisions FILE`: one JSON line per decision, with the nodes considered and the result.
 
 A decision as the dispatcher returns it comes in, together with the time it took. The counts of refused nodes are taken
 again from the cached answer of the pod's class, right after the decision: for a placed pod they are those of the next
@@ -17,6 +17,7 @@ import msgspec
 
 from bayplan.dispatch.actions import Action, Assignment, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.units import GangUnit
 from bayplan.explain.documents import containers_document
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
@@ -66,9 +67,10 @@ class DecisionTrace:
                 found |= {"gang": _gang(action.gang)} if action.gang is not None else {}
                 return found | (self._considered(action.pods[0]) if action.pods and not action.reason else {})
             case Complete():
-                return {"unit": action.gang, "result": "complete"}
+                return {"unit": str(GangUnit(action.gang)), "result": "complete"}
             case Release():
-                return {"unit": action.gang, "result": "release", "pods": len(action.pods), "reason": action.reason}
+                pods = {"pods": len(action.pods), "reason": action.reason}
+                return {"unit": str(GangUnit(action.gang)), "result": "release", **pods}
 
     def _considered(self, pod: Pod) -> dict[str, Any]:
         """How many nodes each cause refuses for pods of this class."""

@@ -74,7 +74,7 @@ class ReviewedAccess:
         self._kept: BoundedDict[bytes, tuple[float, frozenset[str], Viewer | Unanswerable]] = BoundedDict(MOST_KEPT)
 
     async def viewer(self, authorization: str, namespaces: Collection[str]) -> Viewer:
-        """The user behind a token; raises `Unanswerable` if there is none, or one who must not look."""
+        """The user behind a token; raises `Unanswerable` if there is none, or if the user lacks the right."""
         token = bearer_token(authorization)
         if not token:
             raise Unanswerable(HTTPStatus.UNAUTHORIZED, "send a token of this cluster: Authorization: Bearer TOKEN")

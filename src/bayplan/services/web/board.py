@@ -36,7 +36,7 @@ class Board:
             self._changed.notify_all()
 
     async def report(self, trouble: str) -> None:
-        """Tell pages that what they show can no longer be kept current."""
+        """Tell pages that they are no longer updated."""
         async with self._changed:
             if trouble != self.notice.trouble:
                 self.notice = Notice(self.notice.generation, trouble, self.notice.taken_at)

@@ -252,7 +252,7 @@ def _gang_document(gang: GangRun) -> Document:
     return {
         "name": gang.name,
         "workload": gang.workload,
-        "completeAtSeconds": None if gang.complete_at is None else _seconds(gang.complete_at),
+        "arrivedAtSeconds": None if gang.arrived_at is None else _seconds(gang.arrived_at),
         "wholeAtSeconds": None if gang.whole_at is None else _seconds(gang.whole_at),
         "podsStarted": gang.started,
         "level": gang.level,

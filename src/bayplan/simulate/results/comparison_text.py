@@ -33,7 +33,7 @@ MOST_REASONS = 5
 LONGEST_NAME = 36
 LONGEST_DOMAINS = 24
 
-GANG_HEADER = ("gang", "complete after", "started after", "pods", "in")
+GANG_HEADER = ("gang", "arrived after", "started after", "pods", "in")
 WORKLOAD_HEADER = ("workload", "kind", "wanted", "ran", "refused", "waiting", "given up")
 
 
@@ -79,7 +79,7 @@ def _gangs(run: Run) -> list[str]:
 
 
 def _gang_row(gang: GangRun) -> tuple[str, ...]:
-    moments = ("-" if moment is None else clock(moment) for moment in (gang.complete_at, gang.whole_at))
+    moments = ("-" if moment is None else clock(moment) for moment in (gang.arrived_at, gang.whole_at))
     where = hostlist(gang.domains, LONGEST_DOMAINS) or "-"
     return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where
 

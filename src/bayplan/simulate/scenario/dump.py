@@ -81,12 +81,12 @@ def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport
         except InvalidObject as error:
             remarks.append(f"{objects.naming_the_file(error, topology)}: the object is left out")
             continue
-        remarks += map(str, report.problems)
+        remarks += map(str, report.remarks)
         if report.usable and report.zones:
             reports[report.node] = report
     for numatopology in objects.numatopologies:
         report = read_numatopology(numatopology)
-        remarks += map(str, report.problems)
+        remarks += map(str, report.remarks)
         if report.zones:
             reports.setdefault(report.node, report)
     return reports

@@ -17,7 +17,7 @@ import msgspec
 
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.own.members import GROUP
-from bayplan.dialects.own.reader import gang_of
+from bayplan.dialects.own.reader import read_gang
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Trees
@@ -107,7 +107,7 @@ def trees_of(nodes: Sequence[SimulatedNode], levels: tuple[str, ...]) -> Trees:
 
 
 def _gang(spec: PodGroupSpec) -> Gang:
-    return gang_of(PodGroup(metadata=Metadata(name="gang"), spec=spec))
+    return read_gang(PodGroup(metadata=Metadata(name="gang"), spec=spec))
 
 
 def _spec(written: YamlValue, struct: type[_Spec], read_pod: PodReader) -> _Spec | None:

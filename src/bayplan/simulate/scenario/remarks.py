@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from bayplan.cluster.pods.pod_class import PodClass, pod_class_of
 from bayplan.cluster.pods.request import PodRequest, effective_request
-from bayplan.cluster.reports.numa_policy import policy_problems
+from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.pod_words import word_problems
+from bayplan.dialects.pod_words import word_remarks
 from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.volcano_annotations import POLICY
@@ -96,10 +96,10 @@ def _held_back(workload: Workload) -> Iterator[str]:
 def _without_effect(workload: Workload) -> Iterator[str]:
     """What the pods ask for by labels and annotations, and will not get: a topology policy in Volcano's way, a gang."""
     for text in dict.fromkeys(
-        each.text for pod in workload.templates for each in policy_problems(pod, effective_request)
+        each.text for pod in workload.templates for each in policy_remarks(pod, effective_request)
     ):
         yield f"annotation {POLICY} of the pods of {workload.name}: {text}"
-    words = (each for pod in workload.templates for each in word_problems(pod))
+    words = (each for pod in workload.templates for each in word_remarks(pod))
     for text in dict.fromkeys(f"{each.at.field} of the pods of {workload.name}: {each.text}" for each in words):
         yield text
 

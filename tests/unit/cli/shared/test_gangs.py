@@ -23,7 +23,7 @@ REQUESTS = '{cpu: "16", memory: 160Gi, nvidia.com/gpu: "4"}'
         (
             "too-large",
             1,
-            "ml/too-large does not fit: the gang needs 40 slots in one block, the most there are is 32.",
+            "ml/too-large does not fit: the gang needs 40 slots in one block, but can get at most 32.",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_every_gang_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path
     files = [GANGS / "pretrain.yaml", GANGS / "too-large.yaml", pods / "web.yaml"]
     result = bayplan("place", *(part for file in files for part in ("-f", file)), cluster=CLUSTER)
     assert (result.code, result.answer) == (1, "1 of 2 gangs fits, 1 of 1 other pod")
-    assert "the most there are is 20." in result.out
+    assert "but can get at most 20." in result.out
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_room_is_counted_as_pods_that_want_no_fellow_on_their_node_have_it(baypl
     )
     file.write_text(file.read_text().replace("{name: g,", "{name: g, labels: {app: g},"))
     result = bayplan("place", "-f", file, cluster=CLUSTER)
-    assert result.answer == "ml/g does not fit: the gang needs 6 slots in one rack, the most there are is 5."
+    assert result.answer == "ml/g does not fit: the gang needs 6 slots in one rack, but can get at most 5."
     assert "  rack         8         0          5  b1/r1" in result.out
     assert "  node        40         0          1  b1-r1-n1" in result.out
 
@@ -319,7 +319,7 @@ def test_why_explains_a_gang_of_the_dump(bayplan: Bayplan, name: str) -> None:
     result = bayplan("why", name, cluster=CLUSTER)
     assert (result.code, result.answer) == (
         1,
-        "ml/finetune is Pending: the gang needs 9 slots in one rack, the most there are is 8.",
+        "ml/finetune is Pending: the gang needs 9 slots in one rack, but can get at most 8.",
     )
     assert "  rack         8         0          8  b2/r1" in result.out
 
@@ -471,7 +471,7 @@ class TestWhyAMemberOfAGangWaits:
         [
             (
                 "finetune-0",
-                "its gang ml/finetune does not fit: the gang needs 9 slots in one rack, the most there are is 8.",
+                "its gang ml/finetune does not fit: the gang needs 9 slots in one rack, but can get at most 8.",
             ),
             ("k-0", "its gang ml/k is not placed: waits for pods: 2 of 3 have arrived."),
             ("lost", "its gang ml/nope is not placed: waits for PodGroup ml/nope (volcano), which does not exist."),

@@ -12,9 +12,7 @@ from bayplan.cluster.reports.fingerprint import (
     METHOD_ATTRIBUTE,
     Check,
     Published,
-    VersionCheck,
     check,
-    check_version,
     fingerprint_of,
     is_comparable,
     published_in,
@@ -84,15 +82,13 @@ def test_check(published: str, result: Check) -> None:
 @pytest.mark.parametrize(
     "version, result",
     [
-        ("v001", VersionCheck.COMPATIBLE),
-        ("v002", VersionCheck.INCOMPATIBLE),
-        ("xxxx", VersionCheck.INCOMPATIBLE),
-        ("v1", VersionCheck.MALFORMED),
-        ("", VersionCheck.MALFORMED),
+        ("v001", Check.OK),
+        ("v002", Check.INCOMPATIBLE_VERSION),
+        ("xxxx", Check.INCOMPATIBLE_VERSION),
     ],
 )
-def test_versions(version: str, result: VersionCheck) -> None:
-    assert check_version(version) is result
+def test_only_fingerprints_of_our_version_are_compared(version: str, result: Check) -> None:
+    assert check(OF_ONE.replace("v001", version), [ONE]) is result
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def report(**changes: str | None) -> TopologyReport:
 
 def inventory(**changes: str | None) -> Inventory:
     read = report(**changes)
-    assert read.inventory is not None, read.problems
+    assert read.inventory is not None, read.remarks
     return read.inventory
 
 
@@ -112,7 +112,7 @@ class TestACompleteReport:
         assert (listed.free_cpus, listed.reserved_cpus) == (0b11101110, 0b00010001)
         assert listed.devices == {GPU: (ListedDevice("gpu-0", (0,), "used"), ListedDevice("gpu-1", (1,), "free"))}
         assert report().pods == {"telco/upf-0": {"cpu": {0: 2000}, GPU: {0: 1}}}
-        assert (listed.zones, report().problems) == (frozenset({0, 1}), [])
+        assert (listed.zones, report().remarks) == (frozenset({0, 1}), [])
 
     def test_knows_where_each_cpu_sits(self) -> None:
         layout = inventory().cpus
@@ -131,7 +131,7 @@ class TestAnIncompleteReport:
     @pytest.mark.parametrize("missing", [CPUS, FREE_CPUS])
     def test_without_cpus_has_no_inventory(self, missing: str) -> None:
         read = report(**{missing: None})
-        assert (read.inventory, read.problems) == (None, [])
+        assert (read.inventory, read.remarks) == (None, [])
 
     def test_may_leave_out_what_is_reserved_and_devices(self) -> None:
         listed = inventory(**{RESERVED_CPUS: None, DEVICES: None})
@@ -177,7 +177,7 @@ class TestAnAttributeThatMakesNoSense:
     def test_leaves_the_report_without_inventory(self, attribute: str, text: str, expected: str) -> None:
         read = report(**{attribute: text})
         assert read.inventory is None
-        (problem,) = map(str, read.problems)
+        (problem,) = map(str, read.remarks)
         assert problem.startswith("NodeResourceTopology n1: ")
         assert f"is ignored: expected {attribute} to be {expected}, not " in problem
         assert problem.endswith(f'not "{text}"' if len(text) < 60 else '..."')
@@ -196,7 +196,7 @@ class TestAnAttributeThatMakesNoSense:
     def test_leaves_the_report_without_a_list_of_pods(self, text: str) -> None:
         read = report(**{PODS: text})
         assert (read.pods, read.inventory is not None) == (None, True)
-        (problem,) = map(str, read.problems)
+        (problem,) = map(str, read.remarks)
         assert f'is ignored: expected {PODS} to be {SOME_PODS}, not "{text}"' in problem
 
     def test_does_not_keep_the_amounts_from_being_used(self) -> None:

@@ -34,13 +34,13 @@ def cpus(report: TopologyReport) -> dict[int, tuple[int, int, int]]:
 
 
 def problems(report: TopologyReport) -> list[str]:
-    return [str(problem) for problem in report.problems]
+    return [str(problem) for problem in report.remarks]
 
 
 def test_free_cpus_by_zone() -> None:
     report = read_numatopology(numatopology("n1", EIGHT, free="1-5", reserved="1"))
     assert (report.node, cpus(report)) == ("n1", {0: (4, 3, 3), 1: (4, 4, 2)})
-    assert report.problems == []
+    assert report.remarks == []
 
 
 def test_reserved_cpus_are_free_in_the_object_and_not_for_pods() -> None:
@@ -103,7 +103,7 @@ def test_an_agent_may_name_the_reserved_cpus() -> None:
     assert cpus(report) == {0: (4, 3, 3), 1: (4, 3, 3)}
     assert report.inventory is not None
     assert report.inventory.reserved_cpus == 0b10001
-    assert report.problems == []
+    assert report.remarks == []
 
 
 def test_where_a_pod_holds_one_of_the_lowest_the_reserved_cpus_may_be_anywhere() -> None:

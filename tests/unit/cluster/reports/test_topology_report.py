@@ -33,7 +33,7 @@ def attributes(**values: str) -> list[Json]:
 
 
 def problems(report: TopologyReport) -> list[str]:
-    return [str(problem).removeprefix("NodeResourceTopology n1: ") for problem in report.problems]
+    return [str(problem).removeprefix("NodeResourceTopology n1: ") for problem in report.remarks]
 
 
 class TestPolicyAndScope:
@@ -205,7 +205,7 @@ class TestSettings:
     def test_attribute(self, name: str, value: str, setting: str, expected: object) -> None:
         report = read(attributes=attributes(**{name: value}))
         assert getattr(report.settings, setting) == expected
-        assert report.problems == []
+        assert report.remarks == []
 
     @pytest.mark.parametrize(
         "name, value, problem",
@@ -261,7 +261,7 @@ class TestSettings:
 
     def test_other_attributes_do_not_matter_here(self) -> None:
         report = read(attributes=attributes(cpu_core="0-7", nodeTopologyPodsFingerprint="pfp0v001ef46db3751d8e999"))
-        assert (report.settings, report.problems) == (KubeletSettings(), [])
+        assert (report.settings, report.remarks) == (KubeletSettings(), [])
 
     def test_what_a_node_does_not_say_is_assumed_openly(self) -> None:
         silent = read().settings
@@ -298,7 +298,7 @@ class TestZones:
 
     def test_sockets_and_dies_are_not_zones(self) -> None:
         report = read(zones=[{"name": "socket-0", "type": "Socket"}, zone(0, {"cpu": 1})])
-        assert ([each.id for each in report.zones], report.problems) == ([0], [])
+        assert ([each.id for each in report.zones], report.remarks) == ([0], [])
 
     def test_a_zone_that_appears_twice_makes_the_report_unusable(self) -> None:
         report = read(zones=[zone(1, {"cpu": 1}), zone(1, {"cpu": 2})])

@@ -22,22 +22,22 @@ TWO_APART = [structs.replace(group(f"segment {number}", 1, BLOCK, parent=1), apa
 @pytest.mark.parametrize(
     "parts, bound",
     [
-        ([gang(25)], "the gang needs 25 slots, the most there are is 24"),
-        ([gang(15, BLOCK)], "the gang needs 15 slots in one block, the most there are is 14"),
-        ([gang(11, RACK)], "the gang needs 11 slots in one rack, the most there are is 10"),
-        ([gang(9, NODE)], "the gang needs 9 slots on one node, the most there are is 8"),
+        ([gang(25)], "the gang needs 25 slots, but can get at most 24"),
+        ([gang(15, BLOCK)], "the gang needs 15 slots in one block, but can get at most 14"),
+        ([gang(11, RACK)], "the gang needs 11 slots in one rack, but can get at most 10"),
+        ([gang(9, NODE)], "the gang needs 9 slots on one node, but can get at most 8"),
         (
             [gang(0, RACK), group("a", 8), group("b", 3)],
-            "the gang needs 11 slots in one rack, the most there are is 10",
+            "the gang needs 11 slots in one rack, but can get at most 10",
         ),
-        ([gang(), group("a", 11, RACK)], "group a needs 11 slots in one rack, the most there are is 10"),
+        ([gang(), group("a", 11, RACK)], "group a needs 11 slots in one rack, but can get at most 10"),
         (
             [structs.replace(gang(7, RACK), home=1)],
-            "the gang needs 7 slots in b1/r2, where members run, the most there are is 6",
+            "the gang needs 7 slots in b1/r2, where members run, but can get at most 6",
         ),
         (
             [gang(), *(group(f"g{number}", 6, RACK) for number in range(4))],
-            "the gang needs 24 slots in groups of 6, the most there are is 18",
+            "the gang needs 24 slots in groups of 6, but can get at most 18",
         ),
         (
             [gang(), *(group(f"g{number}", pods, RACK) for number, pods in enumerate((6, 6, 6, 5)))],
@@ -55,16 +55,16 @@ def test_a_no_says_what_proves_it(parts: list[Part], bound: str) -> None:
 @pytest.mark.parametrize(
     "whole, layer, bound",
     [
-        (gang(24), SegmentLayer(RACK, 8), "the gang needs 24 slots in segments of 8, the most there are is 16"),
+        (gang(24), SegmentLayer(RACK, 8), "the gang needs 24 slots in segments of 8, but can get at most 16"),
         (
             gang(8, BLOCK),
             SegmentLayer(RACK, 2, apart=True),
-            "the gang needs 8 slots in segments of 2 in one block, the most there are is 4",
+            "the gang needs 8 slots in segments of 2 in one block, but can get at most 4",
         ),
         (
             gang(8, RACK),
             SegmentLayer(BLOCK, 4, apart=True),
-            "the gang needs 8 slots in segments of 4 in one rack, the most there are is 4",
+            "the gang needs 8 slots in segments of 4 in one rack, but can get at most 4",
         ),
     ],
 )

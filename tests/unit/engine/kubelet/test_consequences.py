@@ -30,7 +30,7 @@ class TestRestricted:
         empty = node(settings(Policy.RESTRICTED), memory=32 * GI)
         verdict = admit(empty, pod(container(cpu=4, memory=40 * GI)))
         assert verdict.reason == "TopologyAffinityError"
-        assert verdict.shortfall == NearestMiss("memory", zone=0, have=32 * GI, want=40 * GI)
+        assert verdict.nearest_miss == NearestMiss("memory", zone=0, have=32 * GI, want=40 * GI)
 
     @pytest.mark.parametrize(
         "cpus, admitted",
@@ -51,7 +51,7 @@ class TestSingleNumaNode:
         verdict = admit(busy, pod(container(cpu=16)))
         assert (verdict.reason, verdict.stage, verdict.container) == ("TopologyAffinityError", "topology", "main")
         assert verdict.message == "Resources cannot be allocated with Topology locality"
-        assert verdict.shortfall == NearestMiss("cpu", zone=1, have=15_000, want=16_000)
+        assert verdict.nearest_miss == NearestMiss("cpu", zone=1, have=15_000, want=16_000)
 
     def test_takes_the_zone_where_everything_is_free(self) -> None:
         verdict = admit(
@@ -81,7 +81,7 @@ class TestQualityOfService:
         apart = node(settings(Policy.SINGLE_NUMA_NODE), gpus=((0,), (1,)))
         verdict = admit(apart, pod(container(gpus=2), qos=QoS.BEST_EFFORT))
         assert verdict.reason == "TopologyAffinityError"
-        assert verdict.shortfall == NearestMiss(GPU, zone=0, have=1, want=2)
+        assert verdict.nearest_miss == NearestMiss(GPU, zone=0, have=1, want=2)
 
 
 class TestPoliciesThatNeverJudge:
@@ -129,7 +129,7 @@ class TestMemoryGroups:
             settings(Policy.SINGLE_NUMA_NODE), zones=3, groups={0: 0b11, 1: 0b11}, taken=tuple(range(32, 48))
         )
         verdict = admit(grouped, pod(container(cpu=2)))
-        assert verdict.shortfall == NearestMiss("memory", zone=0, have=0, want=GI)
+        assert verdict.nearest_miss == NearestMiss("memory", zone=0, have=0, want=GI)
 
 
 class TestContainersInTurn:

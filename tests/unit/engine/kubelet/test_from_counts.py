@@ -20,7 +20,7 @@ def test_counts_decide_like_the_real_thing() -> None:
     assert reported.zone_ids == (0, 3)
     assert admit(reported, pod(container(cpu=14, memory=60 * GI, gpus=1))).containers[0].zones == (3,)
     refused = admit(reported, pod(container(cpu=14, gpus=2)))
-    assert refused.shortfall == NearestMiss(GPU, zone=3, have=1, want=2)
+    assert refused.nearest_miss == NearestMiss(GPU, zone=3, have=1, want=2)
 
 
 def test_what_no_zone_reports_does_not_matter() -> None:

@@ -37,8 +37,8 @@ def outcome(status: Status, bound: str = "", *, gap: int = 0, on: tuple[Seat, ..
         ),
         (outcome(Status.FEASIBLE, on=seats("b1/r1/n1")), "ml/g fits: block b1, rack r1, node n1 (feasible)"),
         (
-            outcome(Status.INFEASIBLE, "group a needs 9 slots in one example.com/rack, the most there are is 8"),
-            "ml/g does not fit: group a needs 9 slots in one rack, the most there are is 8.",
+            outcome(Status.INFEASIBLE, "group a needs 9 slots in one example.com/rack, but can get at most 8"),
+            "ml/g does not fit: group a needs 9 slots in one rack, but can get at most 8.",
         ),
         (outcome(Status.LIMIT_REACHED, "no answer in 5 s"), "ml/g might not fit: no answer in 5 s."),
     ],

@@ -92,7 +92,7 @@ def test_a_whole_segment_that_comes_back_keeps_apart_from_those_that_run(
     if not nodes:
         assert decision.status is Status.INFEASIBLE
         where = "in one example.com/rack apart from those that run"
-        assert decision.bound == f"group segment 1 needs 2 slots {where}, the most there are is 1"
+        assert decision.bound == f"group segment 1 needs 2 slots {where}, but can get at most 1"
 
 
 def test_a_wish_to_be_apart_gives_way() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.dialects.own.reader import gang_of
+from bayplan.dialects.own.reader import read_gang
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import GangDecision
 from bayplan.gangs.ranks.parallelism import parallel_groups
@@ -73,7 +73,7 @@ def decide(cpus_by_rack: dict[str, list[int]], size: int, parallelism: str) -> G
         pod=PodShape(resources={"cpu": 1}),
         parallelism=declared(parallelism) if parallelism else None,
     )
-    gang = gang_of(PodGroup(metadata=Metadata(name="train", namespace="ml"), spec=spec))
+    gang = read_gang(PodGroup(metadata=Metadata(name="train", namespace="ml"), spec=spec))
     return schedule_gang(gang_scheduler(state, RACK), gang)
 
 

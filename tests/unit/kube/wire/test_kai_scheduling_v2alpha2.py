@@ -15,8 +15,8 @@ from bayplan.kube.wire.kai_scheduling_v2alpha2 import (
     TopologyConstraint,
     gang_tree,
     sub_group_tree,
-    sub_groups_problem,
 )
+from tests.builders.kai_webhook import sub_groups_problem
 
 PARENTS_FIRST = (("a", None), ("b", "a"), ("c", "b"))
 

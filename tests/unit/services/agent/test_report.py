@@ -52,7 +52,7 @@ def attributes(written: dict[str, Any]) -> dict[str, str]:
 
 def test_the_scheduler_reads_what_the_agent_knew() -> None:
     report = read_back(document(BUSY))
-    assert report.problems == []
+    assert report.remarks == []
     assert report.settings == replace(SETTINGS, threads_per_core=1)
     assert report.pods == {
         "default/a": {"cpu": {0: 2000}, "vendor.com/gpu": {1: 1}, "memory": {0: 10 * GI, 1: 10 * GI}}
@@ -152,7 +152,7 @@ def test_what_a_kubelet_reserves_in_volcanos_object(
     assert written["metadata"]["annotations"] == {"timestamp": "1000", "bayplan.io/reserved-cpus": ids}
     report = read_numatopology(msgspec.convert(written, Numatopology))
     assert [zone.resources["cpu"].available // 1000 for zone in report.zones] == for_pods
-    assert (report.problems, report.pods) == ([], {})
+    assert (report.remarks, report.pods) == ([], {})
 
 
 def test_nothing_in_a_report_is_null() -> None:

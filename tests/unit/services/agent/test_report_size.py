@@ -56,7 +56,7 @@ def test_tens_of_thousands_of_devices_are_only_counted() -> None:
     assert size(whole) > MAX_BYTES > size(written)
     assert said == "the report would have more than 512 KiB: devices by name are omitted"
     report = read_back(written)
-    assert report.problems == []
+    assert report.remarks == []
     assert report.zones[1].resources[NIC].available == 40_000
     assert report.pods == read_back(whole).pods
 

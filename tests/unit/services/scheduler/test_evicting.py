@@ -12,6 +12,7 @@ from msgspec import structs
 
 from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.units import PodUnit
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.kube.wire.meta_v1 import Status, StatusCause, StatusDetails
@@ -23,7 +24,7 @@ from bayplan.services.scheduler.evicting import MAX_ATTEMPTS, Evictor
 from bayplan.services.scheduler.nominating import NominationWriter
 from tests.builders.bodies import Json
 from tests.builders.services import api_error, in_virtual_time, now
-from tests.builders.units import add_node, on_node, pod
+from tests.builders.units import add_node, being_deleted, on_node, pod
 from tests.unit.services.scheduler.announcing.test_announcer import Heard
 
 BUDGET = ApiError(
@@ -78,6 +79,7 @@ class Story:
             self.dispatcher.set_pod(structs.replace(victim, spec=spec), 0.0)
         self.dispatcher.set_pod(pod("db", needs, priority=10), 0.0)
         self.leads = True
+        self.deletes_preemptor = False
 
     async def _run(self) -> None:
         client = cast("KubeClient", self.cluster)
@@ -98,6 +100,11 @@ class Story:
             assert evictions is not None
             await evictions
             await asyncio.sleep(1.0)
+            if self.deletes_preemptor:
+                self.dispatcher.set_pod(being_deleted(self.dispatcher.waiting["ml/db"]), now())
+                assert self.dispatcher.decide(now() + LOOKS_EVERY) is None
+                evictor.withdraw_nominations()
+                await asyncio.sleep(1.0)
 
     def run(self) -> None:
         in_virtual_time(self._run())
@@ -136,6 +143,14 @@ def test_victims_get_the_condition_and_the_preemptor_its_node() -> None:
         "PreemptionByScheduler",
     )
     assert (web[0], db) == ("web", ("db", {"nominatedNodeName": "n1"}))
+
+
+def test_a_preemptor_that_is_being_deleted_names_no_node_any_more() -> None:
+    story = Story()
+    story.deletes_preemptor = True
+    story.run()
+    assert story.cluster.patches[-1] == ("db", {"nominatedNodeName": None})
+    assert not story.is_nominated
 
 
 def test_a_victim_without_a_grace_period_is_gone_before_a_condition_could_be_written() -> None:

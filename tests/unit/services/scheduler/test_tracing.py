@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bayplan.dispatch.actions import Action, Complete, Release
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.services.scheduler.tracing import MAX_PODS, DecisionTrace
 from tests.builders.units import dispatcher, pod, pod_group
@@ -44,6 +45,16 @@ def test_a_gang_has_its_members_by_rank() -> None:
     (line,) = traced(scheduler, 1)
     assert (line["unit"], line["pods"]) == ("gang ml/train", 2)
     assert sorted((each["rank"], each["node"]) for each in line["assignments"]) == [(0, "n1"), (1, "n2")]
+
+
+@pytest.mark.parametrize(
+    "action, result", [(Complete("ml/train"), "complete"), (Release("ml/train", (), "a member is missing"), "release")]
+)
+def test_a_gang_is_named_alike_in_every_line(action: Action, result: str) -> None:
+    file = StringIO()
+    DecisionTrace(dispatcher("n1"), file).write(action, 0.0, 0.0)
+    line = json.loads(file.getvalue())
+    assert (line["unit"], line["result"]) == ("gang ml/train", result)
 
 
 def test_a_disk_that_is_full_ends_the_trace_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:

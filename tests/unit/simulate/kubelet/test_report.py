@@ -25,7 +25,7 @@ def plain(of: VirtualKubelet) -> TopologyReport:
 
 def complete(of: VirtualKubelet) -> TopologyReport:
     report = read_report(NodeAgent("n1", of).topology(complete=True))
-    assert report.problems == []
+    assert report.remarks == []
     return report
 
 
@@ -75,7 +75,7 @@ class TestThePlainReport:
         assert amounts(report, "cpu") == [(8000, 7000, 3000), (8000, 8000, 8000)]
         assert amounts(report, "memory") == [(16 * GI, 15 * GI, 13 * GI), (16 * GI, 16 * GI, 16 * GI)]
         assert amounts(report, GPU) == [(2, 2, 1), (1, 1, 1)]
-        assert report.problems == []
+        assert report.remarks == []
 
     def test_has_distances(self) -> None:
         assert [zone.costs for zone in plain(kubelet()).zones] == [{0: 10, 1: 11}, {0: 11, 1: 10}]

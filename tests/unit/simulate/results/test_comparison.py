@@ -94,10 +94,10 @@ def test_the_gangs_of_the_scheduler_that_is_judged_have_a_line_each() -> None:
     lines = comparison_text(a_comparison(blind_run(), a_run(gang_runs=gangs))).splitlines()
     at = lines.index("bayplan: 3 gangs")
     assert lines[at + 1 : at + 6] == [
-        "  gang        complete after  started after  pods  in",
-        "  ml/train-0              5s          1m20s     8  b1/r[1-2]",
-        "  ml/train-1              5s              -     0  -",
-        "  ml/plain-0               -              -     0  -",
+        "  gang        arrived after  started after  pods  in",
+        "  ml/train-0             5s          1m20s     8  b1/r[1-2]",
+        "  ml/train-1             5s              -     0  -",
+        "  ml/plain-0              -              -     0  -",
         "  ml/train-0 gave up segments of 4 in one rack",
     ]
     many = comparison_text(a_comparison(a_run(gang_runs=gangs * 10))).splitlines()

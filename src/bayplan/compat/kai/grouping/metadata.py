@@ -3,7 +3,7 @@ constraint.
 
 `usual_group` is KAI's default grouper; the other kinds begin with it and change what is different
 (`dataclasses.replace`). Objects it looks at besides pod and owners (priority classes, the ConfigMap with defaults per
-kind) are asked for (`grouping.py`).
+kind) are asked for (`grouping/grouping.py`).
 """
 
 from __future__ import annotations

@@ -19,9 +19,6 @@ PODS = "pods"
 
 Amounts = Mapping[str, float]
 
-# Jobs of a lower priority may be moved or evicted unless they say otherwise.
-FIRST_NON_PREEMPTIBLE_PRIORITY = 100
-
 
 class Status(Enum):
     """Where a task stands: waiting, promised what is still being freed, bound in this round, running, or leaving."""

@@ -3,7 +3,7 @@
 In come a sub-group's constraint, its tasks and the nodes that the sub-group above it was given; out come node sets, the
 first to be tried first, and scores that pull tasks into few domains of the preferred level. `allocate.py` tries them.
 
-1. The narrowest domain that holds all given nodes is counted, with everything below it (`capacity.py`).
+1. The narrowest domain that holds all given nodes is counted, with everything below it (`tree.py`).
 2. If it does not hold the tasks, that is all.
 3. Its children are ordered, the fullest first, down to the preferred level (or the required one, if none is preferred).
 4. Every domain that holds the tasks is a candidate, on the levels from the preferred up to the required one, or up to

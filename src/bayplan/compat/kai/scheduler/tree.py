@@ -2,8 +2,8 @@
 
 `build_tree` reads the labels of nodes. A domain is named by the label values on the way to it, joined with dots,
 because KAI does so and its tie-breaks and messages follow these names. Values may contain dots themselves: zone `a.b`,
-rack `c` and zone `a`, rack `b.c` become one rack, in KAI as here. `capacity.py` fills a tree with what is free; the
-tree itself never changes.
+rack `c` and zone `a`, rack `b.c` become one rack, in KAI as here. `Capacity` counts what is free in a tree; the tree
+itself never changes.
 """
 
 from __future__ import annotations

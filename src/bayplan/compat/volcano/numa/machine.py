@@ -1,7 +1,7 @@
 """CPUs as a Numatopology object lists them: where each one sits, by the numbers that the node's kernel uses.
 
 Core numbers are taken as written. On most hardware they repeat in every socket, so "core 0" may stand for several
-cores; Volcano does not mind, and this module must not either. `cpu_picker.py` and `cpus.py` ask.
+cores; Volcano does not mind, and this module must not either. `predicate.py` and `nodes.py` ask.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 First the gate: the policy that the pod asks for against what the node's kubelet is configured to do. If it leads to an
 evaluation, it is the *node's* policy that decides, for one main container after the other, each seeing what the earlier
-ones took. Out goes an `Evaluation`, which `score.py` counts NUMA nodes of.
+ones took. Out goes an `Evaluation`, whose NUMA nodes `plugins/volcano_numa_aware.py` counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Which domains equal pods go to: the best by the objective's three goals, in the order that it names them.
+"""Which domains equal pods go to, by three of the objective's five goals, in the order that it names them.
+
+Counting knows `fewest-domains`, `least-leftover` and `closest`; it meets the mean distance and the number of nodes only
+approximately.
 
 The room of every domain is known (`equal_pods.py`), so this is arithmetic. What makes it short: the largest distance
 between two members is given by the lowest level one domain of which holds them all. So for each level the best set of
-domains *inside one domain of that level* is found by the two other goals, and of these sets, the lowest first, that one
-is taken which is as good by the goals that come before `closest`.
+domains *inside one domain of that level* is found by the two other goals. Of these sets, from the lowest level up,
+the first that is as good by the goals before `closest` wins.
 """
 
 from __future__ import annotations

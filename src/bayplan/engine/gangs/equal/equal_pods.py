@@ -1,8 +1,8 @@
-"""Equal pods under one constraint: counting is exact, so this never searches.
+"""Equal pods under one constraint: counting is exact about whether they fit.
 
-A domain holds as many pods as the sum of its nodes' slots. `choice.py` chooses the best domains by the goals of the
-objective. This module fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running
-members.
+A domain holds as many pods as the sum of its nodes' slots. A table over the tree (`tree_table.py`) finds the best place
+by all goals. If it would be too large, `choice.py` chooses domains by the goals that counting knows, and this module
+fills them: on as few nodes as possible, or as many if pods are spread, or nearest to running members.
 
 *Segments* are equal parts of the gang that must each stay inside one domain: a domain then holds a multiple of a
 segment's size. Layers of segments go from wide to narrow, each size a divisor of the one before.
@@ -20,7 +20,7 @@ from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.equal.choice import Choice, EqualPods, choose, distances_to, fewest_domains
 from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.equal.table_request import TableRequest
-from bayplan.engine.gangs.equal.tree_table import largest_first, place_by_table
+from bayplan.engine.gangs.equal.tree_table import UNDECIDED, TableResult, largest_first, place_by_table
 from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 
@@ -54,10 +54,9 @@ def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
     if most < wish.pods:
         return Found(None, 0, most)
     by_table = _by_all_goals(tree, slots, room, wish)
-    if by_table is not None:
-        counts, complete = by_table
-        assert counts is not None  # one required domain has room
-        unproven = frozenset[Goal]() if complete else _not_counted(wish)
+    if by_table.decided:
+        assert by_table.counts is not None  # one required domain has room
+        counts, unproven = by_table.counts, frozenset[Goal]() if by_table.compared_all else _not_counted(wish)
     else:
         choice = choose(tree, slots, room, wish)
         counts, unproven = _filled(tree, slots, wish, room, choice), choice.unproven
@@ -65,7 +64,7 @@ def place_equal(tree: Tree, slots: Counts, wish: EqualPods) -> Found:
             unproven |= _not_counted(wish)
     if wish.preferred is None:
         return Found(counts, 0, most, unproven)
-    wider_proven = by_table is not None or _few_wider_domains(tree, room, wish, counts)
+    wider_proven = by_table.decided or _few_wider_domains(tree, room, wish, counts)
     touched = tree.domain_at[wish.preferred][counts.nonzero()[0]]
     if wish.running_at:
         touched = np.sort(np.append(touched, tree.domain_at[wish.preferred][list(wish.running_at)]))
@@ -93,12 +92,10 @@ def _not_counted(wish: EqualPods) -> frozenset[Goal]:
     return frozenset(wish.objective[unknown:])
 
 
-def _by_all_goals(
-    tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods
-) -> tuple[Counts | None, bool] | None:
-    """The best by a table over the tree, and whether it compared all domains; None if the table cannot decide."""
+def _by_all_goals(tree: Tree, slots: Counts, room: Sequence[Counts], wish: EqualPods) -> TableResult:
+    """The best by a table over the tree, if the table can decide."""
     if wish.spread or wish.roomiest or any(layer.level == WHOLE_TREE for layer in wish.layers):
-        return None
+        return UNDECIDED
     asked = TableRequest(wish.pods, wish.required, wish.preferred, wish.objective, wish.running_at, wish.layers)
     return place_by_table(tree, slots, room, asked)
 

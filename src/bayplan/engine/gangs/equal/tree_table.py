@@ -6,7 +6,7 @@ of members in it (two of them in one domain are two edges closer). So each domai
 the rows inside it (`joining.py`). The weights encode the order of goals. Only closeness is not a sum: there is an
 answer for each level on which one domain holds all pods, and the best of these wins.
 
-Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (None), and
+Costs are whole numbers. If the table would be too large, or its weights would not fit, there is none (`UNDECIDED`), and
 `choice.py` decides by counting.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from bayplan.cluster.topology.tree import Tree
@@ -32,10 +33,20 @@ MOST_RACKS = 512
 _TOO_LARGE = np.iinfo(np.int64).max
 
 
-def place_by_table(
-    tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest
-) -> tuple[Counts | None, bool] | None:
-    """Pods by position, None if they have no place, and whether every domain was compared; None for too large a table.
+class TableResult(Struct, frozen=True):
+    """Pods by position, or none if they have no place. Not `decided` if the table would be too large."""
+
+    counts: Counts | None
+    compared_all: bool
+    """True if every domain was compared, so that no other result is better."""
+    decided: bool = True
+
+
+UNDECIDED = TableResult(None, compared_all=False, decided=False)
+
+
+def place_by_table(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest) -> TableResult:
+    """The best place for equal pods by all goals, or `UNDECIDED`.
 
     `rooms` has the pods that each domain holds in whole segments, by level. One required domain has room for all pods.
     """
@@ -52,26 +63,26 @@ def place_by_table(
         holding = (level for level in levels if asked.may_be_in_one(level) and rooms[level].max() >= asked.pods)
         top = next(holding, asked.required)
     if top > lowest:
-        return None
+        return UNDECIDED
     # Where one domain of the lowest level might be the best.
     in_one = not (by_nodes or asked.layers or asked.least) and lowest >= 0 and asked.closeness_decides
     ideal = _ideal_domain(tree, slots, rooms, asked) if in_one else None
     if ideal is not None:
-        return _filled(tree, slots, starts, {ideal: asked.pods}), True
+        return TableResult(_filled(tree, slots, starts, {ideal: asked.pods}), compared_all=True)
     whole = top == lowest
     cells = (room >= asked.pods if whole else room).nonzero()[0]
     if top > WHOLE_TREE and not whole:
         # Only domains inside one that holds all pods matter.
         cells = cells[rooms[top][tree.domain_at[top][starts[cells]]] >= asked.pods]
-    complete = not whole or len(cells) <= MOST_RACKS
-    if not complete:
+    compared_all = not whole or len(cells) <= MOST_RACKS
+    if not compared_all:
         largest = np.maximum.reduceat(slots, starts)[cells]
         cells = np.sort(cells[np.lexsort((room[cells], -largest))[:MOST_RACKS]])
     widths = () if whole else _widths(rooms, asked, lowest, top)
     is_too_large = _cells(tree, cells, widths, by_nodes=by_nodes) > MOST_CELLS
     alone = np.flatnonzero(room >= asked.pods) if in_one and not whole else cells[:0]
     if is_too_large and not len(alone):
-        return None
+        return UNDECIDED
     leftover = rooms[max(asked.target, 0)]
     if asked.layers:
         # Room for whole segments, then slots.
@@ -79,14 +90,14 @@ def place_by_table(
         leftover = leftover * (asked.most_domains(tree, asked.target) * int(sums.max()) + 1) + sums
     weights = weights_of(tree, asked, int(leftover.max()))
     if weights is None:
-        return None
+        return UNDECIDED
     table = _Table(tree, slots, asked, weights, lowest, top, starts, leftover)
     found = table.best_in_one(alone) if 0 < len(alone) <= MOST_RACKS else None
     if found is not None:
-        return found, True
+        return TableResult(found, compared_all=True)
     if is_too_large:
-        return None
-    return table.best(cells, widths), complete
+        return UNDECIDED
+    return TableResult(table.best(cells, widths), compared_all)
 
 
 def _ideal_domain(tree: Tree, slots: Counts, rooms: Sequence[Counts], asked: TableRequest) -> int | None:

@@ -33,7 +33,7 @@ from bayplan.engine.gangs.problem import (
 
 # Required domains that are looked into one by one.
 MOST_DOMAINS = 12
-# Of more shapes than that only one domain of a level is looked into: each costs what all shapes cost on all nodes.
+# With more shapes than that, only one domain of a level is looked into: each costs what all shapes cost on all nodes.
 MANY_SHAPES = 64
 # The share of the work that each question about a few preferred domains gets.
 SHARE = 1 / 8
@@ -51,7 +51,7 @@ def solve(problem: Problem, budget: Budget, least: int) -> Solution:
     work = budget.left
     best = Solution(Status.LIMIT_REACHED, bound=OUT_OF_WORK)
     if problem.prefers:
-        best = _in_few_domains(problem, budget, work * SHARE)
+        best = _in_largest_domains(problem, budget, work * SHARE)
         if best.found and preferred_domains(problem, best) == least:
             return best
     whole = program.solve(problem, budget.at_most(work * (1 / 2 if problem.prefers else 3 / 4)))
@@ -61,12 +61,12 @@ def solve(problem: Problem, budget: Budget, least: int) -> Solution:
         least = max(least, preferred_domains(problem, whole) - whole.gap)
     best = _better(problem, whole, best)
     if not best.found and not problem.prefers:
-        best = _better(problem, best, _in_few_domains(problem, budget, work * SHARE))
+        best = _better(problem, best, _in_largest_domains(problem, budget, work * SHARE))
     for number, span in enumerate(required_domains(problem) if problem.parts[0].required is not None else ()):
         if number == MOST_DOMAINS or budget.is_spent or (best.found and preferred_domains(problem, best) == least):
             break
         inside = inside_of(problem, *span)
-        few = _in_few_domains(inside.problem, budget, work * SHARE / MOST_DOMAINS)
+        few = _in_largest_domains(inside.problem, budget, work * SHARE / MOST_DOMAINS)
         best = _better(problem, best, inside.moved(few))
         exact = program.solve(inside.problem, budget.at_most(work / MOST_DOMAINS))
         best = _better(problem, best, inside.moved(exact))
@@ -196,7 +196,7 @@ class _MixesInside:
         return answer[0], [at - self.first for at in answer[1] if self.first <= at < self.end]
 
 
-def _in_few_domains(problem: Problem, budget: Budget, work: float) -> Solution:
+def _in_largest_domains(problem: Problem, budget: Budget, work: float) -> Solution:
     """Whether the gang has a place in the k largest domains of its preferred level, for the smallest such k.
 
     A gang that prefers none is content with the first few that will do.

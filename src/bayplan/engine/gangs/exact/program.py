@@ -3,8 +3,8 @@
 Its cells are the domains of the lowest level that any part names, racks as a rule, not nodes: that keeps it small.
 There is one binary for each group and domain that it may take, a number of pods for each cell where pods are not bound
 to one, and a binary for each preferred domain, and each wider one, that is touched. Capacities of cells are the rows of
-`rows.py`. Whether the nodes of a cell hold what the program puts there is verified exactly (`nodes.py`); a cell that
-does not hold it is a cut, and the program is solved again.
+`groups/groups.py`. Whether the nodes of a cell hold what the program puts there is verified exactly
+(`groups/nodes.py`); a cell that does not hold it is a cut, and the program is solved again.
 
 Minimised are the preferred domains, then the domains of each wider level, then the room of the preferred ones.
 """

@@ -1,6 +1,6 @@
 """Groups of pods into domains by best fit, in several orders: the quick answer if shapes mix.
 
-A group takes the tightest domain whose capacity rows (`rows.py`) and nodes (`nodes.py`) hold it beside the groups
+A group takes the tightest domain whose capacity rows (`groups.py`) and nodes (`nodes.py`) hold it beside the groups
 already there. Their pods are packed anew together, so arrival order does not matter. There are four orders: by largest
 pod, by size, by both, and by number of pods. A group without a place moves to the front of its order, and the order is
 retried. A gang that prefers a level continues in domains that it uses, then takes the tightest that holds the rest,
@@ -38,7 +38,7 @@ WORK_OF_A_CHOICE = 60
 
 def best_fit(problem: Problem, budget: Budget) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if this way finds none."""
-    search = _Search(problem, budget)
+    search = _BestFit(problem, budget)
     for domains in search.choices():
         placed = carried_out(problem, search.groups, search.nodes, domains)
         if placed is not None:
@@ -46,7 +46,7 @@ def best_fit(problem: Problem, budget: Budget) -> Solution:
     return Solution(Status.LIMIT_REACHED, bound="best fit: no place found")
 
 
-class _Search:
+class _BestFit:
     """Shared by all orders: groups, capacity rows by level, and which pods are known to fit on which nodes."""
 
     def __init__(self, problem: Problem, budget: Budget) -> None:
@@ -163,7 +163,7 @@ class Inside:
 class _Attempt:
     """One order: the domains that groups have taken, and what is left in the domains of every level."""
 
-    def __init__(self, search: _Search, order: Sequence[int], *, roomiest_first: bool = False) -> None:
+    def __init__(self, search: _BestFit, order: Sequence[int], *, roomiest_first: bool = False) -> None:
         self.search = search
         self.rank = {part: number for number, part in enumerate(order)}
         self.roomiest_first = roomiest_first

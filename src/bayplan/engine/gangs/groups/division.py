@@ -1,9 +1,9 @@
 """Groups of equal pods as close together as possible: place all pods as one group, then divide them.
 
 Closeness depends only on how many pods each node has. So all pods are put where they are closest, which a table over
-the tree finds exactly (`tree_table.py`). If the groups can be divided among these places, nothing is closer. If not,
-one group after another is bound to a domain, which then has at least its pods. This makes the table's answer a bound on
-the remaining choices. What no bound excludes is tried, groups of narrow domains first.
+the tree finds exactly (`equal/tree_table.py`). If the groups can be divided among these places, nothing is closer. If
+not, one group after another is bound to a domain, which then has at least its pods. This makes the table's answer a
+bound on the remaining choices. What no bound excludes is tried, groups of narrow domains first.
 
 A problem of one shape and the fewest domains of each part come in. The closest placement in that many domains goes out,
 and whether it is proven.
@@ -65,7 +65,7 @@ def divided(problem: Problem, fewest: int, budget: Budget, like: Solution | None
     if len(problem.shapes) > 1 or problem.spread or problem.roomiest or unlike:
         return None
     parts = tuple(_bound_to_one(problem, number, like) for number in range(len(problem.parts)))
-    search = _Search(replace(problem, parts=parts), fewest, budget)
+    search = _Division(replace(problem, parts=parts), fewest, budget)
     search.explore({})
     return None if search.best is None else Divided(search.best, search.proven)
 
@@ -86,7 +86,7 @@ def _bound_to_one(problem: Problem, number: int, like: Solution | None) -> Part:
 
 
 @dataclass
-class _Search:
+class _Division:
     problem: Problem
     fewest: int
     budget: Budget
@@ -158,8 +158,8 @@ class _Search:
             problem.totals[0][shape], required, None, CLOSEST_FIRST, gang.running_at, least=self._least(bound)
         )
         by_table = place_by_table(problem.tree, slots, rooms, asked)
-        if by_table is not None:
-            return by_table
+        if by_table.decided:
+            return by_table.counts, by_table.compared_all
         if bound:
             return None, False
         wish = EqualPods(asked.pods, required, running_at=gang.running_at, objective=CLOSEST_FIRST)

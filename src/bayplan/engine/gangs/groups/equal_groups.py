@@ -1,8 +1,8 @@
 """Equal groups of equal pods are segments of one gang: 64 groups of 8 that need a rack each are 512 pods in segments.
 
-Segments are counted (`equal_pods.py`), which takes a tenth of the time of searching a domain for each group, and is
-exact by every goal. In comes a problem of one shape, out come the layers of segments that say the same, or None if its
-groups are not that simple.
+Segments are counted (`equal/equal_pods.py`), which takes a tenth of the time of searching a domain for each group. It
+is exact about whether they fit, and about all goals if the table over the tree is small enough. In comes a problem of
+one shape, out come the layers of segments that say the same, or None if its groups are not that simple.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ WORK_OF_A_STEP = 70
 
 def pack(problem: Problem, budget: Budget, most_steps: int = MOST_STEPS) -> Solution:
     """A placement of all parts; `LIMIT_REACHED` if the search had to stop. The problem has one shape."""
-    search = _Search(problem, budget, most_steps)
+    search = _Packing(problem, budget, most_steps)
     if search.choose():
         return Solution(Status.FEASIBLE, search.carried_out())
     if search.stopped:
@@ -46,7 +46,7 @@ def pack(problem: Problem, budget: Budget, most_steps: int = MOST_STEPS) -> Solu
     return infeasible("every assignment of groups to domains was tried")
 
 
-class _Search:
+class _Packing:
     """The domain of each group, and what is left in the domains of every level."""
 
     def __init__(self, problem: Problem, budget: Budget, most_steps: int) -> None:

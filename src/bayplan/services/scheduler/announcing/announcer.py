@@ -218,7 +218,7 @@ class Announcer:
             return None
         finally:
             tenant = namespace_of(refusal.pods[0]) if refusal.pods else ""
-            self._dispatcher.queue.tenants.charge(tenant, time.perf_counter() - began, now)
+            self._dispatcher.queue.tenants.bill(tenant, time.perf_counter() - began, now)
 
     @staticmethod
     def _try(explain: Callable[[Unschedulable], None], refusal: Unschedulable) -> None:

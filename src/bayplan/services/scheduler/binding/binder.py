@@ -178,14 +178,14 @@ class Binder:
         try:
             if turn.before is not None and not turn.before.done():
                 await asyncio.shield(turn.before)
-            outcome = await self._bind(pod, node, annotations, together)
+            result = await self._bind(pod, node, annotations, together)
         finally:
             self.end_turn(turn)
-        if outcome.ending is Ending.BOUND:
+        if result.ending is Ending.BOUND:
             together.bound.add(pod.metadata.uid)
-        elif outcome.ending is Ending.REFUSED:
-            together.end(pod, outcome.message)
-        return outcome
+        elif result.ending is Ending.REFUSED:
+            together.end(pod, result.message)
+        return result
 
     def end_turn(self, turn: NodeTurn) -> None:
         """Start the next bind on the node, after earlier turns."""
@@ -220,14 +220,14 @@ class Binder:
             if answer.status == HTTPStatus.NOT_FOUND:
                 return BindResult(Ending.GONE)
             refusals += 1
-            outcome = BindResult(Ending.REFUSED, answer.message)
+            result = BindResult(Ending.REFUSED, answer.message)
             last = refusals >= (PATIENT_TRIES if together.patient else USUAL_TRIES) or not _is_transient(
                 answer, together
             )
             if last or answer.status == HTTPStatus.CONFLICT:
-                outcome = await self._find_node(pod, node, outcome)
-            if last or outcome.ending is not Ending.REFUSED:
-                return outcome
+                result = await self._find_node(pod, node, result)
+            if last or result.ending is not Ending.REFUSED:
+                return result
             together.refused(pod, answer.message)
             seconds = max(backoff.after_failure(), _asked_to_wait(answer))
             await self._rest(seconds, pod.metadata.namespace or "", together)

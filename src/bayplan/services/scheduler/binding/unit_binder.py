@@ -106,7 +106,7 @@ class UnitBinder:
                 self._announcer.events.failed_scheduling(assignment.pod, f"binding failed: {result.message}")
 
     async def _report(self, action: Bind, failed: list[Assignment]) -> None:
-        """Tell the dispatcher. To take back the places of ten thousand pods takes 0.15 s: not in the loop."""
+        """Tell the dispatcher. Giving back ten thousand places takes 0.15 s: too long for the event loop."""
         now = self._clock()
         dispatcher = self._dispatcher
         tell = partial(dispatcher.not_bound, action, failed, now) if failed else partial(dispatcher.bound, action, now)

@@ -122,11 +122,11 @@ def test_sixteen_leaders_with_workers_on_empty_racks_have_a_place() -> None:
 @pytest.mark.parametrize(
     "parts, bound",
     [
-        ([gang(), Part("all", 0, pods_of(2, 4))], "the gang needs 8 units, the most there is is 7"),
-        ([gang(), Part("a", 0, pods_of(1, 3), RACK)], "group a needs 5 units in one rack, the most there is is 4"),
+        ([gang(), Part("all", 0, pods_of(2, 4))], "the gang needs 8 units, but can get at most 7"),
+        ([gang(), Part("a", 0, pods_of(1, 3), RACK)], "group a needs 5 units in one rack, but can get at most 4"),
         (
             [gang(), structs.replace(Part("a", 0, pods_of(1, 2), RACK), home=1, running_at=(2,))],
-            "group a needs 4 units in b1/r2, where members run, the most there is is 3",
+            "group a needs 4 units in b1/r2, where members run, but can get at most 3",
         ),
     ],
 )

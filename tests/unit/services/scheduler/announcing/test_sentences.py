@@ -146,10 +146,10 @@ class TestSentences:
         for name in ("n0", "n1"):
             tainted = {"metadata": {"name": name}, "spec": {"taints": [taint]}, "status": ALLOCATABLE}
             dispatcher.state.set_node(msgspec.convert(tainted, Node))
-        decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, the most there are is 4")
+        decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, but can get at most 4")
         text = Sentences(dispatcher).of(Unschedulable(GangUnit("ml/train"), (numa_pod("2"),), gang=decision))
         assert text.endswith(
-            "the most there are is 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s)"
+            "but can get at most 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s)"
         )
 
     @pytest.mark.parametrize(

@@ -1,20 +1,20 @@
-"""scheduler-plugins' preemption view on a node with two zones. The recorded cases are under `tests/conformance`."""
+"""scheduler-plugins' preemption view on a node with two zones; `test_nrt_preemption.py` has the recorded cases."""
 
 from __future__ import annotations
 
 import pytest
 
 from bayplan.cluster.pods.request import amount_of
-from bayplan.compat.scheduler_plugins.preemption import (
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
+from tests.builders.objects import GPU, Amounts, container, pod, simple_pod, topology, zone
+from tests.conformance.upstream_preemption import (
     REFUSAL,
     CannotSimulate,
     Container,
     after_evictions,
     filter_view,
 )
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
-from tests.builders.objects import GPU, Amounts, container, pod, simple_pod, topology, zone
 
 REPORT = topology(zone(0, {"cpu": (8, 8, 1), GPU: (2, 2, 0)}), zone(1, {"cpu": (8, 8, 2), GPU: (2, 2, 0)}))
 BURSTABLE = pod(container(requests={"cpu": 2, GPU: 1}, limits={GPU: 1}), name="burst")
