@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 
 from bayplan import api, extensions
 from bayplan.dialects.registry import dialects
-from bayplan.extensions import BrokenExtension, compat_names, load, registered
+from bayplan.extensions import BrokenExtension, compat_names, forget_entries, load, registered
 from bayplan.kube.resources import pod_groups
 from tests.builders.objects import simple_pod
 
@@ -35,10 +35,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def pythonpath(site: Path) -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))}
+
+
 def bayplan(*words: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).parent / "bayplan"
     arguments = (*words, "--cluster", str(EXAMPLE / "cluster.yaml"), "--config", str(EXAMPLE / "scheduler-config.yaml"))
-    environment = os.environ | ({"PYTHONPATH": str(site)} if site else {})
+    environment = os.environ | (pythonpath(site) if site else {})
     return subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
@@ -58,7 +62,7 @@ def test_a_dialect_of_another_package_makes_gangs(installed: Path) -> None:
 def test_a_snapshot_with_the_group_objects_of_another_package_is_decided_alike(installed: Path, tmp_path: Path) -> None:
     program = [str(Path(sys.executable).parent / "bayplan")]
     config = ["--config", str(EXAMPLE / "scheduler-config.yaml")]
-    environment = os.environ | {"PYTHONPATH": str(installed)}
+    environment = os.environ | pythonpath(installed)
     taken = subprocess.run(
         [*program, "snapshot", "--cluster", str(EXAMPLE / "cluster.yaml"), *config],
         env=environment,
@@ -71,6 +75,42 @@ def test_a_snapshot_with_the_group_objects_of_another_package_is_decided_alike(i
     assert (replayed.returncode, b'"TeamJob"' in gzip.decompress(taken.stdout)) == (0, True)
 
 
+BROKEN_PACKAGE = """
+from bayplan.api import ScorePlugin
+
+class PowerBudget(ScorePlugin):
+    name, reads_usage = "PowerBudget", False
+
+    def applies_score(self, pod):
+        return True
+
+    def scores(self, state, pod, rows):
+        raise KeyError("boop")
+
+def power_budget(arguments):
+    return PowerBudget()
+"""
+
+
+def test_a_command_names_the_package_whose_plugin_fails(tmp_path: Path) -> None:
+    about = tmp_path / "squad_pkg-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: squad-pkg\nVersion: 1.0\n")
+    entry = "PowerBudget = squad_pkg:power_budget"
+    (about / "entry_points.txt").write_text(f"[bayplan.plugins]\n{entry}\n[bayplan.dialect]\n{entry}\n")
+    (tmp_path / "squad_pkg.py").write_text(BROKEN_PACKAGE)
+    answer = bayplan("why", "ml/large", site=tmp_path)
+    told = [each for each in answer.stderr.splitlines() if "squad-pkg" in each]
+    whose = '"PowerBudget" of package squad-pkg'
+    failed = "failed in scores: KeyError: 'boop'; report it to that package"
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert told == [
+        f"warning: bayplan.dialect: {whose} is ignored; did you mean bayplan.dialects?",
+        f"error: bayplan.plugins: {whose} {failed}",
+    ]
+    assert "please report" not in answer.stderr
+
+
 def test_without_the_package_its_plugin_is_unknown() -> None:
     answer = bayplan("why", "ml/large")
     assert (answer.returncode, "bayplan has no plugin PowerBudget" in answer.stderr) == (2, True)
@@ -79,12 +119,10 @@ def test_without_the_package_its_plugin_is_unknown() -> None:
 @pytest.fixture
 def entries(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     listed: list[EntryPoint] = []
-    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [each for each in listed if each.group == group])
-    registered.cache_clear()
-    load.cache_clear()
+    monkeypatch.setattr(metadata, "entry_points", lambda: EntryPoints(listed))
+    forget_entries()
     yield listed
-    registered.cache_clear()
-    load.cache_clear()
+    forget_entries()
 
 
 def test_a_broken_extension_is_named(entries: list[EntryPoint]) -> None:
@@ -114,8 +152,12 @@ def added_dialects(entries: list[EntryPoint]) -> Iterator[list[EntryPoint]]:
 @pytest.mark.parametrize(
     "name, value, problem",
     [
-        ("odd", "bayplan.dialects.kai.pod_group:gang_of", r'"odd" is no Dialect, but function'),
-        ("again", "bayplan.dialects.kai.pod_group:DIALECT", r'"again" has the name of another dialect, kai'),
+        ("odd", "bayplan.dialects.kai.pod_group:gang_of", r'"odd" of package \? is a function, not a Dialect'),
+        (
+            "again",
+            "bayplan.dialects.kai.pod_group:DIALECT",
+            r'"again" of package \? has the name of another dialect, kai',
+        ),
     ],
 )
 def test_a_dialect_that_would_hide_another_is_refused(
