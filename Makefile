@@ -60,7 +60,7 @@ contracts: setup ## which room may import which
 
 types: setup ## mypy --strict
 	$(call banner,types)
-	@$(BIN)/mypy $(wildcard src tests benchmarks)
+	@$(BIN)/mypy $(wildcard src tests benchmarks examples/extension/src)
 
 unit: setup ## one behaviour at a time; tests/unit mirrors src/bayplan
 	$(call banner,unit tests)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.dialect import Dialect, FieldNames, GroupContents, asked_by_label, full_name, topology_for
 from bayplan.dialects.members import Incomplete, arrived, counted, group_of, has_started
-from bayplan.dialects.progress import Phase, Progress
+from bayplan.dialects.progress import Document, MemberCounts, Phase, Progress
 from bayplan.engine.numa.rows import Codes, Rows, Scores, count
-from bayplan.gangs.model import Gang, Group, Segments
+from bayplan.gangs.model import Gang, Group, Patience, Segments
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import Resource
@@ -25,15 +25,20 @@ __all__ = [
     "ClusterState",
     "Codes",
     "Dialect",
+    "Document",
+    "FieldNames",
     "FilterPlugin",
     "Gang",
     "Group",
+    "GroupContents",
     "GroupObject",
     "Incomplete",
     "InvalidObject",
+    "MemberCounts",
     "Metadata",
     "Node",
     "ObjectPath",
+    "Patience",
     "Phase",
     "Pod",
     "PodClass",
@@ -46,10 +51,12 @@ __all__ = [
     "Topologies",
     "WireStruct",
     "arrived",
+    "asked_by_label",
     "count",
     "counted",
     "full_name",
     "group_of",
     "has_started",
     "of_one_node",
+    "topology_for",
 ]

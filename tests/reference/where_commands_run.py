@@ -28,6 +28,8 @@ ELSEWHERE = {
     "--config examples/extension/scheduler-config.yaml": "tests/unit/test_extensions.py",
     "bayplan why ml/train-0 --cluster examples/extension/cluster.yaml "
     "--config examples/extension/scheduler-config.yaml": "tests/unit/test_extensions.py",
+    "bayplan place -f examples/extension/team-job.yaml --cluster examples/extension/cluster.yaml "
+    "--config examples/extension/scheduler-config.yaml": "tests/unit/test_extensions.py",
     "python -m tests.kubernetes.control_plane run --scheduler": "tests/kubernetes/test_control_plane.py",
     "make test": "this run",
     'bayplan numa "$(kubectl get pod packet-worker --output=jsonpath={.spec.nodeName})"': GETTING_STARTED,

@@ -25,6 +25,7 @@ OF_OUR_OWN = {
     "bayplan.dialects.registry._by_name",
     "bayplan.dialects.registry._by_struct",
     "bayplan.dialects.registry.dialects",
+    "bayplan.extensions._all_entries",
     "bayplan.extensions.load",
     "bayplan.extensions.registered",
     "bayplan.kube.client.decoding.decoder_of",

@@ -23,7 +23,7 @@ from bayplan.config.service_settings import (
     check_percentage,
     service_settings,
 )
-from bayplan.extensions import CONFIGURATION, PLUGINS, BrokenExtension, compat, compat_names, registered
+from bayplan.extensions import CONFIGURATION, BrokenExtension, compat, compat_names
 from bayplan.kube.errors import did_you_mean, field_and_problem
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
@@ -32,6 +32,8 @@ from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMat
 from bayplan.plugins.numa_zone_limit import NAME as NUMA_ZONE_LIMIT
 from bayplan.plugins.numa_zone_limit import NumaZoneLimit
 from bayplan.plugins.registry import (
+    ALWAYS_ON,
+    DEFAULT_PREEMPTION,
     DEFAULT_WEIGHTS,
     FILTER_ORDER,
     ON_REQUEST,
@@ -40,6 +42,7 @@ from bayplan.plugins.registry import (
     STOCK_NAME,
     STOCK_SCORES,
     WEIGHTS_ON_REQUEST,
+    added_names,
     build_plugin,
     is_added,
 )
@@ -65,11 +68,6 @@ NEVER_ON = {
     "PrioritySort",
     "SchedulingGates",
 }
-
-
-# Built in: a file can disable everything and enable these again.
-ALWAYS_ON = {"DefaultBinder", "PrioritySort", "SchedulingGates"}
-DEFAULT_PREEMPTION = "DefaultPreemption"
 
 
 class ConfigurationError(ValueError):
@@ -224,12 +222,14 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
             on_request = name in STOCK_SCORES or _is_named(written, name)
             plugins[name] = build_plugin(name, arguments.get(name), on_request=on_request)
         except ArgumentError as error:
-            index = next(i for i, entry in enumerate(written.plugin_config) if entry.name == name)
-            raise ConfigurationError(f"{where}.pluginConfig[{index}].args.{error}") from None
+            configured = [i for i, entry in enumerate(written.plugin_config) if entry.name == name]
+            # An argument may be missing because nothing is written about the plugin.
+            field = f"{where}.pluginConfig[{configured[0]}].args." if configured else f"{where}: {name}: "
+            raise ConfigurationError(f"{field}{error}") from None
         except BrokenExtension as error:
             raise ConfigurationError(f"{where}: {error}") from None
-    for name in added:
-        _keep_where_it_belongs(name, plugins[name], filters, scores, where)
+    for name in [each for each in added if each in plugins]:
+        _keep_where_it_belongs(name, plugins[name], filters, scores)
     gate, topology = plugins.get(NUMA_AWARE), plugins.get(TOPOLOGY_MATCH)
     if isinstance(gate, PolicyGate) and isinstance(topology, NodeResourceTopologyMatch):
         plugins[NUMA_AWARE] = PolicyGate(topology.arguments.assumptions)
@@ -267,12 +267,8 @@ def _preemption(written: ProfileConfig, where: str) -> PreemptionMode:
     return modes[written.preemption]
 
 
-def _keep_where_it_belongs(
-    name: str, plugin: object, filters: dict[str, int], scores: dict[str, int], where: str
-) -> None:
+def _keep_where_it_belongs(name: str, plugin: object, filters: dict[str, int], scores: dict[str, int]) -> None:
     """Keep a plugin of another package among the filters if it filters, and among the scores if it scores."""
-    if not isinstance(plugin, FilterPlugin | ScorePlugin):
-        raise ConfigurationError(f"{where}: plugin {name} of another package neither filters nor scores")
     if not isinstance(plugin, FilterPlugin):
         filters.pop(name, None)
     if not isinstance(plugin, ScorePlugin):
@@ -337,11 +333,9 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
         for entry in point.disabled
         if entry.name not in NEVER_ON
     ]
-    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST, *registered(PLUGINS)}
+    known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST, *added_names()}
     accepted = {*known, *ALWAYS_ON, DEFAULT_PREEMPTION}
-    unknown = sorted(
-        {name for name in [*_named(written), *switched_off] if name not in accepted and not is_added(name)}
-    )
+    unknown = sorted({name for name in [*_named(written), *switched_off] if name not in accepted})
     if unknown:
         has = ", ".join(sorted(known))
         hint = did_you_mean(unknown[0], accepted, alike=0.8)

@@ -8,7 +8,7 @@ dialects; `dispatch/roster.py` calls them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from bayplan.dialects.members import Incomplete
@@ -39,6 +39,22 @@ class GroupContents:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldNames:
+    """Where a group object says what a `Gang` has, such as `spec.togetherIn`. Errors name these fields."""
+
+    required: str = ""
+    preferred: str = ""
+    segments: str = ""
+    topology: str = ""
+    minimum: str = ""
+
+    @property
+    def written(self) -> Mapping[str, str]:
+        """The fields of the object by those of a `Gang`."""
+        return {each.name: name for each in fields(self) if (name := getattr(self, each.name))}
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect(Generic[W]):
     """One way of writing gangs; `written_as` is the wire struct of its group object, None if it has none."""
 
@@ -65,6 +81,8 @@ class Dialect(Generic[W]):
     parent: Callable[[W], str] = lambda _: ""
     # The gang of an object that other group objects are a part of.
     gang_of_groups: Callable[[W, GroupContents, Topologies], Gang | Incomplete] | None = None
+    # What errors call the fields of a gang.
+    field_names: FieldNames = FieldNames()
 
     def key(self, name: str) -> str:
         """A gang's key in the roster, from `namespace/name`, unique across dialects."""
@@ -113,8 +131,8 @@ def asked_by_label(topology: str, at: ObjectPath, topologies: Topologies) -> str
     if not topology.startswith(SINGLE_LABEL):
         return ""
     levels = dict.fromkeys(level for known in topologies.levels.values() for level in known)
-    return f"{at} asks for it; " + (f"there are the levels {', '.join(levels)}" if levels else _known(topologies))
+    return f"{at} asks for it; " + (f"known levels: {', '.join(levels)}" if levels else _known(topologies))
 
 
 def _known(topologies: Topologies) -> str:
-    return "there are " + ", ".join(topologies.levels) if topologies.levels else "the cluster has no Topology"
+    return "known: " + ", ".join(topologies.levels) if topologies.levels else "the cluster has no Topology"

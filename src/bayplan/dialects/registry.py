@@ -7,9 +7,11 @@ Dialects of other packages (`bayplan.dialects`) precede it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from bayplan.dialects.added import added_dialect
 from bayplan.dialects.coscheduling import pod_group as coscheduling
 from bayplan.dialects.dialect import Dialect, full_name
 from bayplan.dialects.kai import pod_group as kai
@@ -22,12 +24,12 @@ from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.placement_annotations import FIELDS, as_annotated
 from bayplan.dialects.pod_words import OWN_FAMILY
 from bayplan.dialects.volcano import pod_group as volcano
-from bayplan.extensions import DIALECTS, BrokenExtension, load, registered
+from bayplan.extensions import DIALECTS, BrokenExtension, registered
 from bayplan.gangs.model import Gang
 from bayplan.gangs.trees import Topologies
-from bayplan.kube.errors import ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.object_set import OtherPodGroup
-from bayplan.kube.resources import Resource
+from bayplan.kube.resources import KNOWN_POD_GROUPS, Resource
 from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod, VersionedGroupObject
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
@@ -46,24 +48,13 @@ _KNOWN: tuple[Dialect[Any], ...] = (
 def dialects() -> tuple[Dialect[Any], ...]:
     """The built-in dialects and those of other packages."""
     found = [*_KNOWN, kueue.DIALECT]
-    added = [_added(name, found) for name in sorted(registered(DIALECTS))]
-    return (*_KNOWN, *added, kueue.DIALECT)
+    for name in sorted(registered(DIALECTS)):
+        found.append(added_dialect(name, found))
+    return (*_KNOWN, *found[len(_KNOWN) + 1 :], kueue.DIALECT)
 
 
-def _added(name: str, found: list[Dialect[Any]]) -> Dialect[Any]:
-    """A dialect of another package, which joins those that were found."""
-    added = load(DIALECTS, name)
-    if not isinstance(added, Dialect):
-        raise BrokenExtension(f'{DIALECTS}: "{name}" is no Dialect, but {type(added).__name__}')
-    for known in found:
-        if added.name == known.name:
-            raise BrokenExtension(f'{DIALECTS}: "{name}" has the name of another dialect, {known.name}')
-        if added.written_as is not None and added.written_as is known.written_as:
-            raise BrokenExtension(f'{DIALECTS}: "{name}" is written as {known.name} is, {added.written_as.__name__}')
-    found.append(added)
-    return added
-
-
+# Begins the group of a pod whose dialect fails on it. No object has such a name.
+UNTOLD = "?"
 # Every built-in group object.
 AnyPodGroup = bayplan_v1alpha1.PodGroup | OtherPodGroup
 
@@ -120,6 +111,8 @@ def gang_of_members(
     Annotations about its placement count on group objects of other systems, and on the first pod of a gang without one.
     """
     dialect = dialect_of_gang(key)
+    if is_untold(key):
+        dialect.group_named(pods[0])  # says again what it fails on
     gang = dialect.gang_of(written, pods, topologies)
     if isinstance(gang, Incomplete):
         return gang
@@ -129,6 +122,15 @@ def gang_of_members(
     holder = pods[0] if written is None else written
     at = ObjectPath.of(holder).child("metadata").child("annotations")
     return as_annotated(gang, holder.metadata.annotations or {}, at)
+
+
+def try_out(written: AnyPodGroup) -> None:
+    """Ask the dialect of a package what evictions of others will ask it: its faults are said of its own object."""
+    if type(written) not in KNOWN_POD_GROUPS:
+        dialect = dialect_of(written)
+        dialect.may_be_evicted(written)
+        with suppress(InvalidObject):
+            dialect.least_running(written)
 
 
 def dialect_of_gang(key: str) -> Dialect[Any]:
@@ -141,10 +143,19 @@ def dialect_of_gang(key: str) -> Dialect[Any]:
 def gang_named(pod: Pod) -> str:
     """The key of the gang that a pod names; empty if it names none."""
     for dialect in dialects():
-        name = dialect.group_named(pod)
+        try:
+            name = dialect.group_named(pod)
+        except BrokenExtension:
+            # Only this pod waits, in a gang of its own that says why. Alone it might be placed without its gang.
+            name = UNTOLD + pod.metadata.name
         if name:
             return dialect.key(f"{pod.metadata.namespace or 'default'}/{name}")
     return ""
+
+
+def is_untold(key: str) -> bool:
+    """True of the gang of a pod whose dialect fails on it."""
+    return key.partition("/")[2].startswith(UNTOLD)
 
 
 def key_of(written: AnyPodGroup) -> str:

@@ -38,6 +38,10 @@ class Assignment(Struct, frozen=True):
         return self.decision.node
 
 
+# The reason of a unit whose decision failed on a bug of bayplan, not of a package that extends it.
+INTERNAL_ERROR = "internal error"
+
+
 class Bind(Struct, frozen=True):
     """Every pod of a unit has a place, which is already assumed."""
 

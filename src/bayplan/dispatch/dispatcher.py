@@ -21,13 +21,14 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
 from bayplan.cluster.volumes.claims import claims_of
 from bayplan.dialects.registry import AnyPodGroup, gang_named
-from bayplan.dispatch.actions import Action, Assignment, Bind, Unschedulable
+from bayplan.dispatch.actions import INTERNAL_ERROR, Action, Assignment, Bind, Unschedulable
 from bayplan.dispatch.core import Core, new_core
 from bayplan.dispatch.gang_units import GangUnits
 from bayplan.dispatch.pod_units import PodUnits
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.units import GangUnit, Unit
 from bayplan.dispatch.waking import ForItself, Waker
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.object_set import StorageObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
@@ -298,7 +299,8 @@ def _give_up(core: Core, unit: Unit, pods: Collection[Pod], error: Exception, no
     for pod in pods:
         core.forget_assumed(pod)
     core.park(unit, ForItself(unit), now)
-    reason = f"internal error: {type(error).__name__}: {error} (please report)"
+    bug = f"{INTERNAL_ERROR}: {type(error).__name__}: {error} (please report)"
+    reason = str(error) if isinstance(error, BrokenExtension) else bug
     return Unschedulable(unit, tuple(pods), reason, invalid=True, traceback="".join(format_exception(error)))
 
 

@@ -12,13 +12,14 @@ from bayplan.cluster.pods.terms import namespace_of
 from bayplan.dialects.members import Incomplete, has_started
 from bayplan.dialects.own import pod_group as own
 from bayplan.dialects.own.members import members_left
-from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, dialect_of_gang, key_of, try_out
 from bayplan.dispatch.actions import Action, Complete, Release
 from bayplan.dispatch.core import Core
 from bayplan.dispatch.gang_decision import GangDecider, split_of
 from bayplan.dispatch.late_members import LateMembers
 from bayplan.dispatch.partially_bound import PartiallyBound
 from bayplan.dispatch.units import GangUnit
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
@@ -64,6 +65,7 @@ class GangUnits:
     def set_group(self, written: AnyPodGroup, now: float) -> None:
         """A PodGroup was created or changed."""
         key = key_of(written)
+        try_out(written)
         known = self._core.roster.groups.get(key)
         affected = self._core.roster.set_group(written)
         if key in affected and dialect_of(written).was_complete(written):
@@ -185,7 +187,7 @@ class GangUnits:
         """Why a gang without waiting members is not complete: missing pods, or split over domains; empty if it is."""
         try:
             gang = self._core.roster.gang(name)
-        except InvalidObject as error:
+        except (InvalidObject, BrokenExtension) as error:
             return str(error)
         if isinstance(gang, Incomplete):
             return "" if self._progress.is_complete(name) else gang.reason

@@ -21,6 +21,7 @@ from bayplan.dialects.registry import (
     dialect_of_gang,
     gang_named,
     gang_of_members,
+    is_untold,
     key_of,
     parent_of,
     shown,
@@ -181,14 +182,14 @@ class GangRoster:
         if self._hierarchy.parent(name):
             problem = f"is inside itself, or inside more than {MOST_LEVELS - 1} others"
             raise InvalidObject(ObjectPath(f"{kind} {shown(name)}"), problem)
-        if written is None and dialect.written_as is not None:
+        if written is None and dialect.written_as is not None and not is_untold(name):
             why = f"; the API server does not serve {dialect.resource}" if dialect.name in self._not_served else ""
             return Incomplete(name, f"waits for {kind} {shown(name)}, which does not exist{why}")
         gang = self._read(dialect, name, written)
         return naming_strangers(gang, [pod for key in self.groups_in(name) for pod in self._strangers.of(key).values()])
 
     def _read(self, dialect: Dialect[Any], name: str, written: AnyPodGroup | None) -> Gang | Incomplete:
-        if dialect.gang_of_groups is None:
+        if dialect.gang_of_groups is None or is_untold(name):
             return gang_of_members(name, written, list(self._members.of(name).values()), self._topologies())
         keys = self.groups_in(name)
         inside = GroupContents(

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.preemptible import is_preemptible
-from bayplan.dialects.registry import dialect_of_gang
+from bayplan.dialects.registry import AnyPodGroup, dialect_of_gang
 from bayplan.dispatch.roster import GangRoster
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.preemption.candidates import RunningGang
@@ -22,7 +23,7 @@ def running_gang(roster: GangRoster, key: str) -> RunningGang | None:
     written = roster.groups.get(name)
     try:
         least = None if written is None else dialect_of_gang(name).least_running(written)
-    except InvalidObject:
+    except (InvalidObject, BrokenExtension):
         least = None
     return RunningGang(name, tuple(running), 0 if least is None else max(len(running) - least, 0))
 
@@ -31,4 +32,11 @@ def is_protected(roster: GangRoster, pod: Pod) -> bool:
     """True of a pod that must not be evicted for others: it or its gang says so."""
     gang = roster.gang_of(pod_key(pod))
     written = roster.groups.get(gang) if gang else None
-    return (written is not None and not dialect_of_gang(gang).may_be_evicted(written)) or not is_preemptible(pod)
+    return (written is not None and not _may_be_evicted(gang, written)) or not is_preemptible(pod)
+
+
+def _may_be_evicted(gang: str, written: AnyPodGroup) -> bool:
+    try:
+        return dialect_of_gang(gang).may_be_evicted(written)
+    except BrokenExtension:
+        return False  # said when the object came in

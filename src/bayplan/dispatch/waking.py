@@ -28,6 +28,7 @@ from bayplan.dispatch.parked_classes import ParkedClasses
 from bayplan.dispatch.queue import SchedulingQueue
 from bayplan.dispatch.units import Unit
 from bayplan.engine.numa.rows import Mask
+from bayplan.extensions import BrokenExtension
 from bayplan.gangs.model import Gang
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.errors import InvalidObject
@@ -218,16 +219,19 @@ class Waking:
         """Whether a node takes a parked class now; one that it takes, or that is not parked any more, is forgotten."""
         # Checked first: the answer for a deleted pod with thousands of terms would take long.
         is_parked = queue.is_parked(pods)
-        if is_parked and not self._usable(pods.profile, pods.pod_class).any():
-            return False
+        try:
+            if is_parked and not self._usable(pods.profile, pods.pod_class).any():
+                return False
+        except BrokenExtension:
+            pass  # The next decision reports the plugin.
         self._parked_pods.discard(pods)
         return is_parked
 
     def _may_be_better(self, waits_for: ForNeighbours | ForGang, then: _Mark) -> bool:
         try:
             return self._is_better(waits_for, then)
-        except InvalidObject:
-            return True  # The next decision reports the invalid pod.
+        except (InvalidObject, BrokenExtension):
+            return True  # The next decision reports the invalid pod or the plugin.
 
     def _forget_deleted(self, queue: SchedulingQueue) -> None:
         """Forget units that are no longer parked; for pods, only when their number may have doubled."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from bayplan.cluster.topology.tree import Tree
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Segments
@@ -15,17 +16,31 @@ from bayplan.gangs.trees import names_domains
 from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 
 MOST_LAYERS = 3
+_FIELD = re.compile(r'(group "[^"]*": )?([^\s:]+)(?=: )')
 # A problem with a field that names a tree or a level: the field, the problem, and the name.
 _NAMING = re.compile(r'(?:group "[^"]*": )?(topology|required|preferred|segments): ((?:level )?(?:"([^"]*)")?.*)')
 
 
 def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
-    """Return the first problem that no cluster state can resolve."""
+    """Return the first problem that no cluster state can resolve, in the words of the gang's group object."""
+    problem = _problem_of(gang, tree, topologies)
+    return _in_words(problem, gang.field_names) if problem and gang.field_names else problem
+
+
+def _in_words(problem: str, field_names: Mapping[str, str]) -> str:
+    """The same problem with the field under another name."""
+    found = _FIELD.match(problem)
+    if found is None or found[2] not in field_names:
+        return problem
+    return f"{found[1] or ''}{field_names[found[2]]}{problem[found.end(2) :]}"
+
+
+def _problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
     if tree is None:
-        known = f"there are {', '.join(topologies)}" if topologies else "the cluster has no Topology"
+        known = f"known: {', '.join(topologies)}" if topologies else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
     if not gang.topology and len(topologies) > 1 and names_domains(gang, tree.levels):
-        return f"topology: is missing; there are {', '.join(topologies)}"
+        return f"topology: is missing; known: {', '.join(topologies)}"
     if gang.patience is not None and gang.root.preferred is None:
         return "patience: is for a preferred level; the gang has none"
     wrong = _wrong_as_written(gang, tree) or _wrong_members(gang)
@@ -84,9 +99,10 @@ class Naming:
     problem: str
 
 
-def naming_in(problem: str) -> Naming | None:
+def naming_in(problem: str, field_names: Mapping[str, str] = MappingProxyType({})) -> Naming | None:
     """Parse the field and name out of a problem; None if it is not about a tree or level."""
-    found = _NAMING.fullmatch(problem)
+    ours = _in_words(problem, {written: each for each, written in field_names.items()}) if field_names else problem
+    found = _NAMING.fullmatch(ours)
     return None if found is None else Naming(found[1], found[3] or "", found[2])
 
 

@@ -7,8 +7,8 @@ This is the only representation of gangs, whatever API they come from. `dialects
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from msgspec import Struct
@@ -110,6 +110,7 @@ class Gang:
     * `objective` measures what the best place is. `spread` prefers many nodes, `roomiest` domains with the most room.
     * `parallelism` are the groups of a training job, innermost first.
     * `asked_in` completes the error for a node label that no node carries: where it is named, and which levels exist.
+    * `field_names` are what the group object calls `required`, `preferred` and so on, if it has other words.
 
     Gangs compare by identity: comparing thousands of pods would cost more than placing them.
     """
@@ -124,6 +125,7 @@ class Gang:
     roomiest: bool = False
     asked_in: str = ""
     parallelism: tuple[ParallelGroups, ...] = ()
+    field_names: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def pods(self) -> list[Pod]:

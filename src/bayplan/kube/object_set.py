@@ -16,7 +16,7 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import KNOWN_POD_GROUPS, POD_GROUPS, STORAGE, pod_groups
+from bayplan.kube.resources import BUILT_IN, KNOWN_POD_GROUPS, POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     coscheduling_v1alpha1,
@@ -55,10 +55,6 @@ OtherPodGroup = (
     | k8s_scheduling_v1alpha3.CompositePodGroup
 )
 
-# Kinds that are in every dump and describe no gang.
-_BUILT_IN = frozenset(
-    ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "Service", "ConfigMap", "Event")
-)
 # By `apiVersion` and `kind`: what it decodes into, and where in an `ObjectSet` it goes.
 _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (volcano_nodeinfo_v1alpha1.API_VERSION, volcano_nodeinfo_v1alpha1.KIND): (Numatopology, "numatopologies"),
@@ -86,7 +82,7 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
 def kind_in_set(api_version: str, kind: str) -> tuple[type[Any], str] | None:
     """What a kind decodes into, and where in an `ObjectSet` it goes; None if it has no struct."""
     known = _KINDS.get((api_version, kind))
-    if known is not None or kind in _BUILT_IN:
+    if known is not None or (api_version.rpartition("/")[0], kind) in BUILT_IN:
         return known
     added = (each for each in pod_groups().values() if each.type not in KNOWN_POD_GROUPS)
     return next(

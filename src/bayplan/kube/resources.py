@@ -7,12 +7,14 @@ server has.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic
 from urllib.parse import quote
 
-from bayplan.extensions import DIALECTS, load, registered
+from bayplan.extensions import DIALECTS, entry_named, load, registered
 from bayplan.kube import topology_levels
 from bayplan.kube.wire import (
     apps_v1,
@@ -31,7 +33,7 @@ from bayplan.kube.wire import (
     volcano_scheduling_v1beta1,
     volcano_topology_v1alpha1,
 )
-from bayplan.kube.wire.core_v1 import Namespace, Node, Pod, ReplicationController, Service
+from bayplan.kube.wire.core_v1 import GroupObject, Namespace, Node, Pod, ReplicationController, Service
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
@@ -63,6 +65,11 @@ class Resource(Generic[T]):
     def api_versions(self) -> tuple[str, ...]:
         """All versions that can be read, the newest first."""
         return self.api_version, *self.other_versions
+
+    @property
+    def group_kinds(self) -> set[tuple[str, str]]:
+        """The API group, empty for the core, and kind."""
+        return {(version.rpartition("/")[0], self.kind) for version in self.api_versions}
 
     def at(self, api_version: str) -> Resource[T]:
         """The same resource in another version."""
@@ -160,13 +167,51 @@ KNOWN_POD_GROUPS: dict[type[Any], Resource[Any]] = {
 }
 
 
+# Kinds that are in every dump and describe no gang, with their API groups.
+BUILT_IN = frozenset(
+    (
+        *(("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+        *(("batch", kind) for kind in ("Job", "CronJob")),
+        *(("", kind) for kind in ("Service", "ConfigMap", "Event")),
+        ("events.k8s.io", "Event"),
+    )
+)
+
+
 @cache
 def pod_groups() -> dict[type[Any], Resource[Any]]:
     """By the wire struct, whatever describes a gang: the kinds that bayplan knows, and those of dialects that packages
     add.
     """
-    added = (getattr(load(DIALECTS, name), "resource", None) for name in registered(DIALECTS))
-    return KNOWN_POD_GROUPS | {each.type: each for each in added if each is not None}
+    found = dict(KNOWN_POD_GROUPS)
+    for name in sorted(registered(DIALECTS)):
+        added = getattr(load(DIALECTS, name), "resource", None)
+        if added is not None:
+            problem = _problem_of_added(added, {known for each in found.values() for known in each.group_kinds})
+            if problem:
+                raise entry_named(DIALECTS, name).wrong(problem)
+            found[added.type] = added
+    return found
+
+
+def _problem_of_added(added: Any, taken: Collection[tuple[str, str]]) -> str:
+    """Why the objects of a dialect of another package cannot be read; empty if they can."""
+    if not isinstance(added, Resource):
+        return f"has a resource of type {type(added).__name__}; must be a Resource"
+    struct: Any = added.type
+    resource = f"Resource {added.kind} ({added.api_version})"
+    if not isinstance(struct, type) or not issubclass(struct, GroupObject):
+        return f"reads {resource} into {getattr(struct, '__name__', struct)}; its struct must derive from GroupObject"
+    if struct.__name__ != added.kind:
+        return f"reads {resource} into {struct.__name__}; its struct must be called {added.kind}, as errors name it"
+    missing = [each for each in ("metadata", "spec") if each not in struct.__struct_fields__]
+    if missing:
+        return f"reads {resource} into {struct.__name__}, which has no field {' and '.join(missing)}"
+    if not re.fullmatch(r"[^/\s]+/v[0-9][a-z0-9]*", added.api_version) or not added.plural:
+        return f"has the {resource} with plural {added.plural!r}; must be such as example.com/v1 and squads"
+    known = {pair for each in globals().values() if isinstance(each, Resource) for pair in each.group_kinds}
+    clash = next((pair for pair in added.group_kinds if pair in known or pair in taken or pair in BUILT_IN), None)
+    return "" if clash is None else f"has the {resource}, which bayplan or another dialect reads already"
 
 
 NODE_RESOURCE_TOPOLOGIES = Resource(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bayplan.extensions import PLUGINS, load, registered
+from bayplan.extensions import PLUGINS, entry_named, registered
+from bayplan.plugins.added import build_added
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.image_locality import NAME as IMAGE_LOCALITY
 from bayplan.plugins.image_locality import ImageLocality
@@ -73,9 +74,23 @@ STOCK_SCORES = (BALANCED, IMAGE_LOCALITY)
 STOCK_ARGUMENTS: Mapping[str, dict[str, Any]] = {"PodTopologySpread": {"defaultingType": "System"}}
 
 
+# kube-scheduler's, built in: a file can disable everything and enable these again.
+ALWAYS_ON = frozenset(("DefaultBinder", "PrioritySort", "SchedulingGates"))
+DEFAULT_PREEMPTION = "DefaultPreemption"
+
+
+def added_names() -> tuple[str, ...]:
+    """The plugins of other packages. Raises `BrokenExtension` if one has the name of a plugin of bayplan."""
+    names = registered(PLUGINS)
+    for name in names:
+        if name in FACTORIES or name in ON_REQUEST or name in ALWAYS_ON or name == DEFAULT_PREEMPTION:
+            raise entry_named(PLUGINS, name).wrong("has the name of a plugin of bayplan; choose another one")
+    return tuple(names)
+
+
 def is_added(name: str) -> bool:
     """True if another package adds a plugin of this name."""
-    return name not in FACTORIES and name in registered(PLUGINS)
+    return name in added_names()
 
 
 def build_plugin(
@@ -83,8 +98,7 @@ def build_plugin(
 ) -> FilterPlugin | ScorePlugin:
     """Build a plugin; raises `ArgumentError` naming the invalid field."""
     if is_added(name):
-        plugin: FilterPlugin = load(PLUGINS, name)(arguments)
-        return plugin
+        return build_added(name, arguments)
     return ON_REQUEST[name](arguments) if on_request and name in ON_REQUEST else FACTORIES[name](arguments)
 
 

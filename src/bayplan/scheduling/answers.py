@@ -77,8 +77,13 @@ class ClassAnswer:
         if self._rank is None:
             size = len(self.blocked)
             self._score_of_node, self._rank = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
-            self._score_nodes(slice(0, size))
-            self._score_usage(slice(0, size))
+            try:
+                self._score_nodes(slice(0, size))
+                self._score_usage(slice(0, size))
+            except Exception:
+                # A plugin failed: in half an answer every node would look usable.
+                self._rank = None
+                raise
             self._rank[list(self.refused_by_replay)] = NOT_USABLE
         return self._rank
 

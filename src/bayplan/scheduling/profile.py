@@ -189,7 +189,6 @@ def _weighted_sum(scores: Sequence[tuple[ScorePlugin, int]], state: ClusterState
     total = np.zeros(count(rows), dtype=np.int32)
     for plugin, weight in scores:
         score = plugin.scores(state, pod, rows)
-        if weight != 1:
-            score *= weight
-        total += score
+        # The array may be the plugin's own, or a view of a column; and 100 times a weight is beyond a small type.
+        total += score if weight == 1 else np.multiply(score, weight, dtype=np.int32)
     return total

@@ -137,7 +137,7 @@ class TestPodGroups:
         key = f'metadata.annotations["{K}podset-required-topology"]'
         assert found.topology == "nodes by example.com/rak"
         levels = f"example.com/zone, {BLOCK}, {RACK}, kubernetes.io/hostname"
-        assert found.asked_in == f"Pod ml/a: {key} asks for it; there are the levels {levels}"
+        assert found.asked_in == f"Pod ml/a: {key} asks for it; known levels: {levels}"
         assert gang(DIALECT, None, [grouped("a", 1, required_topology=RACK)]).asked_in == ""
 
     def test_pods_tell_how_many_they_are(self) -> None:

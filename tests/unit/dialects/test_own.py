@@ -40,7 +40,7 @@ def test_a_level_of_a_workload_is_any_node_label(written: PodGroup, topology: st
 
 
 def test_labels_that_no_topology_has_together_are_wrong() -> None:
-    told = f"no Topology has all the levels {ROW}, {RACK}; there are network"
+    told = f"no Topology has all the levels {ROW}, {RACK}; known: network"
     assert wrong(DIALECT, group(ROW, preferred=RACK), [member("a")]) == f"PodGroup ml/pg: spec.required: {told}"
 
 

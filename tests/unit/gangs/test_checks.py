@@ -120,7 +120,7 @@ def test_segments_are_looked_at_as_they_are_written_though_members_run(segments:
 @pytest.mark.parametrize(
     "topologies, expected",
     [
-        (["power", "storage"], 'topology: "network" does not exist; there are power, storage'),
+        (["power", "storage"], 'topology: "network" does not exist; known: power, storage'),
         ([], 'topology: "network" does not exist; the cluster has no Topology'),
     ],
 )

@@ -9,7 +9,9 @@ import random
 import numpy as np
 import pytest
 
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.numa.rows import Rows, Scores, count
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
@@ -186,3 +188,33 @@ def test_only_nodes_that_the_numa_filter_refuses_count_as_refused_for_their_zone
     answers = ClassAnswers(state)
     refused = answers.rows_refused_for_zones(state.classes.of(simple_pod({"cpu": 4, "memory": "1Gi"})), profile)
     assert list(refused) == [1]
+
+
+class FailsOnce:
+    """A score that raises when it is asked for the first time."""
+
+    name = "FailsOnce"
+    reads_usage = False
+    asked = 0
+
+    def applies_score(self, pod: PodClass) -> bool:
+        return True
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
+        self.asked += 1
+        if self.asked == 1:
+            raise KeyError("boop")
+        return np.full(count(rows), 50, dtype=np.int32)
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        return 50
+
+
+def test_after_a_failed_score_the_next_decision_asks_again() -> None:
+    """In half an answer every node would look usable, also those that filters refuse."""
+    state = cluster(nodes=[node("small", {"cpu": 1}), node("large", {"cpu": 8, "memory": "8Gi", "pods": 10})])
+    profile = Profile("fails", default_profile().filters, ((FailsOnce(), 1),))
+    answers = ClassAnswers(state)
+    with pytest.raises(KeyError):
+        schedule_one(state, PODS[0], profile, answers)
+    assert schedule_one(state, PODS[0], profile, answers).node == "large"

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.state import ClusterState
+from bayplan.engine.numa.rows import Rows
 from bayplan.plugins.registry import DEFAULT_WEIGHTS, FILTER_ORDER
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
@@ -93,3 +101,31 @@ def test_plugins_that_cannot_matter_for_a_pod_are_not_asked() -> None:
     part = DEFAULT.for_class(state.classes.of(pod()))
     asked = {plugin.name for _, plugin in (*part.node_filters, *part.usage_filters)}
     assert asked == {"NodeUnschedulable", "TaintToleration", "NodeResourcesFit"}
+
+
+@dataclass
+class Remembering:
+    """A score whose answers are its own arrays, as of a plugin that keeps or shares them."""
+
+    answers: NDArray[np.integer[Any]]
+    name: str = "Remembering"
+    reads_usage: bool = False
+
+    def applies_score(self, pod: PodClass) -> bool:
+        return True
+
+    def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Any:
+        return self.answers[rows]
+
+    def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
+        return int(self.answers[row])
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int32, np.int64])
+def test_a_weight_leaves_the_scores_of_a_plugin_as_they_are(kind: type[np.integer[Any]]) -> None:
+    state = cluster(nodes=[node(f"n{number}", {"cpu": 1}) for number in range(3)])
+    plugin = Remembering(np.array([10, 90, 100], dtype=kind))
+    of_class = Profile("weighted", (), ((plugin, 3),)).for_class(state.classes.of(simple_pod({"cpu": 1})))
+    for _ in range(2):
+        assert of_class.score_of_node(state, slice(0, 3)).tolist() == [30, 270, 300]
+    assert plugin.answers.tolist() == [10, 90, 100]

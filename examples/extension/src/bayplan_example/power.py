@@ -48,7 +48,8 @@ class PowerBudget:
 
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """0 to 100: a kilowatt of headroom is ten points."""
-        return np.clip(_headroom(state, rows) // 100, 0, 100).astype(np.int32)
+        points: Scores = np.clip(_headroom(state, rows) // 100, 0, 100).astype(np.int32)
+        return points
 
     def score(self, state: ClusterState, pod: PodClass, row: int) -> int:
         """The same for one node."""
@@ -67,7 +68,7 @@ def power_budget(arguments: dict[str, Any] | None) -> PowerBudget:
     given = arguments or {}
     unknown = sorted(set(given) - {"leastWatts", "apiVersion", "kind"})
     if unknown:
-        raise ArgumentError(f"{unknown[0]}: is no argument of {NAME}; there is leastWatts")
+        raise ArgumentError(f"{unknown[0]}: unknown argument; {NAME} accepts leastWatts")
     least = given.get("leastWatts", PowerBudget.least_watts)
     if type(least) is not int or least < 0:
         raise ArgumentError(f"leastWatts: Invalid value: {least!r}: must be a whole number of watts")

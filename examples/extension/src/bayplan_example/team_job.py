@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from bayplan.api import (
     Dialect,
+    FieldNames,
     Gang,
     GroupObject,
     Incomplete,
@@ -48,7 +49,7 @@ def group_named(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get(LABEL, "")
 
 
-def gang_of(written: TeamJob, pods: Sequence[Pod], topologies: Topologies) -> Gang | Incomplete:
+def gang_of(written: TeamJob, pods: Sequence[Pod], _: Topologies) -> Gang | Incomplete:
     """All pods in one group, in one domain of the level."""
     if written.spec.pods < 1:
         at = ObjectPath.of(written).child("spec").child("pods")
@@ -57,9 +58,9 @@ def gang_of(written: TeamJob, pods: Sequence[Pod], topologies: Topologies) -> Ga
     missing = arrived(len(members), written.spec.pods)
     if missing and not has_started(members, was_complete=False):
         return Incomplete(full_name(written.metadata), missing)
-    topology = next(iter(topologies.levels), "") if written.spec.together_in else ""
+    # bayplan finds the Topology that has this level, or reads the annotation bayplan.io/topology.
     root = group_of(members, written.spec.pods, required=written.spec.together_in or None)
-    return Gang(full_name(written.metadata), root, topology)
+    return Gang(full_name(written.metadata), root)
 
 
 DIALECT = Dialect(
@@ -67,5 +68,6 @@ DIALECT = Dialect(
     TeamJob,
     group_named,
     gang_of,
+    field_names=FieldNames(required="spec.togetherIn", minimum="spec.pods"),
     resource=Resource("example.com/v1", "teamjobs", "TeamJob", TeamJob),
 )

@@ -65,6 +65,7 @@ def read_configuration(file: Path) -> ConfigurationFile:
 def configuration_in(file: Path | None) -> Configuration:
     """The configuration of a file, or the default one, with its remarks as warnings; raises `ConfigurationError`."""
     from bayplan.config.configuration import ConfigurationError, configuration_of
+    from bayplan.extensions import misspelt_groups
     from bayplan.plugins.node_resource_topology_args import ArgumentError
 
     written = None if file is None else read_configuration(file)
@@ -73,6 +74,7 @@ def configuration_in(file: Path | None) -> Configuration:
     except (ConfigurationError, ArgumentError) as error:
         raise ConfigurationError(str(error) if written is None else written.located(str(error))) from None
     warn([f"{written.source}: {remark}" for remark in configuration.remarks] if written is not None else [])
+    warn(list(misspelt_groups()))
     return configuration
 
 

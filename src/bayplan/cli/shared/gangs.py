@@ -28,6 +28,7 @@ from bayplan.cluster.topology.tree import Distances, Tree, distances_among
 from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import (
     gang_named,
+    resource_of,
     shown,
 )
 from bayplan.engine.gangs.problem import Counts, Status
@@ -79,9 +80,12 @@ class GangPlacer:
         owner = "" if written is None else owner_of_gang(written)
         since = created if written is None else written.metadata.creation_timestamp
         subject = "" if written is None else written_by_user(written)
-        return replace(self._placed(gang, now, since, subject), owner=owner)
+        kind = "PodGroup" if written is None else resource_of(written).kind
+        return replace(self._placed(gang, now, since, subject, kind), owner=owner)
 
-    def _placed(self, gang: Gang | Incomplete, now: datetime, created: str | None, subject: str) -> GangOutcome:
+    def _placed(
+        self, gang: Gang | Incomplete, now: datetime, created: str | None, subject: str, kind: str
+    ) -> GangOutcome:
         session = self._session
         begun = moment_of(created or "")
         otherwise = None if begun is None else begun.timestamp()
@@ -93,7 +97,7 @@ class GangPlacer:
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
-            raise InvalidObject(ObjectPath(subject or f"PodGroup {gang.name}"), wrong)
+            raise InvalidObject(ObjectPath(subject or f"{kind} {gang.name}"), wrong)
         scheduler = self._scheduler(gang)
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)

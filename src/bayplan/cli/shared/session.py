@@ -56,6 +56,7 @@ class ClusterSession:
     ) -> None:
         from bayplan.cli.shared.workloads import group_by_owners
         from bayplan.cluster.loading import load_state, relabel
+        from bayplan.extensions import misspelt_groups
         from bayplan.workloads.grouped import Grouped
 
         self.objects = objects
@@ -70,7 +71,7 @@ class ClusterSession:
         else:
             self.state = state
             relabel(state, self.grouped.pods)
-        warn(self.problems())
+        warn([*misspelt_groups(), *self.problems()])
 
     def problems(self) -> list[str]:
         """What users should know about the objects."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.kube.wire.core_v1 import Node
+
+Column = TypeVar("Column", bound=NDArray[Any])
 
 ABSENT = 0
 # A node may have any label. If there are more columns, those that were made first are dropped, and made again when they
@@ -35,6 +38,8 @@ class LabelColumns:
     def __init__(self, nodes: list[Node | None]) -> None:
         self._nodes = nodes
         self._codes: dict[str, NDArray[np.int32]] = {}
+        # The same arrays, read-only: plugins of other packages get them, too.
+        self._shown: dict[str, NDArray[np.int32]] = {}
         self._values: dict[str, list[str]] = {}
         self._numbers: dict[str, dict[str, int]] = {}
         self._whole_numbers: dict[str, tuple[NDArray[np.int64], NDArray[np.bool_]]] = {}
@@ -54,20 +59,20 @@ class LabelColumns:
         return len(self._nodes)
 
     def codes(self, key: str) -> NDArray[np.int32]:
-        """One number per row for a label key; not to be written to."""
+        """One number per row for a label key, read-only."""
         while len(self._keys) < len(self._nodes):
             self._count(len(self._keys))
         codes = self._codes.get(key)
         if codes is None:
             if not self._having[key]:
                 if len(self._nowhere) != len(self._nodes):
-                    self._nowhere = np.zeros(len(self._nodes), dtype=np.int32)
+                    self._nowhere = _read_only(np.zeros(len(self._nodes), dtype=np.int32))
                 return self._nowhere
             if len(self._codes) >= MOST_COLUMNS:
                 self._drop(next(iter(self._codes)))
             self._values[key] = [""]
             self._numbers[key] = {}
-            codes = self._codes[key] = np.zeros(0, dtype=np.int32)
+            codes = self._codes[key] = self._shown[key] = np.zeros(0, dtype=np.int32)
         known = len(codes)
         if known < len(self._nodes):
             new = np.zeros(len(self._nodes) - known, dtype=np.int32)
@@ -75,7 +80,8 @@ class LabelColumns:
                 if row >= known:
                     new[row - known] = self._encode(key, self._nodes[row])
             codes = self._codes[key] = np.concatenate((codes, new))
-        return codes
+            self._shown[key] = _read_only(codes.view())
+        return self._shown[key]
 
     def values(self, key: str) -> list[str]:
         """The text behind each number of `codes(key)`; entry 0 stands for "absent"."""
@@ -95,13 +101,14 @@ class LabelColumns:
         if known is None or len(known[0]) != len(values):
             parsed = [whole_number(value) for value in values]
             is_number = np.array([number is not None for number in parsed], dtype=np.bool_)
-            known = (np.array([number or 0 for number in parsed], dtype=np.int64), is_number)
+            numbers = np.array([number or 0 for number in parsed], dtype=np.int64)
+            known = (_read_only(numbers), _read_only(is_number))
             if key in self._codes:
                 self._whole_numbers[key] = known
         return known
 
     def _drop(self, key: str) -> None:
-        del self._codes[key], self._values[key], self._numbers[key]
+        del self._codes[key], self._shown[key], self._values[key], self._numbers[key]
         self._whole_numbers.pop(key, None)
 
     def update(self, row: int) -> None:
@@ -154,6 +161,11 @@ class LabelColumns:
             self._values[key].append(value)
             number = numbers[value] = len(numbers) + 1
         return number
+
+
+def _read_only(array: Column) -> Column:
+    array.flags.writeable = False
+    return array
 
 
 def whole_number(text: str) -> int | None:

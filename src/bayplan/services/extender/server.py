@@ -18,6 +18,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.visible import visible
 from bayplan.services.edges.listening import listening
 from bayplan.services.extender.metrics import ExtenderMetrics
@@ -125,6 +126,9 @@ class ExtenderVerbs:
             return self._too_large()
         except (asyncio.CancelledError, ConnectionError):
             raise
+        except BrokenExtension as error:
+            logger.exception("request failed in an extension", extra={"path": request.path, "problem": str(error)})
+            return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         except Exception:
             # A bug triggered by one request must not affect others.
             logger.exception("request failed on an internal error", extra={"path": request.path})

@@ -21,6 +21,7 @@ from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as
 from bayplan.dialects.volcano.queue import VolcanoQueue
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.client.decoding import Broken, Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.errors import InvalidObject
@@ -156,7 +157,7 @@ class WatchIntake:
         known[key] = (metadata.uid, version)
         try:
             entry.put(thing, now)
-        except InvalidObject as error:
+        except (InvalidObject, BrokenExtension) as error:
             self._cannot_read(entry, key, str(error), now)
         except Exception as error:
             # A bug triggered by one object must not stop the scheduler for others.

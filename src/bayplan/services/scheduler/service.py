@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from bayplan.dispatch.actions import Action, Bind, Complete, Release, Unschedulable
+from bayplan.dispatch.actions import INTERNAL_ERROR, Action, Bind, Complete, Release, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.units import GangUnit, PodUnit, Unit
 from bayplan.kube.client.client import KubeClient
@@ -238,8 +238,9 @@ class SchedulerService:
                 await in_slices(self._withdraw_news(action))
             case Unschedulable():
                 if action.traceback:
+                    is_ours = action.reason.startswith(INTERNAL_ERROR)
                     logger.error(
-                        "decision failed on an internal error",
+                        "decision failed on an internal error" if is_ours else "decision failed in an extension",
                         extra={"unit": str(action.unit), "traceback": action.traceback},
                     )
                 self._mark_invalid(action.unit, invalid=action.invalid)

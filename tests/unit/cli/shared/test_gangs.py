@@ -263,7 +263,7 @@ def test_two_podgroups_of_one_name_are_an_error_that_names_the_podgroup(bayplan:
 @pytest.mark.parametrize(
     "topology, cluster, message",
     [
-        ("netwrk", CLUSTER, 'topology: "netwrk" does not exist; there are network'),
+        ("netwrk", CLUSTER, 'topology: "netwrk" does not exist; known: network'),
         ("network", EXAMPLES / "cluster", 'topology: "network" does not exist; the cluster has no Topology'),
     ],
 )

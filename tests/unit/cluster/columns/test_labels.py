@@ -140,3 +140,14 @@ def test_a_label_that_changes_again_and_again_leaves_no_trace() -> None:
 )
 def test_only_whole_numbers_of_64_bits_are_compared(text: str, number: int | None) -> None:
     assert whole_number(text) == number
+
+
+def test_a_column_is_current_and_cannot_be_written_to() -> None:
+    state = ClusterState()
+    state.set_node(node("a", labels={"disk": "ssd", "slots": "4"}))
+    before = state.labels.codes("disk")
+    state.set_node(node("a", labels={"disk": "hdd", "slots": "4"}))
+    assert before.tolist() == state.labels.codes("disk").tolist() == [2]
+    for column in (before, state.labels.codes("nowhere"), *state.labels.whole_numbers("slots")):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 7

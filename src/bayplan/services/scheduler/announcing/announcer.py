@@ -23,6 +23,7 @@ from bayplan.dispatch.actions import Complete, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.kept.late_room import EndedRoom
 from bayplan.dispatch.units import GangUnit, Unit
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import PodGroup as KubernetesPodGroup
 from bayplan.services.edges.bounded_dict import BoundedDict
@@ -213,6 +214,9 @@ class Announcer:
         began = time.perf_counter()
         try:
             return structs.replace(refusal, reason=self._sentences.of(refusal))
+        except BrokenExtension as error:
+            logger.exception("failed to explain refusal", extra={"unit": str(refusal.unit), "problem": str(error)})
+            return structs.replace(refusal, reason=str(error))
         except Exception:
             logger.exception("failed to explain refusal", extra={"unit": str(refusal.unit)})
             return None

@@ -21,6 +21,7 @@ from bayplan.dispatch.actions import Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.dispatch.gang_units import LARGE_GANG
 from bayplan.dispatch.units import GangUnit, Unit
+from bayplan.extensions import BrokenExtension
 from bayplan.kube.client.client import ApiError, KubeClient, Unreachable
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.edges.conditions import apply_status, timestamp
@@ -237,7 +238,11 @@ class GangStatusWriter(OutboxWriter[_Status]):
     def _put(self, group: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
         """Write a status that differs from the last one; `anew` also writes an equal one, with new transition times."""
         dialect, before = dialect_of(group), self._before(group)
-        document = dialect.status_of(replace(progress, api_version=resource_of(group).api_version))
+        try:
+            document = dialect.status_of(replace(progress, api_version=resource_of(group).api_version))
+        except BrokenExtension as error:
+            logger.exception("failed to make gang status", extra={"gang": key_of(group), "problem": str(error)})
+            return
         if not document or (says(before, document, dialect.conditions) and not anew):
             return
         dated = with_times(document, {} if anew else before, timestamp(self._clock()))

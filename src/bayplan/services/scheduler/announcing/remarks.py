@@ -8,8 +8,9 @@ from itertools import islice
 
 from bayplan.cluster.remarks import ObjectRemark, Remarks
 from bayplan.dialects.own.pod_group import redundant_levels
-from bayplan.dialects.registry import AnyPodGroup, remarks_on, resource_of
+from bayplan.dialects.registry import AnyPodGroup, dialect_of, key_of, remarks_on, resource_of
 from bayplan.dispatch.dispatcher import Dispatcher
+from bayplan.extensions import BrokenExtension
 from bayplan.gangs.checks import Naming, naming_in
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
@@ -128,7 +129,7 @@ class ObjectRemarks:
     def on_group(self, group: AnyPodGroup | None) -> None:
         """Report fields of a PodGroup that bayplan does not support, and levels without effect."""
         if group is not None:
-            self._remark_once(group, "NotSupported", remarks_on(group))
+            self._remark_once(group, "NotSupported", _remarks_on(group))
         if isinstance(group, PodGroup):
             self._on_levels(group)
 
@@ -142,12 +143,13 @@ class ObjectRemarks:
 
     def on_owner(self, group: AnyPodGroup, problem: str) -> None:
         """Report an unknown level on the workload that asks for it: its users do not see the generated PodGroup."""
-        owner, naming, uid = _owner_of(group), naming_in(problem), group.metadata.uid
+        names = dialect_of(group).field_names.written
+        owner, naming, uid = _owner_of(group), naming_in(problem, names), group.metadata.uid
         if owner is None or naming is None:
             self._reported_on_owner.pop(uid, None)
         elif self._reported_on_owner.get(uid) != problem:
             self._reported_on_owner[uid] = problem
-            on_group = f"its PodGroup {group.metadata.name} cannot be placed: {problem}"
+            on_group = f"its {resource_of(group).kind} {group.metadata.name} cannot be placed: {problem}"
             self._record_on_owner(group, owner, "InvalidGroup", self._by_annotation(group, naming) or on_group)
 
     def _on_levels(self, group: PodGroup) -> None:
@@ -191,6 +193,14 @@ def subject_of(group: AnyPodGroup) -> Subject:
     """A PodGroup as the subject of an event."""
     resource, metadata = resource_of(group), group.metadata
     return Subject(resource.api_version, resource.kind, metadata.namespace or "default", metadata.name, metadata.uid)
+
+
+def _remarks_on(group: AnyPodGroup) -> tuple[str, ...]:
+    try:
+        return remarks_on(group)
+    except BrokenExtension as error:
+        logger.exception("failed to read object", extra={"object": key_of(group), "problem": str(error)})
+        return (str(error),)
 
 
 def _owner_of(group: AnyPodGroup) -> OwnerReference | None:

@@ -228,17 +228,17 @@ def test_the_report_on_the_owner_names_its_annotation() -> None:
     group = {"metadata": {"name": "train-j", "namespace": "ml", "uid": "g", "ownerReferences": [owner]}, "spec": {}}
     dispatcher.set_group(msgspec.convert(group, PodGroup), 0.0)
     for why in (
-        'topology: "net" does not exist; there are network',
+        'topology: "net" does not exist; known: network',
         'group "worker": segments: "rak" is not a level; the topology has rack',
-        "topology: is missing; there are a, b",
+        "topology: is missing; known: a, b",
     ):
         decision = GangDecision("ml/train-j", Status.INFEASIBLE, why, problem=why)
         announces.refused(refusal(GangUnit("ml/train-j"), "", "a", gang=decision), 100.0)
         explain(announces, 100.0 + A_WHILE)
     assert [line.partition("InvalidGroup: ")[2] for line in heard.lines if "InvalidGroup" in line] == [
-        'Job ml/train: annotation for topology net: "net" does not exist; there are network',
+        'Job ml/train: annotation for topology net: "net" does not exist; known: network',
         'Job ml/train: annotation for segments rak: "rak" is not a level; the topology has rack',
-        "Job ml/train: its PodGroup train-j cannot be placed: topology: is missing; there are a, b",
+        "Job ml/train: its PodGroup train-j cannot be placed: topology: is missing; known: a, b",
     ]
 
 
