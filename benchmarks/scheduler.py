@@ -114,19 +114,17 @@ def run() -> None:
     _report_load()
     for nodes in sizes.nodes:
         with ControlPlane() as plane, deployed(plane, "preemption") as account:
-            Arena(plane, account.kubeconfig, nodes, sizes).measure(start=nodes == sizes.nodes[-1])
+            Arena(plane, account.kubeconfig, nodes, sizes).measure()
+    run_start()
     run_cases()
 
 
 def run_start() -> None:
-    """Print how long a scheduler takes to its first bind, on the largest number of nodes."""
+    """Print how long schedulers take to their first bind, on the largest number of nodes."""
     sizes = chosen_sizes()
     _report_load()
     with ControlPlane() as plane, deployed(plane, "preemption") as account:
-        arena = Arena(plane, account.kubeconfig, sizes.nodes[-1], sizes)
-        create_nodes(plane.kubeconfig, sizes.nodes[-1])
-        create_reports(plane.kubeconfig, sizes.nodes[-1])
-        arena.starts()
+        Arena(plane, account.kubeconfig, sizes.nodes[-1], sizes).starts()
 
 
 def run_cases() -> None:
@@ -160,8 +158,8 @@ class Arena:
         self._sizes = sizes
         self._namespaces = 0
 
-    def measure(self, *, start: bool) -> None:
-        """Print all figures of this size."""
+    def measure(self) -> None:
+        """Print backlogs and arrivals of this size."""
         create_nodes(self._plane.kubeconfig, self._nodes)
         bare = self._bare_binds()
         self._report("bare-binds", bare, "binds/s")
@@ -176,8 +174,6 @@ class Arena:
                 if contestant is not BAYPLAN_ALL_EVENTS:
                     self._arrivals(contestant)
         self._compare(rates, bare)
-        if start:
-            self.starts()
 
     # -- backlog --------------------------------------------------------------------------------------------------
 
@@ -269,13 +265,19 @@ class Arena:
     # -- start ----------------------------------------------------------------------------------------------------
 
     def starts(self) -> None:
-        """Of the contestant that reads everything there is and of the stock scheduler, in turns: the middle of each."""
+        """On nodes without reports the stock scheduler and bayplan in turns, then bayplan with a report of each node:
+        the middle of each.
+        """
+        create_nodes(self._plane.kubeconfig, self._nodes)
         came: dict[str, list[Start]] = {}
         with self._namespace() as namespace:
             created(start_creating(self._plane.kubeconfig, Load(namespace, self._sizes.standing, on_nodes=self._nodes)))
-            for _ in range(self._sizes.starts):
-                for contestant in (STOCK, BAYPLAN_NUMA):
-                    came.setdefault(contestant.name, []).append(self._start(contestant))
+            for contestants in ((STOCK, BAYPLAN), (BAYPLAN_NUMA,)):
+                if BAYPLAN_NUMA in contestants:
+                    create_reports(self._plane.kubeconfig, self._nodes)
+                for _ in range(self._sizes.starts):
+                    for contestant in contestants:
+                        came.setdefault(contestant.name, []).append(self._start(contestant))
         for who, starts in came.items():
             middle = Start(*(statistics.median(figures) for figures in zip(*map(astuple, starts), strict=True)))
             name = f"{who}/start-with-{self._sizes.standing}-pods"
