@@ -18,7 +18,7 @@ import pytest
 from tests.peers.asking import Asked
 from tests.peers.catalogue import Peer, all_peers
 from tests.peers.families import families_of
-from tests.peers.family import Family, Tally, cases_of, judge
+from tests.peers.family import Family, Tally, cases_of, crash_of, judge
 from tests.peers.recording import recorded_name
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ def test_fresh_cases(peer: Peer, family: Family) -> None:
     if fixed is not None:
         fixed.close()
     assert [(case["id"], problem) for case, problem in tally.differing] == []
+
+
+def test_a_kubelet_that_refuses_its_own_checkpoints_is_no_difference() -> None:
+    steps = [{"op": "admit", "out": {"admit": True}}, {"op": "restart", "out": {"error": "another machine state"}}]
+    assert crash_of({"steps": steps}) == "cannot start again: another machine state"
+    assert crash_of({"steps": [{"op": "restart", "out": {"refused": []}}]}) is None
 
 
 def _needed(peer: Peer, family: Family) -> list[Peer]:

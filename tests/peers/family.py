@@ -157,9 +157,13 @@ def finding_of(family: Family, case: Json) -> Finding:
 
 
 def crash_of(answer: Json) -> str | None:
-    """Where the peer's own code crashed, or that it did not come back."""
+    """Where the peer's own code crashed, that it did not come back, or that it cannot start again."""
     if answer.get(HANG):
         return "hangs"
     if "panic" in answer:
         return f"crashes in {answer.get('where') or 'unknown'}: {re.sub(r'[0-9]+', '#', answer['panic'])}"
+    for step in answer.get("steps", ()):
+        # A kubelet that refuses its own checkpoints, and therefore exits.
+        if step.get("op") == "restart" and "error" in step.get("out", {}):
+            return f"cannot start again: {step['out']['error']}"
     return None
