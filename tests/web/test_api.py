@@ -216,8 +216,27 @@ def test_a_what_if_of_very_many_pods_is_refused_with_advice(telco: RunningWeb) -
     answer = telco.ask("/api/v1/what-if", json.dumps(body).encode(), headers)
     assert (answer.status, answer.json["error"]) == (
         400,
-        "the manifest has 5,000 pods, a what-if at most 2,000; use bayplan place",
+        "Deployment default/web (manifest): spec: stands for more than 2000 pods, the limit; use bayplan place instead",
     )
+
+
+def test_a_what_if_that_stands_for_very_many_pods_is_refused_before_they_are_made(telco: RunningWeb) -> None:
+    containers = {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}
+    job = {"spec": {"parallelism": 100_000, "completions": 100_000, "template": {"spec": containers}}}
+    spec = {"replicatedJobs": [{"name": "w", "replicas": 1_000, "template": job}]}
+    body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "js"}, "spec": spec}
+    group = {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    group["spec"] = {"size": 50_000, "pod": {"resources": {"cpu": "1"}}}  # type: ignore[assignment]
+    for each in (body, group):
+        answer = telco.ask("/api/v1/what-if", json.dumps(each).encode(), {"Content-Type": "application/json"})
+        assert answer.status == 400
+        assert answer.json["error"].endswith("; use bayplan place instead")
+
+
+def test_a_packed_manifest_is_as_large_as_what_it_unpacks_to(telco: RunningWeb) -> None:
+    packed = gzip.compress(b"#" + b" " * (2 << 20))
+    answer = telco.ask("/api/v1/what-if", packed, {"Content-Type": "application/yaml"})
+    assert (answer.status, answer.json["error"]) == (400, "file manifest: is larger than 1Mi when it is unpacked")
 
 
 def test_a_reader_who_reloads_the_page_again_and_again_is_served() -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
 from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
-from bayplan.dialects.own.reader import MOST_PODS
+from bayplan.dialects.own.reader import MOST_MADE, too_many_pods
 from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
@@ -92,14 +93,13 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
     if kind is None:
         raise InvalidObject(ObjectPath(str(about)).child("kind"), f'"{about.kind}" has no rule')
     try:
-        planned = list(kind.make(thing, around))
+        most = MOST_MADE.get()
+        planned = list(islice(kind.make(thing, around), most + 1))
         stops = bool(kind.stopped) and is_true(thing, kind.stopped)
     except WrongValue as wrong:
         raise InvalidValue(about, wrong.field, wrong.value, wrong.allowed).as_error() from None
-    if len(planned) > MOST_PODS:
-        raise InvalidObject(
-            ObjectPath(str(about)).child("spec"), f"{len(planned)} pods are too many: {MOST_PODS} at most"
-        )
+    if len(planned) > most:
+        raise too_many_pods(ObjectPath(str(about)).child("spec"), most)
     made = _pods(about, planned)
     existing = pods_of(about, planned, beside.pods, beside.owners)
     rule = settings.rules.get((about.group, about.kind))

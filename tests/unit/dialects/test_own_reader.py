@@ -106,6 +106,13 @@ def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
             ),
         ),
         (
+            {"size": 1, "pod": {"resources": {"memory": "1gb"}}},
+            (
+                'spec.pod.resources.memory: invalid quantity "1gb": expected a number with an optional suffix '
+                "n u m k M G T P E, Ki Mi Gi Ti Pi Ei or exponent e3"
+            ),
+        ),
+        (
             {"size": 1, "pod": {"spec": {"containers": []}}},
             "spec.pod.spec.containers: is empty: a pod needs at least one container",
         ),

@@ -72,9 +72,9 @@ def find_pod(session: ClusterSession, name: str, namespace: str | None) -> Pod:
         raise click.ClickException(
             f"'{kind}' is neither a namespace with pods nor a kind; did you mean {meant}/{rest}?"
         )
-    close = get_close_matches(asked, pods, n=3, cutoff=0.5)
-    if not close:
-        close = [key for key in pods if key.endswith(f"/{asked.rpartition('/')[2]}")][:3]
+    # By name: a shared namespace would make all of its pods alike.
+    by_name = {key.rpartition("/")[2]: key for key in reversed(pods)}
+    close = [by_name[each] for each in get_close_matches(asked.rpartition("/")[2], by_name, n=3, cutoff=0.5)]
     hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {count(len(pods), 'pod')}"
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
 

@@ -32,20 +32,24 @@ from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_aske
 from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.state import pod_key
+from bayplan.dialects.own.reader import MOST_MADE
 from bayplan.explain.documents import Document
 from bayplan.explain.overview.causes import overview_document, overview_of
 from bayplan.explain.overview.nodes import node_list, nodes_document
 from bayplan.explain.preemption import preemption_document
 from bayplan.explain.topology.map import default_resources, topology_document, topology_map
+from bayplan.kube.documents import LARGEST_FILE
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.services.web.answers import Names, Question, Standing, Unanswerable
+from bayplan.services.web.limits import LARGEST_MANIFEST
 from bayplan.workloads.kinds import kinds_named
 
 RANKED = 5
 MOST_VICTIM_SEARCHES = 3
 # Of a what-if: each pod is decided and explained.
 MOST_PODS = 2_000
+NO_FLAGS = "; raise the limit with --max-file-size"
 # What the path of a manifest in memory begins with; users know it as their manifest.
 IN_MEMORY = "/proc/self/fd/"
 # Flags that are parameters of a question here.
@@ -192,7 +196,7 @@ class ClusterAnswers:
 
     def _what_if(self, question: Question) -> Document:
         session = self._scene.deciding()
-        with _in_memory(question.manifest) as path:
+        with _in_memory(question.manifest) as path, _small():
             read = read_work(session, [path], None)
         if len(read.objects.pods) > MOST_PODS:
             text = (
@@ -205,13 +209,26 @@ class ClusterAnswers:
                 text = f"you must not read namespace {namespace!r}"
                 raise Unanswerable(HTTPStatus.FORBIDDEN, text, names_are_the_viewers=True)
         answers = ClassAnswers(session.state)
-        gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
+        with _small():
+            gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
         outcomes = place_in_turn(session, pods, RANKED, answers)
         workloads, _ = by_workload(read.plans, outcomes)
         refused = {outcome.decision.pod for outcome in outcomes if not outcome.decision.placed}
         without = [pod for pod in pods if pod_key(pod) in refused][:MOST_VICTIM_SEARCHES]
         victims = {pod_key(pod): preemption_document(preemption_for_pod(session, pod, self._now)) for pod in without}
         return {**placed_document(gangs, outcomes, workloads), "preemption": victims}
+
+
+@contextmanager
+def _small() -> Iterator[None]:
+    """A manifest stays small when it is unpacked, and stands for no more pods than a what-if decides."""
+    limits = ((LARGEST_FILE, LARGEST_MANIFEST), (MOST_MADE, MOST_PODS))
+    tokens = [limit.set(most) for limit, most in limits]
+    try:
+        yield
+    finally:
+        for (limit, _), token in zip(limits, tokens, strict=True):
+            limit.reset(token)
 
 
 @contextmanager
@@ -227,7 +244,7 @@ def _in_memory(manifest: bytes) -> Iterator[Path]:
 
 def _as_asked(text: str) -> str:
     """A sentence about a manifest or a parameter, as the viewer knows them; flags are those of a command."""
-    words = text.split(IN_MEMORY)
+    words = text.replace(NO_FLAGS, "").split(IN_MEMORY)
     text = "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])])
     return PARAMETERS.sub(r"\1", re.sub(r"(?<!\S)-f ", "the manifest ", text))
 

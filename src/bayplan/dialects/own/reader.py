@@ -6,6 +6,7 @@ Invalid fields raise `InvalidObject`. `gangs/checks.py` checks what depends on t
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from math import inf
 
 from bayplan.engine.gangs.objective import objective_of
@@ -13,11 +14,14 @@ from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Segments
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.validation.resources import container_faults
 from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 
 MOST_PODS = 100_000
+# How many pods one manifest may stand for; `bayplan web` sets fewer, because others wait for its answers.
+MOST_MADE: ContextVar[int] = ContextVar("MOST_MADE", default=MOST_PODS)
 # Part of pod names and label values.
 GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -38,8 +42,8 @@ def read_gang(written: PodGroup) -> Gang:
         raise InvalidObject(at.child("objective"), str(wrong)) from None
     maker = _Maker(written.metadata)
     root = maker.group(spec, "", at, spec.pod)
-    if maker.made > MOST_PODS:
-        raise InvalidObject(at.child("size"), f"{maker.made} pods are too many: must be at most {MOST_PODS}")
+    if maker.made > maker.most:
+        raise too_many_pods(at.child("size"), maker.most, maker.made)
     if spec.parallelism and spec.groups:
         raise InvalidObject(at.child("parallelism"), "is for a gang without groups inside")
     return Gang(
@@ -76,6 +80,7 @@ class _Maker:
     def __init__(self, metadata: Metadata) -> None:
         self.metadata = metadata
         self.made = 0
+        self.most = MOST_MADE.get()
 
     def group(
         self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None, around: str = ""
@@ -94,7 +99,7 @@ class _Maker:
             raise InvalidObject(at.child("pod"), "is missing: what do the pods look like?")
         self.made += spec.size
         pods: tuple[Pod, ...] = ()
-        if own is not None and self.made <= MOST_PODS:
+        if own is not None and self.made <= self.most:
             pod_spec = _spec_of(own, at.child("pod"))
             prefix = f"{self.metadata.name}-{name}" if name else self.metadata.name
             pods = tuple(self._pod(f"{prefix}-{number}", pod_spec) for number in range(spec.size))
@@ -128,11 +133,24 @@ def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:
         if not shape.spec.containers:
             raise InvalidObject(at.child("spec").child("containers"), "is empty: a pod needs at least one container")
         return shape.spec
+    for name, amount in (shape.resources or {}).items():
+        try:
+            parse(amount)
+        except QuantityError as error:
+            raise InvalidObject(at.child("resources").key(name), str(error)) from None
     for fault in container_faults({"resources": {"limits": shape.resources}}, (), at):
         field = fault.at.field.replace(".resources.limits", ".resources", 1)
         raise InvalidObject(ObjectPath(at.subject, field), fault.problem)
     resources = ResourceRequirements(requests=shape.resources, limits=shape.resources)
     return PodSpec(containers=[Container(name="main", resources=resources)])
+
+
+def too_many_pods(at: ObjectPath, most: int, made: int | None = None) -> InvalidObject:
+    """More pods than one manifest may stand for, `made` of them or an unknown number."""
+    elsewhere = "" if most >= MOST_PODS else "; use bayplan place instead"
+    if made is None:
+        return InvalidObject(at, f"stands for more than {most} pods, the limit{elsewhere}")
+    return InvalidObject(at, f"{made} pods are too many: must be at most {most}{elsewhere}")
 
 
 def _name(metadata: Metadata) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from bayplan.dialects.own.reader import MOST_PODS
+from bayplan.dialects.own.reader import MOST_MADE, too_many_pods
 from bayplan.dialects.volcano.pod_group import GROUP_NAMES, TASK
 from bayplan.gangs.ranks.ranks import TASK_INDEX
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -66,8 +66,9 @@ def pods_of(job: Job) -> list[Pod]:
     problem = job_problem(job)
     if problem:
         raise InvalidObject(ObjectPath.of(job), problem)
-    if sum(task.replicas for task in job.spec.tasks or ()) > MOST_PODS:
-        raise InvalidObject(ObjectPath.of(job).child("spec.tasks"), f"more than {MOST_PODS} pods are too many")
+    made, most = sum(task.replicas for task in job.spec.tasks or ()), MOST_MADE.get()
+    if made > most:
+        raise too_many_pods(ObjectPath.of(job).child("spec.tasks"), most, made)
     return [pod for task in job.spec.tasks or () for pod in _pods_of_task(job, task)]
 
 
