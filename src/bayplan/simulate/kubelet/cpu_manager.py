@@ -91,7 +91,9 @@ class CpuManager:
     def release(self, key: str) -> None:
         """A pod ended or was refused: all its CPUs are shared again."""
         held = self._of_pods.pop(key)
-        self._shared = self._shared.union(self._whole_pods.pop(key, NONE), *held.values())
+        # On machines with uneven sockets, the kubelet's choice for a container can lie outside its pod's CPUs.
+        whole = self._whole_pods.pop(key, None)
+        self._shared = self._shared.union(*held.values()) if whole is None else self._shared | whole
 
     def _exclusive(self, pod: PodRequest, container: ContainerRequest) -> int:
         if pod.pod_level is None:
