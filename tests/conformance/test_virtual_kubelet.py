@@ -63,6 +63,51 @@ def hints_of(listed: list[tuple[int | None, int]] | None) -> Hints:
     )
 
 
+def test_a_refused_pod_gives_back_no_other_pods_cpus() -> None:
+    """14 CPUs on 10 sockets: the kubelet's choice for a container can lie outside its pod's CPUs."""
+    numa = [4, 4, 4, 7, 9, 9, 9, 9, 11, 15, 15, 16, 16, 16]
+    socket = [0, 0, 1, 2, 4, 4, 5, 5, 6, 8, 9, 10, 10, 11]
+    # Zone 4 is next to zone 7, and zone 15 to 7, 9 and 11.
+    distances = [
+        (10, 11, 21, 21, 20, 21),
+        (11, 10, 11, 21, 11, 32),
+        (21, 11, 10, 21, 12, 21),
+        (21, 21, 21, 10, 12, 20),
+        (20, 11, 12, 12, 10, 21),
+        (21, 32, 21, 20, 21, 10),
+    ]
+    zones = [
+        {"id": zone, "mem": 8 << 30, "dist": dist} for zone, dist in zip((4, 7, 9, 11, 15, 16), distances, strict=True)
+    ]
+    machine = machine_of({"numa": zones, "cpu": {"core": list(range(14)), "socket": socket, "numa": numa}})
+    settings = {
+        "topology_policy": "best-effort",
+        "topology_scope": "pod",
+        "cpu_policy": "static",
+        "memory_policy": "Static",
+        "reserved_cpu_milli": 0,
+        "reserved_cpus": "4,9",
+        "reserved_memory": {"16": {"memory": 1 << 27}},
+        "feature_gates": {"PodLevelResourceManagers": True},
+    }
+    kubelet = VirtualKubelet(machine, configuration_of(settings, "1.37.1"))
+
+    def admits_pod(name: str, cpu: int, pod_level: dict[str, int] | None = None) -> bool:
+        own = {"name": "c0", "req": {"cpu": cpu, "memory": 1 << 29} if cpu else {}, "lim": None}
+        sidecar = {"name": "i0", "sidecar": True, "req": {}, "lim": None}
+        written: dict[str, Any] = {"name": name, "containers": [own]}
+        written |= {"pod_req": pod_level} if pod_level else {}
+        written |= {"init": [sidecar]} if pod_level and cpu else {}
+        return kubelet.admit(name, effective_request(wire_pod(written))).admitted
+
+    assert admits_pod("p0", 1000)
+    assert admits_pod("p4", 0, {"cpu": 3000, "memory": 1 << 30})
+    assert admits_pod("p5", 1000)
+    before = kubelet.free()
+    assert not admits_pod("p6", 2000, {"cpu": 4000, "memory": 1 << 29})
+    assert kubelet.free() == before
+
+
 def sequence_problem(case: Case) -> str | None:
     kubelet = VirtualKubelet(
         machine_of(case["machine"]), configuration_of(case["kubelet"], case.get("version", RECORDED))
