@@ -142,8 +142,8 @@ def watched_pod(
     return msgspec.convert({"metadata": {**own, **more}, "spec": spec}, Pod)
 
 
-def listed(*items: Any, broken: tuple[Broken, ...] = ()) -> Listed[Any]:
-    return Listed(list(items), "100", list(broken))
+def listed(*items: Any, broken: tuple[Broken, ...] = (), early: int = 0) -> Listed[Any]:
+    return Listed(list(items), "100", list(broken), early)
 
 
 def added(*items: Any) -> Changes[Any]:

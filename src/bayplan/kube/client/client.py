@@ -8,17 +8,26 @@ transient error. Writes are never retried: the caller checks the watch (`kube/cl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Literal
 
 import msgspec
 
 from bayplan.kube.client.backoff import Backoff
-from bayplan.kube.client.decoding import NOT_JSON, Listed, ResourceDecoder, beside_the_loop, decoder_of, next_ticket
+from bayplan.kube.client.decoding import (
+    NOT_JSON,
+    Changes,
+    Listed,
+    ResourceDecoder,
+    beside_the_loop,
+    decoder_of,
+    next_ticket,
+)
 from bayplan.kube.client.transport import ApiError, Transport, Unreachable
 from bayplan.kube.resources import PODS, Resource
 from bayplan.kube.wire import policy_v1
-from bayplan.kube.wire.meta_v1 import T
+from bayplan.kube.wire.meta_v1 import Change, T
 
 # Re-exports the exceptions that the client raises.
 __all__ = ["PAGE", "TIME_MAY_HEAL", "ApiError", "KubeClient", "PatchKind", "Unreachable", "selectors"]
@@ -67,19 +76,33 @@ class KubeClient(Transport):
         field_selector: str = "",
         page: int = PAGE,
     ) -> Listed[T]:
-        """All objects at one version, asked for in pages of `page` (0: all at once) if the resource is paged.
+        """All objects at one version, asked for in pages of `page` (0: all at once) if the resource is paged."""
+        query = selectors(label_selector, field_selector)
+        async with aclosing(self.list_by_page(resource, namespace, query, page)) as pages:
+            async for news in pages:
+                if isinstance(news, Listed):
+                    news.early = 0
+                    return news
+        raise AssertionError("the last page completes the list")
+
+    async def list_by_page(
+        self, resource: Resource[T], namespace: str | None, query: Mapping[str, str], page: int
+    ) -> AsyncGenerator[Changes[T] | Listed[T], None]:
+        """Each page as soon as it is decoded, and with the last one the whole list.
 
         Tickets to the next page expire after some minutes; then it starts over, the second time without pages.
         """
         path = resource.path(namespace)
-        query = selectors(label_selector, field_selector)
         for limit in (page, page, 0) if resource.paged else (0,):
             try:
-                return await _list_once(self, resource, path, query, limit)
+                async with aclosing(_pages(self, resource, path, query, limit)) as pages:
+                    async for news in pages:
+                        yield news
             except ApiError as error:
                 if error.status != 410 or not limit:
                     raise
-        raise AssertionError("the last attempt has no pages")  # and therefore returned or raised
+            else:
+                return
 
     async def create(
         self,
@@ -183,10 +206,10 @@ def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
     return {name: value for name, value in query.items() if value}
 
 
-async def _list_once(
+async def _pages(
     client: KubeClient, resource: Resource[T], path: str, query: Mapping[str, str], limit: int
-) -> Listed[T]:
-    """All pages; each is decoded while the server makes the next one."""
+) -> AsyncGenerator[Changes[T] | Listed[T], None]:
+    """All pages; each is decoded and delivered while the server makes the next one."""
 
     def ask(ticket: str) -> asyncio.Task[bytes]:
         asked = {**query, **({"limit": str(limit)} if limit else {}), **({"continue": ticket} if ticket else {})}
@@ -209,10 +232,13 @@ async def _list_once(
             listed.broken += broken
             listed.resource_version = listed.resource_version or head.resource_version
             if not head.continue_:
-                return listed
+                yield listed
+                return
             if head.continue_ != early:
                 asking.cancel()
                 asking = ask(head.continue_)
+            yield Changes([Change("ADDED", item) for item in items], broken)
+            listed.early += len(items)
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)

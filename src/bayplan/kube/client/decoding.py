@@ -45,11 +45,15 @@ class Broken(Struct, frozen=True):
 
 
 class Listed(Struct, Generic[T]):
-    """All objects of a resource at one version; an object in neither list does not exist."""
+    """All objects of a resource at one version; an object in neither list does not exist.
+
+    The first `early` items were delivered before, page by page, as `Changes`.
+    """
 
     items: list[T]
     resource_version: str
     broken: list[Broken]
+    early: int = 0
 
 
 class Changes(Struct, Generic[T]):

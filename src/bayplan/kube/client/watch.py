@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -94,6 +94,7 @@ async def follow(
     on_error: Callable[[str], None] = lambda _: None,
     on_progress: Callable[[], None] = lambda: None,
     forbidden_is_absent: bool = False,
+    by_page: bool = False,
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end.
 
@@ -111,16 +112,11 @@ async def follow(
         asked_to_wait = 0.0
         try:
             if version is None:
-                listed = await client.list(
-                    reading.served,
-                    namespace,
-                    label_selector=label_selector,
-                    field_selector=field_selector,
-                    page=settings.page,
-                )
-                version, reading.told = listed.resource_version, None
-                on_progress()
-                yield listed
+                async with aclosing(reading.pages(namespace, query, settings.page, by_page=by_page)) as pages:
+                    async for news in pages:
+                        on_progress()
+                        yield news
+                version = reading.listed
             path = reading.served.path(namespace)
             async with aclosing(_watch(client, reading.served, path, query, version, settings)) as watch:
                 async for said in watch:
@@ -145,10 +141,8 @@ async def follow(
             if error.status in (404, 410) or (error.status == HTTPStatus.FORBIDDEN and forbidden_is_absent):
                 version = None  # it is listed next, if that may be
             trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
-        except _VersionLost as error:
-            trouble, version = str(error), None
         except (_Ended, Unreachable) as error:
-            trouble = str(error)
+            trouble, version = str(error), None if isinstance(error, _VersionLost) else version
         on_error(trouble)
         await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
 
@@ -159,10 +153,24 @@ class _Reading(Generic[T]):
     def __init__(self, client: KubeClient, resource: Resource[T], on_error: Callable[[str], None]) -> None:
         self.served = resource
         self.told: Absent | None = None
+        self.listed = ""  # the version of the last list
         self._client = client
         self._resource = resource
         self._on_error = on_error
         self._installed = True
+
+    async def pages(
+        self, namespace: str | None, query: Mapping[str, str], page: int, *, by_page: bool
+    ) -> AsyncGenerator[Listed[T] | Changes[T], None]:
+        """The whole list; before it, with `by_page`, each page but the last."""
+        async with aclosing(self._client.list_by_page(self.served, namespace, query, page)) as pages:
+            async for news in pages:
+                if isinstance(news, Listed):
+                    self.listed, self.told = news.resource_version, None
+                    news.early = news.early if by_page else 0
+                    yield news
+                elif by_page:
+                    yield news
 
     async def resumes_from(self, version: str) -> str | None:
         """The last version.

@@ -105,13 +105,13 @@ class GrouperCache:
                     put(change.object)
                 yield
         else:
-            items = news.items if isinstance(news, Listed) else []
+            items, early = (news.items, news.early) if isinstance(news, Listed) else ([], 0)
             here = {_key(item) for item in items}
             for key in self._known(resource):
                 if key not in here:
                     drop(key)
                     yield
-            for item in items:
+            for item in islice(items, early, None):
                 put(item)
                 yield
             self._listed.add(resource)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -84,11 +85,11 @@ class GroupedElsewhere:
                 self._check(change.object, gone=change.kind == "DELETED")
                 yield
             return
-        pods = news.items if isinstance(news, Listed) else []
+        pods, early = (news.items, news.early) if isinstance(news, Listed) else ([], 0)
         for key in self._held - {pod_key(pod) for pod in pods}:
             self._free(key)
             yield
-        for pod in pods:
+        for pod in islice(pods, early, None):
             self._check(pod)
             yield
 

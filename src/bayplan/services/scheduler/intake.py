@@ -140,21 +140,28 @@ class WatchIntake:
             self._drop(entry, key, clock())
         yield None
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
-        self._known[resource] = {key: (uid, 0) for key, (uid, _) in self._known.get(resource, {}).items()}
-        for item in items:
-            yield item
-            self._put(entry, item, clock())
+        before = self._known.get(resource, {})
+        known = self._known[resource] = {key: (uid, 0) for key, (uid, _) in before.items()}
+        early = news.early if isinstance(news, Listed) else 0
+        for number, item in enumerate(items):
+            key, state = _key(item.metadata), _state(item.metadata)
+            if number < early and before.get(key) == state:
+                known[key] = state  # applied with its page
+                yield None
+            else:
+                yield item
+                self._put(entry, item, clock())
         yield from self._note_broken(entry, broken, clock)
         self._listed.add(resource)
 
     def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
         metadata = thing.metadata
-        key, version = _key(metadata), _version(metadata.resource_version)
+        key, state = _key(metadata), _state(metadata)
         known = self._known.setdefault(entry.resource, {})
         uid, newest = known.get(key, ("", 0))
-        if uid == metadata.uid and version < newest:
+        if uid == metadata.uid and newest > state[1]:
             return  # a list was faster than the watch
-        known[key] = (metadata.uid, version)
+        known[key] = state
         try:
             entry.put(thing, now)
         except (InvalidObject, BrokenExtension) as error:
@@ -220,9 +227,10 @@ def _key(named: Metadata | Broken) -> str:
     return f"{named.namespace}/{named.name}" if named.namespace else named.name
 
 
-def _version(text: str) -> int:
-    """The resource version as a number; 0 if it is not one, so that every object counts as newer."""
-    return int(text) if text.isdecimal() else 0
+def _state(metadata: Metadata) -> tuple[str, int]:
+    """The uid and the resource version as a number; 0 if it is not one, so that every object counts as newer."""
+    version = metadata.resource_version
+    return metadata.uid, int(version) if version.isdecimal() else 0
 
 
 # -- resources -------------------------------------------------------------------------------------------------------

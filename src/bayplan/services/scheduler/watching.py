@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from bayplan.kube.client.client import KubeClient
-from bayplan.kube.client.watch import Absent, WatchSettings, follow
+from bayplan.kube.client.watch import Absent, Changes, WatchSettings, follow
 from bayplan.kube.resources import PODS, Resource
 from bayplan.services.edges.health import WatchHealth
 from bayplan.services.edges.metrics import ClusterMetrics
@@ -113,6 +113,7 @@ class ClusterWatcher:
             on_error=on_error,
             on_progress=lambda: self.health.worked(name, self._clock()),
             forbidden_is_absent=entry.foreign,
+            by_page=True,
         )
         async with aclosing(batches):
             async for news in batches:
@@ -125,7 +126,8 @@ class ClusterWatcher:
                 except Exception:
                     logger.exception("listener failed to process watch event", extra={"resource": name})
                 await self._apply(entry, news)
-                listed.set()
+                if not isinstance(news, Changes):
+                    listed.set()
                 if self.intake.ready:
                     self._listed.set()
                 self._on_news()

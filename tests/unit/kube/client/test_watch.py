@@ -111,6 +111,23 @@ async def test_first_everything_then_what_changes_in_the_order_it_happened() -> 
 
 
 @asynchronous
+async def test_pages_can_be_had_before_the_whole_list() -> None:
+    pages = [listing(["a", "b"], ticket="t1"), listing(["c", named("bad", spec={"priority": "high"})], ticket="t2")]
+    async with pod_server([*pages, listing(["d"])], [watch(then="silence")]) as server:
+        news = await first_news(3, server, by_page=True)
+    assert news[0] == "ADDED a, ADDED b"
+    assert news[1].startswith("ADDED c, broken bad (spec.priority: ")
+    assert news[2].startswith("listed, a, b, c, d, broken bad (spec.priority: ")
+
+
+@asynchronous
+async def test_a_list_that_starts_over_begins_with_its_first_page_again() -> None:
+    lists = [listing(["a"], ticket="t1"), refusal(410, "Expired"), listing(["b"], ticket="t2"), listing(["c"])]
+    async with pod_server(lists, [watch(then="silence")]) as server:
+        assert await first_news(3, server, by_page=True) == ["ADDED a", "ADDED b", "listed, b, c"]
+
+
+@asynchronous
 async def test_the_server_is_asked_for_bookmarks_and_for_an_end_before_we_call_it_silent() -> None:
     async with pod_server([listing([], version="5")], [watch(event("ADDED", named("a")), then="silence")]) as server:
         await first_news(2, server, settings=WatchSettings(silence=100), field_selector="spec.nodeName=")

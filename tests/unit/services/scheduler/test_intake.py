@@ -85,6 +85,31 @@ class TestLists:
         intake.take(NODE_RESOURCE_TOPOLOGIES, Absent(NODE_RESOURCE_TOPOLOGIES), 2)
         assert dispatcher.state.columns.zone_count[0] == 0
 
+    def test_what_came_with_a_page_is_not_applied_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        intake, dispatcher = new_intake()
+        applied = []
+        monkeypatch.setattr(dispatcher.state, "set_node", lambda node, at: applied.append((node.metadata.name, at)))
+        intake.take(NODES, added(watched_node("n1"), watched_node("n2")), 1)
+        assert str(NODES) in intake.not_listed_yet()
+        intake.take(NODES, listed(watched_node("n1"), watched_node("n2"), watched_node("n3"), early=2), 2)
+        assert applied == [("n1", 1), ("n2", 1), ("n3", 2)]
+        assert str(NODES) not in intake.not_listed_yet()
+
+    def test_what_came_with_a_page_of_an_abandoned_list_may_be_gone(self) -> None:
+        intake, dispatcher = new_intake()
+        intake.take(NODES, added(watched_node("n1"), watched_node("n2")), 1)
+        intake.take(NODES, listed(watched_node("n2"), early=1), 2)
+        assert list(dispatcher.state.rows) == ["n2"]
+
+    def test_a_page_with_older_versions_counts_with_the_whole_list(self) -> None:
+        """An administrator brought an older state of the cluster back."""
+        intake, dispatcher = new_intake()
+        intake.take(NODES, listed(watched_node("n1", version="900", cpus="8")), 1)
+        older = watched_node("n1", version="500", cpus="4")
+        intake.take(NODES, added(older), 2)
+        intake.take(NODES, listed(older, early=1), 2)
+        assert dispatcher.state.columns.allocatable[0, 0] == 4000
+
     def test_ready_when_every_resource_is_listed_or_known_to_be_absent(self) -> None:
         intake, _ = new_intake()
         for entry in intake.entries:
