@@ -426,7 +426,8 @@ class ClusterState:
             # What most reports say: the same machine, something else in use. Nothing that is kept about nodes changes.
             write_available(columns, row, report)
             return
-        clear_zones(columns, row)
+        if before is not None:
+            clear_zones(columns, row)
         if not report.usable:
             columns.put("topology", row, TOPOLOGY_INVALID)
             return

@@ -17,6 +17,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport
 def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
     """Everything a report says about a row that is clear, except to which class of hardware it belongs."""
     columns.require_zones(len(report.zones))
+    columns.totals_changed()
     columns.put("topology", row, TOPOLOGY_USABLE)
     columns.put("zone_count", row, len(report.zones))
     cells = columns.cells(tuple([zone.names for zone in report.zones]))

@@ -59,8 +59,10 @@ class TwoReports:
         if before is not None and not same_use(before.report, report):
             changed_at = at
         known[kind] = Heard(report, at, changed_at)
+        if not others:
+            return report
         counts = self._counts(known)
-        return None if others and counts is counted_before else counts
+        return None if counts is counted_before else counts
 
     def gone(self, kind: str, node: str) -> TopologyReport | None:
         """A node's object of one kind was deleted: the report of the other kind, if there is one."""
