@@ -279,6 +279,8 @@ def _move_units(state: State, units: Sequence[_Unit], budget: Budget) -> None:
             return
         at = [(position, count) for key in unit.keys for position, count in state.at[key].items()]
         left = {state.domains[unit.level][position] for position, _ in at}
+        if len(left) == len(state.tree.starts[unit.level]):
+            continue  # inside one rack, groups that need a rack have no other
         enough = _with_room(state, unit, at[0][0], left)
         if not enough.any():
             continue
