@@ -10,9 +10,10 @@ Equal groups are interchangeable: with 50 replicas of which 40 must start there 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
+from operator import itemgetter
 
 from bayplan.cluster.state import pod_key
 from bayplan.engine.gangs.problem import Status
@@ -20,7 +21,6 @@ from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.model import Group, LaterSeat
 from bayplan.gangs.outline import Tried
 from bayplan.gangs.preferences import (
-    ClassOf,
     GroupKinds,
     PartTrial,
     most_preferences,
@@ -124,13 +124,15 @@ def _least(group: Group) -> Group:
 
 def _most_groups(least: Group, trial: PartTrial) -> PartOutcome:
     """Return the plan with the most groups that fits; of several, the one in the fewest preferred domains."""
+    kinds = GroupKinds(trial.attempt.class_of)
+    if _are_alike(least, kinds):
+        return _without_the_largest(least, trial, complete=True)
     tried: list[PartOutcome] = []
-    choices = _choices(least, trial.attempt.class_of)
-    for _, equally_many in groupby(choices, key=_number_of_groups):
+    for _, equally_many in groupby(_choices(least, kinds), key=_number_of_groups):
         found: list[PartOutcome] = []
         for choice in equally_many:
             if len(tried) == MOST_CHOICES or (tried and trial.budget.is_spent):
-                return _without_the_largest(least, trial)
+                return _without_the_largest(least, trial, complete=False)
             tried.append(PartOutcome(choice, trial.place(choice)))
             found += tried[-1:] if tried[-1].found else []
         if found:
@@ -139,48 +141,103 @@ def _most_groups(least: Group, trial: PartTrial) -> PartOutcome:
     return replace(tried[-1], complete=not unsure)
 
 
-def _choices(least: Group, class_of: ClassOf) -> Iterator[Group]:
-    """Yield every way to leave groups out, most groups first, without ways that differ only in names."""
-    order = count()
-    waiting = [(-_number_of_groups(least), next(order), least)]
-    kinds = GroupKinds(class_of)
+def _are_alike(group: Group, kinds: GroupKinds) -> bool:
+    """True if only the number of groups matters: groups without others inside, all of one kind."""
+    return len({kinds.of(inner) for inner in group.groups}) == 1 and not any(inner.groups for inner in group.groups)
+
+
+def _choices(least: Group, kinds: GroupKinds) -> Iterator[Group]:
+    """Yield ways to leave groups out, most groups first, without ways that differ only in names.
+
+    All of them, up to one more than `MOST_CHOICES`.
+    """
     known = {kinds.of(least)}
-    while waiting:
-        _, _, choice = heapq.heappop(waiting)
+    waiting = [(-_number_of_groups(least), 0, least)]
+    for number in range(MOST_CHOICES + 1):
+        if not waiting:
+            return
+        fewest, _, choice = heapq.heappop(waiting)
         yield choice
-        for fewer in _one_group_less(choice):
+        # Others that come first may be enough already: a thousand groups have a million pairs.
+        if number + sum(1 for other, _, _ in waiting if other <= fewest + 1) > MOST_CHOICES:
+            continue
+        for _, name in heapq.nsmallest(MOST_CHOICES + 1, _dispensable(choice, kinds), key=itemgetter(0)):
+            fewer = _without(choice, {name})
             kind = kinds.of(fewer)
             if kind not in known:
                 known.add(kind)
-                heapq.heappush(waiting, (-_number_of_groups(fewer), next(order), fewer))
+                heapq.heappush(waiting, (-_number_of_groups(fewer), len(known), fewer))
 
 
-def _one_group_less(group: Group) -> Iterator[Group]:
-    """Yield every way to leave out one more group, the last first. Its running members move to the parent."""
-    for index in reversed(range(len(group.groups))):
-        before, inner, behind = group.groups[:index], group.groups[index], group.groups[index + 1 :]
-        if group.minimum_groups is not None and group.minimum_groups < len(group.groups):
-            running = tuple(pod for each in inner.every_group() for pod in each.running)
-            yield replace(group, groups=(*before, *behind), running=(*group.running, *running))
-        for smaller in _one_group_less(inner):
-            yield replace(group, groups=(*before, smaller, *behind))
+def _dispensable(group: Group, kinds: GroupKinds) -> Iterator[tuple[int, str]]:
+    """Yield the size and name of each group that may be left out next, of equal siblings only the last."""
+    seen: set[int] = set()
+    for inner in reversed(group.groups):
+        kind = kinds.of(inner)
+        if kind in seen:
+            continue
+        seen.add(kind)
+        if _spare_groups(group):
+            yield _number_of_groups(inner), inner.name
+        yield from _dispensable(inner, kinds)
 
 
-def _without_the_largest(least: Group, trial: PartTrial) -> PartOutcome:
-    """Leave out the fewest of the largest groups, by bisection: there are too many choices to try them all."""
-    choices = [least]
-    while (smaller := min(_one_group_less(choices[-1]), key=_number_of_pods, default=None)) is not None:
-        choices.append(smaller)
-    outcome = PartOutcome(choices[-1], trial.place(choices[-1]), complete=False)
-    low, high = 0, len(choices) - 1
+def _spare_groups(group: Group) -> int:
+    """How many of the groups directly inside may be left out."""
+    return 0 if group.minimum_groups is None else max(len(group.groups) - group.minimum_groups, 0)
+
+
+def _without(group: Group, left_out: Collection[str]) -> Group:
+    """Return the group without some of those inside it. Their running members move to the parent."""
+    if not group.groups:
+        return group
+    gone = [inner for inner in group.groups if inner.name in left_out]
+    running = [pod for inner in gone for each in inner.every_group() for pod in each.running]
+    stay = tuple(_without(inner, left_out) for inner in group.groups if inner.name not in left_out)
+    return replace(group, groups=stay, running=(*group.running, *running))
+
+
+def _without_the_largest(least: Group, trial: PartTrial, *, complete: bool) -> PartOutcome:
+    """Leave out the fewest of the largest groups, by bisection; `complete` if there is no other way."""
+    names = _largest_first(least)
+
+    def without(number: int) -> PartOutcome:
+        part = _without(least, set(names[:number]))
+        return PartOutcome(part, trial.place(part), complete)
+
+    outcome = without(len(names))
+    low, high = 0, len(names)
     while outcome.found and low < high:
         middle = (low + high) // 2
-        larger = PartOutcome(choices[middle], trial.place(choices[middle]), complete=False)
+        larger = without(middle)
         if larger.found:
             outcome, high = larger, middle
         else:
             low = middle + 1
     return outcome
+
+
+def _largest_first(least: Group) -> list[str]:
+    """The names of all groups that may be left out one after another, those with the most pods first."""
+    names: list[str] = []
+    spare: dict[str, int] = {}
+    waiting: list[tuple[int, int, Group, str]] = []
+    order = count()
+
+    def look_inside(group: Group) -> None:
+        spare[group.name] = _spare_groups(group)
+        for inner in reversed(group.groups):
+            heapq.heappush(waiting, (-_number_of_pods(inner), next(order), inner, group.name))
+
+    look_inside(least)
+    while waiting:
+        _, _, group, around = heapq.heappop(waiting)
+        if spare[around]:
+            spare[around] -= 1
+            names.append(group.name)
+        else:
+            look_inside(group)  # it stays, but groups inside it need not
+    return names
 
 
 def _number_of_groups(group: Group) -> int:

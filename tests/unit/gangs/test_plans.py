@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from bayplan.engine.budget import Budget
@@ -58,3 +61,52 @@ def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
     assert [len(group.pods) for group in outcome.part.groups] == list(range(1, 21))
     assert outcome.status is Status.FEASIBLE
     assert len(asked) < 12
+
+
+def thousand_groups(memory: Callable[[int], int]) -> Group:
+    groups = (
+        Group(f"g{number}", (simple_pod({"cpu": 1, "memory": memory(number)}, f"g{number}"),)) for number in range(1000)
+    )
+    return Group(groups=tuple(groups), minimum_groups=100)
+
+
+@pytest.mark.parametrize(
+    "memory, status, questions",
+    [
+        pytest.param(lambda _: 1000, Status.OPTIMAL, 15, id="alike: only their number matters"),
+        pytest.param(lambda number: 1000 + number, Status.FEASIBLE, 120, id="unlike: not every choice is tried"),
+    ],
+)
+def test_a_thousand_optional_groups_take_few_questions_and_little_work(
+    memory: Callable[[int], int], status: Status, questions: int
+) -> None:
+    asked: list[int] = []
+
+    def status_of(part: Group) -> Status:
+        asked.append(len(part.groups))
+        return Status.OPTIMAL if len(part.groups) <= 700 else Status.INFEASIBLE
+
+    started = time.thread_time()
+    outcome = best_part(ScriptedAttempt(thousand_groups(memory), status_of))
+    assert (len(outcome.part.groups), outcome.status) == (700, status)
+    assert len(asked) <= questions
+    assert time.thread_time() - started < 5  # 52 s when each part was made from the one before
+
+
+def test_groups_inside_groups_are_left_out_where_the_outer_ones_must_stay() -> None:
+    def outer(name: str, sizes: Sequence[int]) -> Group:
+        inner = (
+            Group(f"{name}{size}", tuple(simple_pod({"cpu": 1}, f"{name}{size}-{each}") for each in range(size)))
+            for size in sizes
+        )
+        return Group(name, groups=tuple(inner), minimum_groups=1)
+
+    root = Group(groups=(outer("a", (1, 2, 3)), outer("b", (4, 5))))
+
+    def status_of(part: Group) -> Status:
+        pods = sum(len(group.pods) for group in part.every_group())
+        return Status.OPTIMAL if pods <= 7 else Status.INFEASIBLE
+
+    outcome = best_part(ScriptedAttempt(root, status_of))
+    assert [[group.name for group in each.groups] for each in outcome.part.groups] == [["a1", "a2"], ["b4"]]
+    assert outcome.status is Status.OPTIMAL
