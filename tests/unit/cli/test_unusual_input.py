@@ -235,6 +235,42 @@ SUBMITTED = [
         '.replicas: "x1" must be a whole number',
         RACKS,
     ),
+    # Names
+    Unusual(
+        "capitals as the name of a Deployment",
+        replicated("replicas: 1").replace("web", "Web"),
+        2,
+        '"Web" is not allowed',
+        RACKS,
+    ),
+    Unusual(
+        "underscore as the name of a PodGroup",
+        group("size: 2").replace("name: g", "name: g_1"),
+        2,
+        '"g_1" is not',
+        RACKS,
+    ),
+    Unusual(
+        "name of a JobSet",
+        example(JOB_SET, "name: tune", "name: -tune"),
+        2,
+        'JobSet ml/-tune (in.yaml:5:3): metadata.name: "-tune"',
+        RACKS,
+    ),
+    Unusual(
+        "label of a PyTorchJob",
+        example(TORCH, "namespace: ml", "namespace: ml\n  labels: {team: a b}"),
+        2,
+        'metadata.labels["team"]: "a b" is not allowed',
+        RACKS,
+    ),
+    Unusual(
+        "number as the name of a JobSet",
+        example(JOB_SET, "name: tune", "name: 7"),
+        2,
+        "metadata.name: must be a string",
+        RACKS,
+    ),
     # Gangs
     Unusual("gang of 0", group("size: 0"), 2, "the gang or a group inside it must have 1 pod or more", RACKS),
     Unusual("gang beyond the cluster", group("size: 9999"), 1, "needs 9999 slots, but can get at most 3504", RACKS),

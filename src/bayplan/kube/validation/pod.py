@@ -15,6 +15,7 @@ from typing import Any
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation import containers, names, resources, scheduling, security, volumes
 from bayplan.kube.validation.fields import UnknownField, field_faults
+from bayplan.kube.validation.metadata import metadata_faults
 from bayplan.kube.validation.rules import (
     Faults,
     Json,
@@ -35,7 +36,6 @@ from bayplan.kube.validation.rules import (
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
-FINALIZERS = ("foregroundDeletion", "kubernetes", "orphan")
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MIRROR = "kubernetes.io/config.mirror"
 LARGEST_ANNOTATIONS = 256 * 1024
@@ -59,7 +59,9 @@ def pod_faults(pod: Any, at: ObjectPath) -> list[InvalidObject]:
     if found:
         return found
     metadata, spec = part(pod, "metadata") or {}, part(pod, "spec") or {}
-    found += _metadata_faults(metadata, at.child("metadata"))
+    if not text(metadata, "name") and not text(metadata, "generateName"):
+        found.append(missing(at.child("metadata.name"), "every pod needs a name or generateName"))
+    found += metadata_faults(metadata, at.child("metadata"))
     found += _annotation_faults(metadata, spec, at.child("metadata"))
     found += _spec_faults(spec, metadata, at.child("spec"))
     return found
@@ -78,35 +80,6 @@ def template_faults(template: Any, at: ObjectPath) -> list[InvalidObject]:
     found += _annotation_faults(metadata, spec, at.child("metadata"))
     found += _spec_faults(spec, {**metadata, "name": ""}, at.child("spec"))
     return found
-
-
-def _metadata_faults(metadata: Json, at: ObjectPath) -> Faults:
-    start = text(metadata, "generateName")
-    yield from optional(metadata, "generateName", at, names.label_prefix)
-    if start and not text(metadata, "name"):
-        yield from named(f"{start}x7k2p", names.dns_subdomain, at.child("name"))
-    else:
-        yield from required(metadata, "name", at, names.dns_subdomain, "every pod needs a name or generateName")
-    yield from optional(metadata, "namespace", at, names.dns_label)
-    yield from labels(metadata, "labels", at)
-    controllers = set()
-    for owner, place in entries(metadata, "ownerReferences", at):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            yield from required(owner, field, place)
-        if owner.get("controller"):
-            controllers.add(text(owner, "uid"))  # the same owner twice counts once
-    if len(controllers) > 1:
-        yield InvalidObject(at.child("ownerReferences"), "has two controllers; an object has at most one")
-    finalizers = [name for name, _ in texts(metadata, "finalizers", at)]
-    for name, place in texts(metadata, "finalizers", at):
-        yield from named(name, names.qualified_name, place)
-        if "/" not in name:
-            yield from choice(name, FINALIZERS, place)
-    if {"orphan", "foregroundDeletion"} <= set(finalizers):
-        yield InvalidObject(at.child("finalizers"), "has orphan and foregroundDeletion, which exclude each other")
-    for entry, place in entries(metadata, "managedFields", at):
-        yield from choice(text(entry, "operation"), ("Apply", "Update"), place.child("operation"))
-        yield from choice(text(entry, "fieldsType"), ("FieldsV1",), place.child("fieldsType"))
 
 
 def _annotation_faults(metadata: Json, spec: Json, at: ObjectPath) -> Faults:

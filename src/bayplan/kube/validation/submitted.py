@@ -4,11 +4,12 @@ templates inside any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
+from bayplan.kube.validation.metadata import metadata_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
 from bayplan.kube.validation.rules import part
@@ -31,26 +32,43 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
         return pod_faults(document, at)
     if not api_version:
         return [InvalidObject(at.child("apiVersion"), "is missing")]
-    found: list[InvalidObject] = []
-    if api_version.startswith(_PLANNING):
-        for shape, place in pod_templates(document, at):
-            found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
-        return found
     group = api_version.partition("/")[0]
     known = next((each for each in _BUILT_IN if each.partition("/")[0] == group), api_version)
     if known != api_version and kind in _BUILT_IN[known]:
         return [InvalidObject(at.child("apiVersion"), f'"{api_version}" is not served; expected {known}')]
-    if kind in _BUILT_IN.get(api_version, ()):
-        found += field_faults(document, kind, at)
-        if all(isinstance(fault, UnknownField) for fault in found):
-            found += built_in_faults(document, kind, at)
-    else:
+    is_built_in = kind in _BUILT_IN.get(api_version, ())
+    found = list(field_faults(document, kind, at) if is_built_in else _custom_metadata_faults(document, group, at))
+    if is_built_in and _is_well_formed(found):
+        found += metadata_faults(part(document, "metadata") or {}, at.child("metadata"))
+    if api_version.startswith(_PLANNING):
+        for shape, place in pod_templates(document, at):
+            found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
+        return found
+    if not is_built_in:
         found += custom_field_faults(document, kind, api_version, at)
-    if all(isinstance(fault, UnknownField) for fault in found):
+    elif _is_well_formed(found):
+        found += built_in_faults(document, kind, at)
+    if _is_well_formed(found):
         for template, place in pod_templates(document, at):
             whole = _with_claims(template, document) if kind == "StatefulSet" else template
             found += [fault for fault in template_faults(whole, place) if str(fault) not in map(str, found)]
     return found
+
+
+def _is_well_formed(faults: Iterable[InvalidObject]) -> bool:
+    """True if every value has the type that its field has."""
+    return all(isinstance(fault, UnknownField) for fault in faults)
+
+
+def _custom_metadata_faults(document: Any, group: str, at: ObjectPath) -> Iterator[InvalidObject]:
+    """The metadata of a custom resource. Some kinds of Kubernetes have other rules for names."""
+    if "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io")):
+        return
+    at = at.child("metadata")
+    found = list(field_faults(document.get("metadata"), "ObjectMeta", at))
+    yield from found
+    if _is_well_formed(found):
+        yield from metadata_faults(part(document, "metadata") or {}, at)
 
 
 def _with_claims(template: Any, document: Any) -> Any:
