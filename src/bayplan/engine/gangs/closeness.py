@@ -18,6 +18,7 @@ from bayplan.engine.gangs.exact import narrowed, program
 from bayplan.engine.gangs.groups.best_fit import best_fit
 from bayplan.engine.gangs.groups.division import divided
 from bayplan.engine.gangs.groups.gathering import closeness, closest_possible, gathered
+from bayplan.engine.gangs.groups.groups_by_swaps import by_swaps
 from bayplan.engine.gangs.groups.packing import pack
 from bayplan.engine.gangs.problem import WHOLE_TREE, Problem, Solution, Status, domain_counts, preferred_domains
 
@@ -50,7 +51,8 @@ def reading(problem: Problem) -> float:
 
 def quickly(problem: Problem, budget: Budget) -> Solution:
     """A placement without the exact search: by packing, which can prove a "no", or by best fit if shapes mix."""
-    return pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem, budget)
+    found = pack(problem, budget) if len(problem.shapes) == 1 else best_fit(problem, budget)
+    return by_swaps(problem, budget) if found.status is Status.LIMIT_REACHED else found
 
 
 def close_place(problem: Problem, least: int, budget: Budget) -> Solution | None:

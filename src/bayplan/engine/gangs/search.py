@@ -9,7 +9,8 @@
    the answer.
 4. Groups of equal pods are packed depth first (`groups/packing.py`), which is exact about feasibility. Pods of
    different shapes are placed by best fit in several orders (`groups/best_fit.py`). Both are optimal if they meet the
-   bound.
+   bound. Where domains are so full that neither finds a place, groups change places until all fit
+   (`groups/groups_by_swaps.py`).
 5. The rest is an integer program over domains (`exact/program.py`), whose node packing is verified exactly. If the
    whole is too large, it runs on parts of the cluster (`exact/narrowed.py`). Its "no" is a proof.
 6. Groups of such an answer are brought together if that costs nothing (`closeness.py`).

@@ -26,7 +26,7 @@ from bayplan.engine.gangs.groups.nodes import Fill, Filling, Nodes
 from bayplan.engine.gangs.problem import Counts, Problem, Solution, Status
 
 # Orders that are tried: the first ones as they are, then with groups that found no place in front.
-MOST_ORDERS = 160
+MOST_ORDERS = 40
 # Domains that are tried for one group.
 MOST_TRIES = 32
 # The most shapes that one attempt repacks because a group finds no gap, and some more for each group and shape.

@@ -103,6 +103,8 @@ def groups_of(problem: Problem) -> Groups:
 # Rows for more sizes of one resource, or for more shapes, cost more than they tell: then the largest sizes have one.
 MOST_SIZES = 8
 MOST_SHAPES = 8
+# A node with more units of a resource, in multiples of what all pods take, has nearly every sum.
+MOST_UNITS = 4_096
 
 
 @dataclass(frozen=True)
@@ -152,11 +154,34 @@ def _rows(problem: Problem, *, every_shape: bool) -> CapacityRows:
         if not used:
             continue
         free = np.maximum(problem.free[resource], 0.0)
-        for size in dict.fromkeys((gcd(*used), *used[-MOST_SIZES:])):
+        unit = gcd(*used)
+        for size in dict.fromkeys((unit, *used[-MOST_SIZES:])):
             pods.append(amounts // size)
             nodes.append((free // size).astype(np.int64))
+        units = (free // unit).astype(np.int64)
+        if units.max(initial=0) <= MOST_UNITS:
+            sizes = [size // unit for size in used[-MOST_SIZES:]]
+            for number, size in enumerate(sizes):
+                if size > 1:
+                    pods.append(np.where(amounts >= size * unit, amounts // unit, 0))
+                    nodes.append(_largest_sums(units, sizes[number:]))
     if every_shape:
         for shape in shapes:
             pods.append(np.arange(len(problem.slots)) == shape)
             nodes.append(problem.slots[shape])
     return CapacityRows(np.array(pods, dtype=np.int64).T, np.array(nodes))
+
+
+def _largest_sums(units: Counts, sizes: Sequence[int]) -> Counts:
+    """By node the most that pods of these sizes can take of it: of 5 units, pods of 2 and 4 take 4."""
+    most = int(units.max(initial=0))
+    sums = 1
+    for size in sizes:
+        step = size
+        while step <= most:
+            sums |= sums << step
+            step *= 2
+    bits = np.frombuffer((sums & ((1 << most + 1) - 1)).to_bytes(most // 8 + 1, "little"), dtype=np.uint8)
+    possible = np.unpackbits(bits, bitorder="little")[: most + 1]
+    largest: Counts = np.maximum.accumulate(np.where(possible, np.arange(most + 1), 0))
+    return largest[units]

@@ -2,8 +2,8 @@
 
 Nodes are filled shape by shape, the largest first. `Fill.TIGHT` takes the fullest node that still holds a pod, which
 leaves large gaps for others; `Fill.FEW` takes the roomiest nodes. Both respect slots (what a kubelet admits of one
-shape), sums, and the admission of different shapes on one node. Best fit can miss a packing; `packed` misses none, and
-says so if it had to stop (`exhaustive.py`).
+shape), sums, and the admission of different shapes on one node. Best fit can miss a packing; swaps
+(`pods_by_swaps.py`) seldom do; `packed` misses none, and says so if it had to stop (`exhaustive.py`).
 
 Sizes are compared in shares of what is free, weighted by how scarce the resource is for this gang.
 """
@@ -24,6 +24,7 @@ from bayplan.engine.gangs.equal.equal_pods import fill_nearest, fill_nodes
 from bayplan.engine.gangs.groups.exhaustive import Amounts, ExhaustivePacking, Wanted
 from bayplan.engine.gangs.groups.few_nodes import on_the_roomiest, on_the_tightest
 from bayplan.engine.gangs.groups.packing import in_touched_domains_first
+from bayplan.engine.gangs.groups.pods_by_swaps import pods_by_swaps
 from bayplan.engine.gangs.problem import Counts, Problem, Spots
 
 Added = tuple[NDArray[np.intp], Counts]
@@ -79,7 +80,7 @@ class Nodes:
 
     problem: Problem
     budget: Budget
-    _known: dict[tuple[int, int, tuple[tuple[int, int], ...]], Packed] = field(default_factory=dict)
+    _known: dict[tuple[int, int, tuple[tuple[int, int], ...], bool], Packed] = field(default_factory=dict)
 
     @cached_property
     def scarcity(self) -> Amounts:
@@ -322,14 +323,14 @@ class Nodes:
 
     # -- exactly ----------------------------------------------------------------------------------------------------
 
-    def packed(self, first: int, end: int, wanted: Wanted) -> Packed:
+    def packed(self, first: int, end: int, wanted: Wanted, *, exhaustively: bool = True) -> Packed:
         """Whether these pods fit between two positions that hold no other pod of the gang."""
-        question = (first, end, tuple(wanted))
+        question = (first, end, tuple(wanted), exhaustively)
         if question not in self._known:
-            self._known[question] = self._find(first, end, wanted)
+            self._known[question] = self._find(first, end, wanted, exhaustively=exhaustively)
         return self._known[question]
 
-    def _find(self, first: int, end: int, wanted: Wanted) -> Packed:
+    def _find(self, first: int, end: int, wanted: Wanted, *, exhaustively: bool) -> Packed:
         if end - first == 1:
             return Packed(self.added(self.empty(first, end), wanted, Fill.FEW))
         for fill in (Fill.FEW, Fill.TIGHT):
@@ -338,11 +339,13 @@ class Nodes:
                 return Packed(filling)
         if sum(number for _, number in wanted) > MOST_PODS or len(wanted) > MOST_SHAPES:
             return Packed(None, sure=False)
-        search = ExhaustivePacking(self.problem, self.budget, self.scarcity, first, end, wanted)
-        packing = search.packing()
-        if packing is None:
-            return Packed(None, sure=not search.stopped)
-        return Packed(self.filling(first, end, *packing))
+        packing = pods_by_swaps(self.problem, self.budget, first, end, wanted)
+        sure = False
+        if packing is None and exhaustively:
+            search = ExhaustivePacking(self.problem, self.budget, self.scarcity, first, end, wanted)
+            packing = search.packing()
+            sure = not search.stopped
+        return Packed(None, sure) if packing is None else Packed(self.filling(first, end, *packing))
 
 
 def _touch(problem: Problem, touched: NDArray[np.bool_] | None, added: Spots) -> None:
