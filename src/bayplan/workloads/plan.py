@@ -18,7 +18,7 @@ import msgspec
 from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
-from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
+from bayplan.grouping.group import GroupingSettings, KnownRequests, group_for, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import NAMELESS, InvalidObject, ObjectPath, field_and_problem
@@ -221,6 +221,7 @@ def _grouped(
     above_top = owner_of(thing)
     above = () if above_top is None else beside.owners.above(above_top)
     answers: dict[Lookup, list[RawObject]] = {}
+    known: KnownRequests = {}
     members: list[PlannedMember] = []
     gangs: dict[str, PodGroup] = {}
     problems: dict[InvalidValue, None] = {}
@@ -228,7 +229,9 @@ def _grouped(
     for each, pod, existing in zip(planned, made, slots, strict=True):
         # Pods of one template are all in gangs or all alone.
         grouping = (
-            Grouping() if each.where in alone else grouping_of(pod, (*each.owners, *above), settings, answers, beside)
+            Grouping()
+            if each.where in alone
+            else grouping_of(pod, (*each.owners, *above), settings, answers, beside, known)
         )
         if grouping.manifest is None:
             alone.add(each.where)
@@ -248,9 +251,10 @@ def grouping_of(
     settings: GroupingSettings,
     answers: dict[Lookup, list[RawObject]],
     beside: Beside,
+    known: KnownRequests,
 ) -> Grouping:
-    """The gang of a pod with these owners; `answers` caches lookups."""
-    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Lookup):
+    """The gang of a pod with these owners; `answers` caches lookups, `known` what the owners ask for."""
+    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads, known), Lookup):
         answers[outcome] = beside.owners.answer(outcome)
     return outcome
 
