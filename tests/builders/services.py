@@ -108,6 +108,17 @@ class RecordingClient:
         return cast("KubeClient", self)
 
 
+class BindingClient(RecordingClient):
+    """Accepts every bind."""
+
+    async def bind(self, namespace: str, pod: str, *what: object) -> None:
+        await self._take("bind", pod, {})
+
+    @property
+    def bound(self) -> list[str]:
+        return [name for verb, name, _ in self.sent if verb == "bind"]
+
+
 def scheduler_service(
     client: KubeClient,
     dispatcher: Dispatcher,
@@ -142,8 +153,8 @@ def watched_pod(
     return msgspec.convert({"metadata": {**own, **more}, "spec": spec}, Pod)
 
 
-def listed(*items: Any, broken: tuple[Broken, ...] = (), early: int = 0) -> Listed[Any]:
-    return Listed(list(items), "100", list(broken), early)
+def listed(*items: Any, broken: tuple[Broken, ...] = (), delivered: int = 0) -> Listed[Any]:
+    return Listed(list(items), "100", list(broken), delivered)
 
 
 def added(*items: Any) -> Changes[Any]:

@@ -105,7 +105,7 @@ async def close_the_loop(virtual: VirtualNode, state: ClusterState, client: Kube
     agent = Agent(scanner, publisher, troubles, AgentMetrics(troubles))
     writes = 0
     for what in live(Random(virtual.name), virtual, STEPS):
-        assert await agent.look(anew=False)
+        assert await agent.look(rescan=False)
         if publisher.waits:
             assert await publisher.write(), troubles.current
             writes += 1

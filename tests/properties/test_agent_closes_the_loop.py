@@ -35,7 +35,7 @@ async def story(random: Random, folder: Path) -> None:
         scanner = Scanner(settings_for(node), known_pods=lambda: alive_on(node))
         virtual_agent = NodeAgent("n1", node.kubelet)
         for what in live(random, node, STEPS):
-            scan = await scanner.scan(anew=False)
+            scan = await scanner.scan(rescan=False)
             assert columns_of(scan.document) == free_of(node.kubelet), what
             attributes = attributes_in(scan.document)
             inventory, pods = read_inventory(attributes), read_pods(attributes)
@@ -60,7 +60,7 @@ async def story_without_pods(random: Random, folder: Path) -> None:
     with VirtualNode(folder / "n1", any_kubelet(random)) as node:
         scanner = Scanner(settings_for(node), known_pods=lambda: None)
         for what in live(random, node, STEPS):
-            shown, free = columns_of((await scanner.scan(anew=False)).document), free_of(node.kubelet)
+            shown, free = columns_of((await scanner.scan(rescan=False)).document), free_of(node.kubelet)
             not_listed = idle_for_running_containers(node)
             for zone, amounts in free.items():
                 devices = node.kubelet.machine.devices.keys() & amounts.keys()

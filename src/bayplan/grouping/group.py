@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Literal
 
@@ -33,12 +34,21 @@ from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
-from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
+from bayplan.grouping.podgroup import (
+    WorkloadRequest,
+    asked_of,
+    in_vain,
+    manifest_of,
+    place_of,
+    pod_group,
+    with_minimum,
+)
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
     annotations_of,
     labels_of,
+    look_up,
     managing,
     metadata_of,
     raw_pod,
@@ -47,6 +57,7 @@ from bayplan.grouping.rules import ASKED, Rule, Rules, rules_by_kind
 from bayplan.grouping.workload import (
     ITS_PODS,
     OwningWorkload,
+    RoleSpec,
     gang_rule,
     group_name,
     index_of,
@@ -103,17 +114,58 @@ def with_rules(settings: GroupingSettings, rules: Sequence[Rule]) -> GroupingSet
     return replace(settings, rules=settings.rules | rules_by_kind(rules))
 
 
+class _Request:
+    """What the owners of a pod ask for, and the PodGroups made of that."""
+
+    def __init__(self, owners: Sequence[RawObject], workload: OwningWorkload, asked: WorkloadRequest) -> None:
+        self.owners = owners
+        self.workload = workload
+        self.asked = asked
+        self._groups: dict[tuple[str, str], tuple[str, RawObject]] = {}
+        self._others: dict[tuple[str, str], tuple[InvalidValue, ...]] = {}
+
+    @cached_property
+    def remarks(self) -> tuple[InvalidValue, ...]:
+        return tuple(in_vain(self.workload, self.asked))
+
+    @cached_property
+    def asked_in(self) -> dict[tuple[str, str], str]:
+        return {key: source.seen_from(self.workload.about) for key, source in self.asked.sources.items()}
+
+    def of_other_schedulers(self, part: RoleSpec, pod: RawObject, ours: frozenset[str]) -> tuple[InvalidValue, ...]:
+        key = part.name, str(look_up(pod, ("spec", "schedulerName")))
+        if key not in self._others:
+            self._others[key] = tuple(of_other_schedulers(self.workload, part, pod, ours))
+        return self._others[key]
+
+    def group(self, namespace: str, suffix: str) -> tuple[str, RawObject]:
+        """The name of a PodGroup and its manifest."""
+        if (namespace, suffix) not in self._groups:
+            wanted = pod_group(self.workload, self.asked, namespace, suffix)
+            self._groups[namespace, suffix] = wanted.metadata.name, manifest_of(wanted)
+        return self._groups[namespace, suffix]
+
+
+# By the namespace of the pods and the identities of their owners, which the request keeps alive.
+KnownRequests = dict[tuple[str, tuple[int, ...]], _Request]
+
+
 def group_for(
     pod: Pod | RawObject,
     owners: Sequence[RawObject],
     settings: GroupingSettings | None = None,
     answers: Answers | None = None,
     workloads: KubernetesWorkloads | None = None,
+    known: KnownRequests | None = None,
 ) -> Grouping | Lookup:
-    """The gang of a pod, or the question that must be answered first."""
+    """The gang of a pod, or the question that must be answered first.
+
+    `known` saves work for many pods of the same owners, as long as nothing but the pod changes from call to call.
+    """
     settings = settings or GroupingSettings()
     answers = {} if answers is None else answers
     workloads = workloads or KubernetesWorkloads()
+    known = {} if known is None else known
     member = raw_pod(pod)
     if any(annotations_of(each).get(SKIP_POD_GROUPER) == "true" for each in (member, *owners)):
         return Grouping()
@@ -121,11 +173,12 @@ def group_for(
         if settings.mode != OWN:
             grouping: Grouping = compat(GROUPING, settings.mode)(member, owners, settings.kai, answers)
             return grouping
-        if named_by_others(pod) and (settled_by_others(pod) or not _ask(owners)):
+        named = named_by_others(pod)
+        if named and (settled_by_others(pod) or not _ask(owners)):
             return Grouping()
-        if named_by_others(pod) and not is_asked_for(owners, _home(member), workloads):
+        if named and not is_asked_for(owners, _home(member), workloads):
             return Grouping(problems=(_not_merged(member, owners),))
-        return _judged(member, owners, settings, answers, workloads)
+        return _judged(member, owners, settings, answers, workloads, known)
     except Unanswered as unanswered:
         return unanswered.question
     except InvalidGrouping as refused:
@@ -195,22 +248,30 @@ def _judged(
     settings: GroupingSettings,
     answers: Answers,
     workloads: KubernetesWorkloads,
+    known: KnownRequests,
 ) -> Grouping:
     rules, names = settings.rules, settings.scheduler_names
     if grove.gang_name(pod):
         return _unless_named_otherwise(pod, grove.grouping_of(pod, owners, answers))
     if spark_application(pod):
-        return _gang(pod, owners, spark_workload(pod, owners), workloads, names)
+        return _gang(pod, _request(pod, owners, spark_workload(pod, owners), workloads), names)
     if not owners:
         return Grouping(problems=_remarks(pod))
+    key = _home(pod), tuple(map(id, owners))
+    if key in known:
+        return _gang(pod, known[key], names)
     if any((Reference.of(each).group, Reference.of(each).kind) in NEVER for each in owners):
         return Grouping()
-    is_asked = any(asks(annotations_of(thing)) for thing in (pod, *owners))
-    if gang_rule(owners, rules).gang == ASKED and not is_asked and not is_asked_for(owners, _home(pod), workloads):
+    owners_ask = gang_rule(owners, rules).gang != ASKED or _ask(owners) or is_asked_for(owners, _home(pod), workloads)
+    if not owners_ask and not asks(annotations_of(pod)):
         # Before anything is counted: unused fields may have any content.
         told = (meant_for_pods(Reference.of(owner), annotations_of(owner)) for owner in owners)
         return Grouping(problems=tuple(chain.from_iterable(told)))
-    return _gang(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads, names)
+    request = _request(pod, owners, without_ended(workload_of(owners, rules), rules, answers), workloads)
+    # Parts without a template are described by the pod itself.
+    if owners_ask and all(part.role.template for part in request.workload.parts):
+        known[key] = request
+    return _gang(pod, request, names)
 
 
 def _remarks(pod: RawObject) -> tuple[InvalidValue, ...]:
@@ -224,14 +285,9 @@ def _home(pod: RawObject) -> str:
     return Reference.of(pod).namespace or "default"
 
 
-def _gang(
-    pod: RawObject,
-    owners: Sequence[RawObject],
-    workload: OwningWorkload,
-    workloads: KubernetesWorkloads,
-    scheduler_names: frozenset[str],
-) -> Grouping:
-    """The gang of a workload, if it is one."""
+def _request(
+    pod: RawObject, owners: Sequence[RawObject], workload: OwningWorkload, workloads: KubernetesWorkloads
+) -> _Request:
     workload, asked = with_templates(workload, asked_of(workload, pod), owners, _home(pod), workloads)
     workload, asked = with_minimum(workload, asked)
     level = level_of_groups(workload)
@@ -240,22 +296,28 @@ def _gang(
             allowed = f"is a third level beside {asked.whole.required} and {asked.within}; pods can share two"
             raise InvalidGrouping(InvalidValue(workload.about, "metadata.annotations", level, allowed))
         workload, asked = replace(workload, staged=True), replace(asked, within=level)
+    return _Request(owners, workload, asked)
+
+
+def _gang(pod: RawObject, request: _Request, scheduler_names: frozenset[str]) -> Grouping:
+    """The gang of a workload, if it is one."""
+    workload, asked = request.workload, request.asked
     if asked.gang is False or (asked.gang is None and workload.rule.gang == ASKED):
         return Grouping(problems=tuple(replace(problem, holds=False) for problem in asked.problems))
     if any(problem.holds for problem in asked.problems):
         return Grouping(owner=workload.about, problems=asked.problems)
     about = Reference.of(pod)
     part = part_of(workload, pod)
-    others = of_other_schedulers(workload, part, pod, scheduler_names)
-    problems = (*asked.problems, *others, *in_vain(workload, asked))
+    others = request.of_other_schedulers(part, pod, scheduler_names)
+    problems = (*asked.problems, *others, *request.remarks)
     if any(problem.holds for problem in problems):
         return Grouping(owner=workload.about, problems=problems)
     index = index_of(workload, part, pod)
     place = place_of(workload, asked, part, index)
     namespace = about.namespace or workload.about.namespace
-    wanted = pod_group(workload, asked, namespace, _which(workload, pod))
+    name, manifest = request.group(namespace, _which(workload, pod))
     rank = index if index is None or workload.rule.ranks_of_whole else part.first_rank + index
-    labels = {POD_GROUP: wanted.metadata.name}
+    labels = {POD_GROUP: name}
     if place:
         labels[GROUP] = place
     # An existing rank stays: the user wins over the controller.
@@ -265,14 +327,14 @@ def _gang(
     return _unless_named_otherwise(
         pod,
         Grouping(
-            name=wanted.metadata.name,
-            manifest=manifest_of(wanted),
+            name=name,
+            manifest=manifest,
             owner=workload.about,
             group=place,
             rank=rank,
             labels=labels,
             problems=problems,
-            asked_in={key: source.seen_from(workload.about) for key, source in asked.sources.items()},
+            asked_in=request.asked_in,
         ),
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bayplan.dialects.kueue.pod_set import INDEX_OFFSET
-from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.dialects.volcano.job import said_by_admission
 from bayplan.grouping.expressions import amount_of, path_of
 from bayplan.grouping.grouping import InvalidGrouping, InvalidValue
@@ -38,6 +37,7 @@ from bayplan.grouping.rules import (
     rule_for,
     smallest,
 )
+from bayplan.kube.manifest_limits import MOST_PODS_OF_OBJECT
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.volcano_batch_v1alpha1 import API_VERSION as VOLCANO_JOBS
 
@@ -226,10 +226,9 @@ def _part(role: PodRole, source: RawObject, where: str, name: str, rank: int) ->
         template = map_at(source, path_of(role.template)) if role.template else {}
     except WrongValue as wrong:
         raise WrongValue(f"{where}{wrong.field}", wrong.value, wrong.allowed) from None
-    if size > MOST_PODS:
-        raise WrongValue(
-            fields_of(role.replicas, "replicas", where), size, f"pods are too many: must be at most {MOST_PODS}"
-        )
+    if size > MOST_PODS_OF_OBJECT:
+        allowed = f"pods are too many: must be at most {MOST_PODS_OF_OBJECT}"
+        raise WrongValue(fields_of(role.replicas, "replicas", where), size, allowed)
     if wanted > size:
         raise WrongValue(
             fields_of(role.minimum, "minimum", where), wanted, f"is more than the {size} pods that there are"

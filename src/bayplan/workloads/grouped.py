@@ -17,7 +17,15 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.annotations import asks
-from bayplan.grouping.group import ALONE, GROUPED, GroupingSettings, asks_by_itself, may_have_group, settled_by_others
+from bayplan.grouping.group import (
+    ALONE,
+    GROUPED,
+    GroupingSettings,
+    KnownRequests,
+    asks_by_itself,
+    may_have_group,
+    settled_by_others,
+)
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
@@ -69,6 +77,7 @@ class _Grouper:
         self._settings = settings
         self._known = set(written)
         self._answers: dict[Lookup, list[RawObject]] = {}
+        self._requests: KnownRequests = {}
         self._chains: dict[Reference, tuple[tuple[RawObject, ...], Reference | None]] = {}
         # Owners whose pods stand alone unless a pod requests a gang: most pods of a cluster, so they are checked once.
         self._of_loners: set[Reference] = set()
@@ -88,7 +97,7 @@ class _Grouper:
             self.missing[pod_key(pod)] = absent
         if owner in self._of_loners and not asked:
             return pod
-        grouping = grouping_of(pod, owners, self._settings, self._answers, self._beside)
+        grouping = grouping_of(pod, owners, self._settings, self._answers, self._beside, self._requests)
         if grouping.problems:
             self.problems[pod_key(pod)] = grouping.problems
         if grouping.manifest is None:

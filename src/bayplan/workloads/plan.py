@@ -10,7 +10,7 @@ with the field in the workload, such as `spec.template.spec.containers[0].resour
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import msgspec
@@ -18,11 +18,11 @@ import msgspec
 from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
-from bayplan.dialects.own.reader import MOST_MADE, too_many_pods
-from bayplan.grouping.group import GroupingSettings, group_for, settled_by_others
+from bayplan.grouping.group import GroupingSettings, KnownRequests, group_for, settled_by_others
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import NAMELESS, InvalidObject, ObjectPath, field_and_problem
+from bayplan.kube.manifest_limits import count_pods, most_pods_of
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
@@ -92,14 +92,13 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
     kind = kind_of(about, around.rules)
     if kind is None:
         raise InvalidObject(ObjectPath(str(about)).child("kind"), f'"{about.kind}" has no rule')
+    counted_as = replace(about, uid="")
     try:
-        most = MOST_MADE.get()
-        planned = list(islice(kind.make(thing, around), most + 1))
+        planned = list(islice(kind.make(thing, around), most_pods_of(counted_as) + 1))
         stops = bool(kind.stopped) and is_true(thing, kind.stopped)
     except WrongValue as wrong:
         raise InvalidValue(about, wrong.field, wrong.value, wrong.allowed).as_error() from None
-    if len(planned) > most:
-        raise too_many_pods(ObjectPath(str(about)).child("spec"), most)
+    count_pods(counted_as, ObjectPath(str(about)).child("spec"), len(planned), at_least=True)
     made = _pods(about, planned)
     existing = pods_of(about, planned, beside.pods, beside.owners)
     rule = settings.rules.get((about.group, about.kind))
@@ -222,6 +221,7 @@ def _grouped(
     above_top = owner_of(thing)
     above = () if above_top is None else beside.owners.above(above_top)
     answers: dict[Lookup, list[RawObject]] = {}
+    known: KnownRequests = {}
     members: list[PlannedMember] = []
     gangs: dict[str, PodGroup] = {}
     problems: dict[InvalidValue, None] = {}
@@ -229,7 +229,9 @@ def _grouped(
     for each, pod, existing in zip(planned, made, slots, strict=True):
         # Pods of one template are all in gangs or all alone.
         grouping = (
-            Grouping() if each.where in alone else grouping_of(pod, (*each.owners, *above), settings, answers, beside)
+            Grouping()
+            if each.where in alone
+            else grouping_of(pod, (*each.owners, *above), settings, answers, beside, known)
         )
         if grouping.manifest is None:
             alone.add(each.where)
@@ -249,9 +251,10 @@ def grouping_of(
     settings: GroupingSettings,
     answers: dict[Lookup, list[RawObject]],
     beside: Beside,
+    known: KnownRequests,
 ) -> Grouping:
-    """The gang of a pod with these owners; `answers` caches lookups."""
-    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads), Lookup):
+    """The gang of a pod with these owners; `answers` caches lookups, `known` what the owners ask for."""
+    while isinstance(outcome := group_for(pod, owners, settings, answers, beside.workloads, known), Lookup):
         answers[outcome] = beside.owners.answer(outcome)
     return outcome
 

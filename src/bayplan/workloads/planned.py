@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from bayplan.cluster.state import ClusterState
-from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.expressions import path_of
 from bayplan.grouping.raw import (
     RawObject,
@@ -27,6 +26,7 @@ from bayplan.grouping.raw import (
     text_at,
 )
 from bayplan.grouping.rules import Rules
+from bayplan.kube.manifest_limits import MOST_PODS_OF_OBJECT
 from bayplan.kube.whole_number import whole_number
 
 # Kubernetes' alphabet for generated names: no vowels, so that no words appear.
@@ -154,8 +154,8 @@ def count_at(thing: RawObject, path: str, otherwise: int, *, where: str = "") ->
         raise WrongValue(where or wrong.field, wrong.value, wrong.allowed) from None
     if number is None:
         return otherwise
-    if not 0 <= number <= MOST_PODS:
-        raise WrongValue(where or path, number, f"must be 0 to {MOST_PODS}")
+    if not 0 <= number <= MOST_PODS_OF_OBJECT:
+        raise WrongValue(where or path, number, f"must be 0 to {MOST_PODS_OF_OBJECT}")
     return number
 
 
@@ -195,7 +195,7 @@ def indexes_in(text: str) -> set[int]:
         first, _, last = part.partition("-")
         begin, end = whole_number(first), whole_number(last or first)
         if begin is not None and end is not None:
-            found.update(range(begin, min(end, begin + MOST_PODS) + 1))
+            found.update(range(begin, min(end, begin + MOST_PODS_OF_OBJECT) + 1))
     return found
 
 

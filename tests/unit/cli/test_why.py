@@ -53,6 +53,14 @@ def test_pods_that_run_or_would_fit_exit_with_0(bayplan: Bayplan, pod: str, answ
     assert (result.code, result.answer) == (0, answer)
 
 
+def test_a_misspelt_pod_is_looked_for_in_every_namespace(bayplan: Bayplan, tmp_path: Path) -> None:
+    spec = "{containers: [{name: main, image: i}]}"
+    others = (f"metadata: {{name: upf-large, namespace: {each}}}\nspec: {spec}\n" for each in ("lab", "edge"))
+    cluster = with_pod(tmp_path, "---\napiVersion: v1\nkind: Pod\n".join(others))
+    meant = "did you mean lab/upf-large or edge/upf-large?"
+    assert meant in bayplan("why", "telco/upf-lrge", cluster=cluster).err
+
+
 def with_pod(folder: Path, text: str) -> Path:
     """The example cluster and one more pod."""
     for name in ("nodes.yaml", "topology.yaml"):

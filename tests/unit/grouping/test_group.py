@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bayplan.grouping.group import GroupingSettings, asks_by_itself, may_have_group, settings_with
+from bayplan.grouping.group import (
+    GroupingSettings,
+    KnownRequests,
+    asks_by_itself,
+    group_for,
+    may_have_group,
+    settings_with,
+)
 from bayplan.grouping.rules import Rule
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroupSpec
 from bayplan.kube.wire.core_v1 import Pod
@@ -276,6 +283,50 @@ def test_too_many_pods_name_the_fields_that_say_so() -> None:
     assert problems(grouped(pod(), job(IN_ONE_BLOCK, parallelism=200_000, completions=200_000))) == [
         "Job ml/train: spec.parallelism or spec.completions: 200000 pods are too many: must be at most 100000"
     ]
+
+
+TEMPLATE = {"metadata": {}, "spec": {"schedulerName": "bayplan"}}
+ROLE = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
+ROLES = {
+    "Master": {"replicas": 1, "template": {"spec": {}}},
+    "Worker": {"replicas": 1, "template": TEMPLATE},
+}
+
+
+@pytest.mark.parametrize(
+    "members, owner",
+    [
+        pytest.param(
+            [pod(annotations=IN_ONE_BLOCK), pod(), pod(annotations={"bayplan.io/gang": "false"})],
+            job(template=TEMPLATE),
+            id="some pods ask, their owner does not",
+        ),
+        pytest.param(
+            [pod({"batch.kubernetes.io/job-completion-index": str(each)}) for each in (2, 0)],
+            job(IN_ONE_BLOCK, template=TEMPLATE),
+            id="ranks",
+        ),
+        pytest.param(
+            [pod(), {**pod(), "metadata": {**pod()["metadata"], "namespace": "hpc"}}],
+            job(IN_ONE_BLOCK, template=TEMPLATE),
+            id="two namespaces",
+        ),
+        pytest.param(
+            [{**pod(ROLE), "spec": {"containers": [], "schedulerName": each}} for each in ("other", "bayplan")],
+            thing("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": ROLES}),
+            id="two schedulers",
+        ),
+        pytest.param(
+            [pod(annotations={PREFERRED: RACK}), pod()],
+            thing("example.com/v1", "Unknown", {}, IN_ONE_BLOCK),
+            id="a kind without a template",
+        ),
+    ],
+)
+def test_what_is_known_of_the_owners_changes_no_answer(members: list[Raw], owner: Raw) -> None:
+    known: KnownRequests = {}
+    for member in (*members, *reversed(members)):
+        assert group_for(member, [owner], known=known) == group_for(member, [owner])
 
 
 def test_a_pod_in_its_group_stays_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
-from bayplan.grouping.group import GroupingSettings, group_for
+from bayplan.grouping.group import GroupingSettings, KnownRequests, group_for
 from bayplan.grouping.grouping import Grouping, Lookup
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 
@@ -57,6 +57,9 @@ def grouped(
         answers[outcome] = jobs
         outcome = group_for(member, owners, settings, answers, workloads)
     assert isinstance(outcome, Grouping), outcome
+    known: KnownRequests = {}
+    for _ in range(2):
+        assert group_for(member, owners, settings, answers, workloads, known) == outcome
     return outcome
 
 

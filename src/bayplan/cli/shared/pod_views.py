@@ -73,8 +73,11 @@ def find_pod(session: ClusterSession, name: str, namespace: str | None) -> Pod:
             f"'{kind}' is neither a namespace with pods nor a kind; did you mean {meant}/{rest}?"
         )
     # By name: a shared namespace would make all of its pods alike.
-    by_name = {key.rpartition("/")[2]: key for key in reversed(pods)}
-    close = [by_name[each] for each in get_close_matches(asked.rpartition("/")[2], by_name, n=3, cutoff=0.5)]
+    by_name: dict[str, list[str]] = {}
+    for key in pods:
+        by_name.setdefault(key.rpartition("/")[2], []).append(key)
+    alike = get_close_matches(asked.rpartition("/")[2], by_name, n=3, cutoff=0.5)
+    close = [key for each in alike for key in by_name[each]]
     hint = f"; did you mean {' or '.join(close)}?" if close else f"; the {session.source} has {count(len(pods), 'pod')}"
     raise click.ClickException(f"there is no pod '{asked}' in the {session.source}{hint}")
 

@@ -16,7 +16,6 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
-from bayplan.dialects.own.reader import MOST_MADE, too_many_pods
 from bayplan.dialects.registry import key_of
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.gangs.closeness import unbound
@@ -84,7 +83,6 @@ class Workloads:
         """The plan of each workload of `-f` that no other workload of `-f` owns."""
         own = OwnerIndex(self._in_files.values())
         seen: set[Reference] = set()
-        made, most = 0, MOST_MADE.get()
         for other in work.others:
             thing = self._in_files.get(id(other))
             if thing is None:
@@ -94,11 +92,7 @@ class Workloads:
                 continue
             try:
                 _refuse_twice(Reference.of(thing), seen)
-                plan = self.plan(thing)
-                made += len(plan.members)
-                if made > most:
-                    raise too_many_pods(ObjectPath("-f"), most)
-                yield plan
+                yield self.plan(thing)
             except InvalidObject as error:
                 raise _naming_the_file(work, other, error) from None
 

@@ -32,13 +32,13 @@ from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_aske
 from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.own.reader import MOST_MADE
 from bayplan.explain.documents import Document
 from bayplan.explain.overview.causes import overview_document, overview_of
 from bayplan.explain.overview.nodes import node_list, nodes_document
 from bayplan.explain.preemption import preemption_document
 from bayplan.explain.topology.map import default_resources, topology_document, topology_map
 from bayplan.kube.documents import LARGEST_FILE
+from bayplan.kube.manifest_limits import pods_limited
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.services.web.answers import Names, Question, Standing, Unanswerable
@@ -209,7 +209,7 @@ class ClusterAnswers:
                 text = f"you must not read namespace {namespace!r}"
                 raise Unanswerable(HTTPStatus.FORBIDDEN, text, names_are_the_viewers=True)
         answers = ClassAnswers(session.state)
-        with _small():
+        with _small(len(read.objects.pods)):
             gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
         outcomes = place_in_turn(session, pods, RANKED, answers)
         workloads, _ = by_workload(read.plans, outcomes)
@@ -220,15 +220,17 @@ class ClusterAnswers:
 
 
 @contextmanager
-def _small() -> Iterator[None]:
-    """A manifest stays small when it is unpacked, and stands for no more pods than a what-if decides."""
-    limits = ((LARGEST_FILE, LARGEST_MANIFEST), (MOST_MADE, MOST_PODS))
-    tokens = [limit.set(most) for limit, most in limits]
+def _small(pods: int = 0) -> Iterator[None]:
+    """A manifest stays small when it is unpacked, and stands for no more pods than a what-if decides.
+
+    So many of them are known already.
+    """
+    token = LARGEST_FILE.set(LARGEST_MANIFEST)
     try:
-        yield
+        with pods_limited(MOST_PODS, taken=pods, advice="use bayplan place instead"):
+            yield
     finally:
-        for (limit, _), token in zip(limits, tokens, strict=True):
-            limit.reset(token)
+        LARGEST_FILE.reset(token)
 
 
 @contextmanager

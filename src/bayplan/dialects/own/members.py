@@ -19,10 +19,11 @@ import msgspec
 
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete, counted, group_of, has_place, has_started, succeeded
-from bayplan.dialects.own.reader import MOST_PODS, read_gang
+from bayplan.dialects.own.reader import read_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.manifest_limits import MOST_PODS_OF_OBJECT
 from bayplan.kube.wire.bayplan_v1alpha1 import SCHEDULED, STARTED, GroupSpec, PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Affinity, Pod, Toleration
 
@@ -178,6 +179,8 @@ def _expecting(
     inside = [pod for some in frame.every_group() for pod in _waiting(by_group.get(some.name, ()))]
     like = (waiting or inside or [like])[-1]
     missing = spec.size - len(group.pods) if len(waiting) == len(here) else 0
+    # A copy, so that it is not mistaken for a member.
+    coming = msgspec.structs.replace(like) if waiting else _unrelated(like)
     known = {each.name: each for each in group.groups}
     inner = [
         _expecting(known.get(each.name, each), each, written, by_group, like)
@@ -185,8 +188,7 @@ def _expecting(
     ]
     return replace(
         group,
-        # A copy, so that it is not mistaken for a member.
-        coming=(msgspec.structs.replace(like) if waiting else _unrelated(like),) * min(max(missing, 0), MOST_PODS),
+        coming=(coming,) * min(max(missing, 0), MOST_PODS_OF_OBJECT),
         groups=tuple(each for each in inner if each.name in known),
         absent=tuple(each for each in inner if each.name not in known),
     )

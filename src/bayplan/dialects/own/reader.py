@@ -6,7 +6,6 @@ Invalid fields raise `InvalidObject`. `gangs/checks.py` checks what depends on t
 from __future__ import annotations
 
 import re
-from contextvars import ContextVar
 from math import inf
 
 from bayplan.engine.gangs.objective import objective_of
@@ -14,14 +13,12 @@ from bayplan.extensions import PLACEMENT_STYLE, compat_names
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Patience, Segments
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.manifest_limits import count_pods, most_pods_of
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.validation.resources import container_faults
 from bayplan.kube.wire.bayplan_v1alpha1 import PLACEMENTS, GroupSpec, PatienceSpec, PodGroup, PodGroupSpec, PodShape
 from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, ResourceRequirements
 
-MOST_PODS = 100_000
-# How many pods one manifest may stand for; `bayplan web` sets fewer, because others wait for its answers.
-MOST_MADE: ContextVar[int] = ContextVar("MOST_MADE", default=MOST_PODS)
 # Part of pod names and label values.
 GROUP_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -40,10 +37,9 @@ def read_gang(written: PodGroup) -> Gang:
         objective = objective_of(spec.objective or ())
     except ValueError as wrong:
         raise InvalidObject(at.child("objective"), str(wrong)) from None
-    maker = _Maker(written.metadata)
+    maker = _Maker(written.metadata, most_pods_of(at.subject))
     root = maker.group(spec, "", at, spec.pod)
-    if maker.made > maker.most:
-        raise too_many_pods(at.child("size"), maker.most, maker.made)
+    count_pods(at.subject, at.child("size"), maker.made)
     if spec.parallelism and spec.groups:
         raise InvalidObject(at.child("parallelism"), "is for a gang without groups inside")
     return Gang(
@@ -75,12 +71,12 @@ def has_shapes(spec: PodGroupSpec | GroupSpec) -> bool:
 
 
 class _Maker:
-    """Makes the pods of a gang and counts them."""
+    """Makes the pods of a gang, at most so many, and counts them."""
 
-    def __init__(self, metadata: Metadata) -> None:
+    def __init__(self, metadata: Metadata, most: int) -> None:
         self.metadata = metadata
         self.made = 0
-        self.most = MOST_MADE.get()
+        self.most = most
 
     def group(
         self, spec: PodGroupSpec | GroupSpec, name: str, at: ObjectPath, shape: PodShape | None, around: str = ""
@@ -143,14 +139,6 @@ def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:
         raise InvalidObject(ObjectPath(at.subject, field), fault.problem)
     resources = ResourceRequirements(requests=shape.resources, limits=shape.resources)
     return PodSpec(containers=[Container(name="main", resources=resources)])
-
-
-def too_many_pods(at: ObjectPath, most: int, made: int | None = None) -> InvalidObject:
-    """More pods than one manifest may stand for, `made` of them or an unknown number."""
-    elsewhere = "" if most >= MOST_PODS else "; use bayplan place instead"
-    if made is None:
-        return InvalidObject(at, f"stands for more than {most} pods, the limit{elsewhere}")
-    return InvalidObject(at, f"{made} pods are too many: must be at most {most}{elsewhere}")
 
 
 def _name(metadata: Metadata) -> str:

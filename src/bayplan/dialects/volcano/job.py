@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from bayplan.dialects.own.reader import MOST_MADE, too_many_pods
 from bayplan.dialects.volcano.pod_group import GROUP_NAMES, TASK
 from bayplan.gangs.ranks.ranks import TASK_INDEX
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.manifest_limits import count_pods
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.volcano_annotations import policy_annotations
 from bayplan.kube.wire.core_v1 import Container, LabelSelector, Metadata, Pod, PodSpec
@@ -66,9 +66,8 @@ def pods_of(job: Job) -> list[Pod]:
     problem = job_problem(job)
     if problem:
         raise InvalidObject(ObjectPath.of(job), problem)
-    made, most = sum(task.replicas for task in job.spec.tasks or ()), MOST_MADE.get()
-    if made > most:
-        raise too_many_pods(ObjectPath.of(job).child("spec.tasks"), most, made)
+    at = ObjectPath.of(job)
+    count_pods((Job, at.subject), at.child("spec.tasks"), sum(task.replicas for task in job.spec.tasks or ()))
     return [pod for task in job.spec.tasks or () for pod in _pods_of_task(job, task)]
 
 

@@ -81,7 +81,7 @@ class KubeClient(Transport):
         async with aclosing(self.list_by_page(resource, namespace, query, page)) as pages:
             async for news in pages:
                 if isinstance(news, Listed):
-                    news.early = 0
+                    news.delivered = 0
                     return news
         raise AssertionError("the last page completes the list")
 
@@ -221,9 +221,9 @@ async def _pages(
     try:
         while True:
             data = await asking
-            early = next_ticket(data)
-            if early:
-                asking = ask(early)
+            next_page = next_ticket(data)
+            if next_page:
+                asking = ask(next_page)
             try:
                 items, broken, head = await beside_the_loop(decoder.page, data)
             except NOT_JSON as error:
@@ -234,11 +234,11 @@ async def _pages(
             if not head.continue_:
                 yield listed
                 return
-            if head.continue_ != early:
+            if head.continue_ != next_page:
                 asking.cancel()
                 asking = ask(head.continue_)
             yield Changes([Change("ADDED", item) for item in items], broken)
-            listed.early += len(items)
+            listed.delivered += len(items)
     finally:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)

@@ -47,17 +47,20 @@ class Broken(Struct, frozen=True):
 class Listed(Struct, Generic[T]):
     """All objects of a resource at one version; an object in neither list does not exist.
 
-    The first `early` items were delivered before, page by page, as `Changes`.
+    The first `delivered` items came before, page by page, as `Changes`.
     """
 
     items: list[T]
     resource_version: str
     broken: list[Broken]
-    early: int = 0
+    delivered: int = 0
 
 
 class Changes(Struct, Generic[T]):
-    """What happened since, in order. An object that is named under `broken` is so after all of the changes."""
+    """Changes in order: events of a watch, or a page of a list.
+
+    `broken` describes the state after all changes.
+    """
 
     changes: list[Change[T]]
     broken: list[Broken]

@@ -8,6 +8,8 @@ everything it knows with each `Listed`: an object that is not in it is gone. A r
 `Absent` until it is. If the server only serves another version that bayplan can read (`Resource.other_versions`),
 `follow` uses that one until a better one is served.
 
+With `by_page`, each page of the first list is also yielded as it arrives, as `Changes`, and the `Listed` completes it.
+
     async for news in follow(client, NODES):
         match news:
             case Listed(): ...
@@ -98,25 +100,29 @@ async def follow(
 ) -> AsyncGenerator[Listed[T] | Changes[T] | Absent, None]:
     """All news of a resource, without end.
 
-    `on_error` gets one sentence for each failure that is retried. `on_progress` is called when a list or lines of a
-    watch came, or when a watch ended normally: on a quiet resource at least every `silence` seconds.
+    `on_error` gets one sentence for each failure that is retried. `on_progress` is called when a list is complete, when
+    lines of a watch came, or when a watch ended normally: on a quiet resource at least every `silence` seconds.
 
     With `forbidden_is_absent` a resource that must not be listed (any more) counts as one that is not installed: for
     what the caller can do without. A resource that is forbidden and not installed is absent in any case.
+
+    `by_page` yields the pages of the first list as they arrive, until the first `Listed` or `Absent`. Later lists are
+    yielded as a whole, because a page says nothing about objects that are gone.
     """
     query = selectors(label_selector, field_selector)
     backoff = Backoff(first=settings.first_backoff, longest=settings.longest_backoff)
-    reading = _Reading(client, resource, on_error)
+    reading = _Reading(
+        client, resource, on_error, on_progress, forbidden_is_absent=forbidden_is_absent, by_page=by_page
+    )
     version: str | None = None  # None: unknown, list first
     while True:
         asked_to_wait = 0.0
         try:
             if version is None:
-                async with aclosing(reading.pages(namespace, query, settings.page, by_page=by_page)) as pages:
-                    async for news in pages:
-                        on_progress()
+                async with aclosing(reading.lists(namespace, query, settings.page)) as lists:
+                    async for news in lists:
                         yield news
-                version = reading.listed
+                version = reading.list_version
             path = reading.served.path(namespace)
             async with aclosing(_watch(client, reading.served, path, query, version, settings)) as watch:
                 async for said in watch:
@@ -130,19 +136,20 @@ async def follow(
             version = await reading.resumes_from(version)
             continue  # a normal end
         except ApiError as error:
-            if version is None and await reading.may_be_absent(error, forbidden_is_absent=forbidden_is_absent):
+            if version is None and await reading.may_be_absent(error):
                 absent = await reading.missing(error)
                 if absent is not None:
                     on_progress()
-                    if reading.is_news(absent):
+                    if reading.note_absent(absent):
                         yield absent
                     await asyncio.sleep(settings.absent_retry)
                 continue
-            if error.status in (404, 410) or (error.status == HTTPStatus.FORBIDDEN and forbidden_is_absent):
-                version = None  # it is listed next, if that may be
+            version = reading.resumes_after(error, version)
             trouble, asked_to_wait = str(error), min(error.retry_after or 0.0, settings.longest_backoff)
+        except _VersionLost as error:
+            trouble, version = str(error), None
         except (_Ended, Unreachable) as error:
-            trouble, version = str(error), None if isinstance(error, _VersionLost) else version
+            trouble = str(error)
         on_error(trouble)
         await asyncio.sleep(max(backoff.after_failure(), asked_to_wait))
 
@@ -150,74 +157,96 @@ async def follow(
 class _Reading(Generic[T]):
     """A resource in the version that the API server has, as far as that is known."""
 
-    def __init__(self, client: KubeClient, resource: Resource[T], on_error: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        on_error: Callable[[str], None],
+        on_progress: Callable[[], None],
+        *,
+        forbidden_is_absent: bool,
+        by_page: bool,
+    ) -> None:
         self.served = resource
-        self.told: Absent | None = None
-        self.listed = ""  # the version of the last list
+        self.list_version = ""  # of the last complete list
+        self._by_page = by_page
+        self._forbidden_is_absent = forbidden_is_absent
+        self._last_absent: Absent | None = None  # None once the caller has objects
         self._client = client
         self._resource = resource
         self._on_error = on_error
+        self._on_progress = on_progress
         self._installed = True
 
-    async def pages(
-        self, namespace: str | None, query: Mapping[str, str], page: int, *, by_page: bool
+    async def lists(
+        self, namespace: str | None, query: Mapping[str, str], page: int
     ) -> AsyncGenerator[Listed[T] | Changes[T], None]:
-        """The whole list; before it, with `by_page`, each page but the last."""
+        """The whole list; as long as pages are wanted, each page but the last before it."""
         async with aclosing(self._client.list_by_page(self.served, namespace, query, page)) as pages:
             async for news in pages:
+                if isinstance(news, Changes) and not self._by_page:
+                    continue
+                self._last_absent = None
                 if isinstance(news, Listed):
-                    self.listed, self.told = news.resource_version, None
-                    news.early = news.early if by_page else 0
-                    yield news
-                elif by_page:
-                    yield news
+                    self.list_version = news.resource_version
+                    news.delivered = news.delivered if self._by_page else 0
+                    self._by_page = False
+                    self._on_progress()
+                yield news
 
     async def resumes_from(self, version: str) -> str | None:
         """The last version.
 
-        None if an older API version was read and a better one is served by now: that is to be listed.
+        None if an older API version was read and a better one is served by now: list that one instead.
         """
-        better = self.served is not self._resource and self._takes(await self._look())
+        better = self.served is not self._resource and self._switch_version(await self._discover())
         return None if better else version
 
-    async def may_be_absent(self, error: ApiError, *, forbidden_is_absent: bool) -> bool:
-        """Whether a refused list means that the resource is not there, or counts as absent.
+    def resumes_after(self, error: ApiError, version: str | None) -> str | None:
+        """The last version; None after an error that says that it is too old, or that the resource may be absent."""
+        forbidden = error.status == HTTPStatus.FORBIDDEN and self._forbidden_is_absent
+        return None if forbidden or error.status in (404, 410) else version
 
-        A discovery that fails says nothing.
+    async def may_be_absent(self, error: ApiError) -> bool:
+        """Whether a refused list means that the resource is not installed, or counts as absent.
+
+        If discovery fails, it counts as installed.
         """
         if error.status == HTTPStatus.FORBIDDEN:
             try:
                 self._installed = await is_installed(self._client, self._resource)
             except (ApiError, Unreachable, *NOT_JSON):
                 self._installed = True
-            return forbidden_is_absent or not self._installed
+            return self._forbidden_is_absent or not self._installed
         return error.status == HTTPStatus.NOT_FOUND
 
     async def missing(self, error: ApiError) -> Absent | None:
-        """A list was refused: None if another version is to be listed."""
-        found = await self._look() if error.status == HTTPStatus.NOT_FOUND else Served()
-        if self._takes(found):
+        """What a refused list means: None if another API version can be listed instead."""
+        found = await self._discover() if error.status == HTTPStatus.NOT_FOUND else Served()
+        if self._switch_version(found):
             return None
         absent = Absent(self._resource, found.unreadable)
         if absent.unreadable or (error.status == HTTPStatus.FORBIDDEN and self._installed):
             problem = cannot_read(self._resource, absent.unreadable) if absent.unreadable else str(error)
-            if absent != self.told:
+            if absent != self._last_absent:
                 self._on_error(problem)
         return absent
 
-    def is_news(self, absent: Absent) -> bool:
-        """True the first time that this is to be told."""
-        before, self.told = self.told, absent
+    def note_absent(self, absent: Absent) -> bool:
+        """Remember that the caller knows this; True if that is news."""
+        before, self._last_absent = self._last_absent, absent
+        self._by_page = False
         return before != absent
 
-    def _takes(self, found: Served) -> bool:
+    def _switch_version(self, found: Served) -> bool:
+        """Read the version that discovery found; True if it is another one."""
         if found.readable is None or found.readable == self.served:
             return False
         self.served = found.readable
         return True
 
-    async def _look(self) -> Served:
-        """What discovery says; nothing if it does not answer now."""
+    async def _discover(self) -> Served:
+        """The versions that the API server has; none if discovery fails."""
         try:
             return await served(self._client, self._resource)
         except (ApiError, Unreachable, *NOT_JSON) as error:

@@ -75,17 +75,17 @@ class Agent:
             if SIGNAL in reasons:
                 self._publisher.doubt()
             # After a failure, cached values may be outdated.
-            failed = not await self.look(anew=failed or not RESCAN_ALL.isdisjoint(reasons))
+            failed = not await self.look(rescan=failed or not RESCAN_ALL.isdisjoint(reasons))
             if failed:
                 retry = loop.call_later(backoff.after_failure(), wakers.wake, RETRY)
             else:
                 backoff.reset()
 
-    async def look(self, *, anew: bool = True) -> bool:
+    async def look(self, *, rescan: bool = True) -> bool:
         """Scan once and offer the report; False if the scan failed."""
         began = self._clock()
         try:
-            scan = await self._scanner.scan(anew=anew)
+            scan = await self._scanner.scan(rescan=rescan)
         except CannotSee as trouble:
             self._metrics.failed()
             self._troubles.note(trouble.kind, trouble.cause, str(trouble))

@@ -113,11 +113,11 @@ class Scanner:
         self._setup_problem: str | None = None
         self._socket_seen = False
 
-    async def scan(self, *, anew: bool = True) -> Scan:
-        """Scan once; `anew` also reads the machine and the configuration. Raises `CannotSee`."""
-        if anew or self._hardware is None:
+    async def scan(self, *, rescan: bool = True) -> Scan:
+        """Scan once; `rescan` also reads the machine and the configuration. Raises `CannotSee`."""
+        if rescan or self._hardware is None:
             self._hardware = self._read_hardware()
-        if anew or (self._setup is None and self._settings.kubelet_config):
+        if rescan or (self._setup is None and self._settings.kubelet_config):
             await self._read_setup()
         if self._settings.kubelet_config and self._setup is None:
             raise CannotSee(SETUP, UNREADABLE, str(self._setup_problem))

@@ -1,4 +1,4 @@
-"""`bind`: take the pod's zones, then bind it through the API server. Only certain outcomes are reported.
+"""`bind`: take the pod's zones, then bind it through the API server. Only known outcomes are reported.
 
 Zones are taken before anything is sent, so that the next `filter` sees them. A node that would refuse the pod by now is
 an error: kube-scheduler then looks for another one.
@@ -44,7 +44,7 @@ class ExtenderBinder:
         self._side_thread = side_thread
         self._metrics = metrics
         self._binder = Binder(client, still_wanted=self._is_taken)
-        # Binds that are not certain yet, by uid, with their node.
+        # Binds with an unknown outcome, by uid, with their node.
         self._binding: dict[str, tuple[str, asyncio.Task[str]]] = {}
 
     async def bind(self, asked: ExtenderBindingArgs, patience: float) -> str:

@@ -105,13 +105,13 @@ class GrouperCache:
                     put(change.object)
                 yield
         else:
-            items, early = (news.items, news.early) if isinstance(news, Listed) else ([], 0)
+            items = news.items if isinstance(news, Listed) else []
             here = {_key(item) for item in items}
             for key in self._known(resource):
                 if key not in here:
                     drop(key)
                     yield
-            for item in islice(items, early, None):
+            for item in items:
                 put(item)
                 yield
             self._listed.add(resource)

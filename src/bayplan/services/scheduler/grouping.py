@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from bayplan.cluster.state import pod_key
@@ -85,11 +84,11 @@ class GroupedElsewhere:
                 self._check(change.object, gone=change.kind == "DELETED")
                 yield
             return
-        pods, early = (news.items, news.early) if isinstance(news, Listed) else ([], 0)
+        pods = news.items if isinstance(news, Listed) else []
         for key in self._held - {pod_key(pod) for pod in pods}:
             self._free(key)
             yield
-        for pod in islice(pods, early, None):
+        for pod in pods:
             self._check(pod)
             yield
 

@@ -102,6 +102,10 @@ class WatchIntake:
         """How one resource is applied."""
         return self._by_resource[resource]
 
+    def is_listed(self, resource: Resource[Any]) -> bool:
+        """True once a resource is listed or absent."""
+        return resource in self._listed
+
     def not_listed_yet(self) -> Iterator[str]:
         """Resources without a list so far."""
         return (str(entry.resource) for entry in self.entries if entry.resource not in self._listed)
@@ -142,11 +146,11 @@ class WatchIntake:
         # A list is the current state even with lower versions: the cluster may have been restored from a backup.
         before = self._known.get(resource, {})
         known = self._known[resource] = {key: (uid, 0) for key, (uid, _) in before.items()}
-        early = news.early if isinstance(news, Listed) else 0
+        delivered = news.delivered if isinstance(news, Listed) else 0
         for number, item in enumerate(items):
-            key, state = _key(item.metadata), _state(item.metadata)
-            if number < early and before.get(key) == state:
-                known[key] = state  # applied with its page
+            key, revision = _key(item.metadata), _revision(item.metadata)
+            if number < delivered and before.get(key) == revision:
+                known[key] = revision  # applied with its page
                 yield None
             else:
                 yield item
@@ -156,12 +160,12 @@ class WatchIntake:
 
     def _put(self, entry: Entry, thing: WireObject, now: float) -> None:
         metadata = thing.metadata
-        key, state = _key(metadata), _state(metadata)
+        key, revision = _key(metadata), _revision(metadata)
         known = self._known.setdefault(entry.resource, {})
         uid, newest = known.get(key, ("", 0))
-        if uid == metadata.uid and newest > state[1]:
+        if uid == metadata.uid and newest > revision[1]:
             return  # a list was faster than the watch
-        known[key] = state
+        known[key] = revision
         try:
             entry.put(thing, now)
         except (InvalidObject, BrokenExtension) as error:
@@ -227,7 +231,7 @@ def _key(named: Metadata | Broken) -> str:
     return f"{named.namespace}/{named.name}" if named.namespace else named.name
 
 
-def _state(metadata: Metadata) -> tuple[str, int]:
+def _revision(metadata: Metadata) -> tuple[str, int]:
     """The uid and the resource version as a number; 0 if it is not one, so that every object counts as newer."""
     version = metadata.resource_version
     return metadata.uid, int(version) if version.isdecimal() else 0

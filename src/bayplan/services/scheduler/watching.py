@@ -85,7 +85,7 @@ class ClusterWatcher:
     def _restart(self, entry: Entry) -> asyncio.Event:
         """Follow a resource from a new list on; the event is set once that list is applied.
 
-        All lists are fetched at once, but applied after those that they build on.
+        All resources are listed concurrently. Each list, or its first page, is applied after the lists it builds on.
         """
         running = self._following.get(entry.resource)
         if running is not None:
@@ -113,7 +113,8 @@ class ClusterWatcher:
             on_error=on_error,
             on_progress=lambda: self.health.worked(name, self._clock()),
             forbidden_is_absent=entry.foreign,
-            by_page=True,
+            # A page adds objects before those that are gone are dropped: harmless only while nothing is decided.
+            by_page=not self.intake.is_listed(entry.resource),
         )
         async with aclosing(batches):
             async for news in batches:

@@ -60,6 +60,16 @@ def test_some_replicas_that_do_not_fit_are_counted_with_the_reason_and_exit_code
     assert "The same is true of 1 more pod." in result.out
 
 
+def test_workloads_of_a_command_are_each_limited_by_themselves(
+    bayplan: Bayplan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayplan.kube.manifest_limits.MOST_PODS_OF_OBJECT", 8)
+    work = written(tmp_path, deployment(5, 1, "a"), deployment(5, 1, "b"))
+    assert bayplan("place", "-f", work).answer == "2 of 2 workloads fit"
+    refused = bayplan("place", "-f", written(tmp_path, deployment(9)))
+    assert (refused.code, refused.err.strip().rpartition(": ")[2]) == (2, "stands for more than 8 pods, the limit")
+
+
 def test_json_has_every_replica_and_the_whole_workload(bayplan: Bayplan, tmp_path: Path) -> None:
     document = json.loads(bayplan("place", "-f", written(tmp_path, deployment()), "-o", "json").out)
     (told,) = document["workloads"]

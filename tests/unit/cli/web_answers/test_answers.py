@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 import pytest
 
@@ -10,6 +12,7 @@ from bayplan.cli.web_answers.scene import Scene
 from bayplan.kube.object_set import ObjectSet
 from bayplan.services.web.answers import Question, Standing, Unanswerable
 from bayplan.services.web.api import _without_names
+from tests.builders.bodies import Json
 from tests.builders.objects import bound, node, simple_pod
 from tests.unit.cli.web_answers.test_live_scene import opened
 
@@ -49,6 +52,52 @@ def test_a_refused_manifest_is_told_its_namespace_as_it_was_written(answers: Clu
         answers.answer(Question("what-if", manifest=manifest, visible=ONLY_ML))
     told = _without_names(refused.value, answers.names, ONLY_ML)
     assert (told.status, told.text) == (403, "you must not read namespace 'telco'")
+
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+
+
+def deployment(name: str, replicas: int) -> Json:
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def pod_group(name: str, size: int) -> Json:
+    spec = {"size": size, "pod": {"resources": {"cpu": "1"}}}
+    return {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def volcano_job(name: str, replicas: int) -> Json:
+    spec = {"minAvailable": 1, "tasks": [{"name": "w", "replicas": replicas, "template": TEMPLATE}]}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "manifest, field",
+    [
+        pytest.param([pod_group("a", 15), pod_group("b", 15)], "PodGroup default/b (manifest): spec.size", id="gangs"),
+        pytest.param(
+            [deployment("a", 15), deployment("b", 15)], "Deployment default/b (manifest): spec", id="workloads"
+        ),
+        pytest.param(
+            [deployment("a", 15), pod_group("a", 15)], "PodGroup default/a (manifest): spec.size", id="of both kinds"
+        ),
+        pytest.param(
+            [volcano_job("a", 15), deployment("b", 15)], "Deployment default/b (manifest): spec", id="Volcano"
+        ),
+    ],
+)
+def test_a_what_if_counts_the_pods_of_all_its_objects_together(
+    monkeypatch: pytest.MonkeyPatch, answers: ClusterAnswers, manifest: list[Json], field: str
+) -> None:
+    """A few lines can stand for a hundred thousand pods, and others wait for their answers."""
+    monkeypatch.setattr("bayplan.cli.web_answers.answers.MOST_PODS", 20)
+    text = b"\n---\n".join(json.dumps(each).encode() for each in manifest)
+    with pytest.raises(Unanswerable) as refused:
+        answers.answer(Question("what-if", manifest=text))
+    told = f"{field}: stands for more than 20 pods together with other objects, the limit; use bayplan place instead"
+    assert (refused.value.status, refused.value.text) == (400, told)
+    answers.answer(Question("what-if", manifest=json.dumps(manifest[0]).encode()))
 
 
 def test_files_are_a_dump_and_not_live(answers: ClusterAnswers) -> None:

@@ -38,6 +38,7 @@ from tests.scripted_api_server import (
     listing,
     named,
     refusal,
+    says_text,
     watch,
 )
 
@@ -125,6 +126,59 @@ async def test_a_list_that_starts_over_begins_with_its_first_page_again() -> Non
     lists = [listing(["a"], ticket="t1"), refusal(410, "Expired"), listing(["b"], ticket="t2"), listing(["c"])]
     async with pod_server(lists, [watch(then="silence")]) as server:
         assert await first_news(3, server, by_page=True) == ["ADDED a", "ADDED b", "listed, b, c"]
+
+
+@asynchronous
+async def test_a_list_after_the_first_one_comes_as_a_whole() -> None:
+    """A page says nothing about objects that are gone, so half a page ahead of them would be wrong."""
+    lists = [listing(["a"], ticket="t1"), listing(["b"]), listing(["c"], ticket="t2"), listing(["d"])]
+    watches = [watch(event("ERROR", GONE)), watch(then="silence")]
+    async with pod_server(lists, watches) as server:
+        assert await first_news(3, server, by_page=True) == ["ADDED a", "listed, a, b", "listed, c, d"]
+
+
+FORBIDDEN = refusal(403, "Forbidden")
+PAGE = listing(["a"], ticket="t1")
+
+
+@pytest.mark.parametrize(
+    "lists, told",
+    [
+        pytest.param([PAGE, FORBIDDEN, listing(["z"])], ["ADDED a", "absent", "listed, z"], id="after a page"),
+        pytest.param([FORBIDDEN, PAGE, FORBIDDEN, listing(["z"])], ["absent", "listed, z"], id="before a page, too"),
+        pytest.param(
+            [FORBIDDEN, PAGE, listing(["b"])], ["absent", "listed, a, b"], id="a list after absence is not the first"
+        ),
+    ],
+)
+@asynchronous
+async def test_a_resource_that_becomes_absent_between_two_pages_has_no_objects(
+    lists: list[Answer], told: list[str]
+) -> None:
+    async with pod_server(list(lists), [watch(then="silence")]) as server:
+        assert await first_news(len(told), server, by_page=True, forbidden_is_absent=True) == told
+
+
+@pytest.mark.parametrize("by_page", [False, True])
+@asynchronous
+async def test_pages_of_a_list_that_never_completes_are_no_progress(by_page: bool) -> None:
+    """Readiness depends on it: what is known stays stale."""
+    heard: list[str] = []
+    lists = [PAGE, says_text("<html>"), PAGE, says_text("<html>"), PAGE, listing(["b"])]
+    async with pod_server(lists, [watch(then="silence")]) as server, server.client() as client:
+        news = follow(
+            client,
+            PODS,
+            settings=QUICK,
+            on_error=lambda _: heard.append("error"),
+            on_progress=lambda: heard.append("progress"),
+            by_page=by_page,
+        )
+        async with aclosing(news):
+            async for each in news:
+                if isinstance(each, Listed):
+                    break
+    assert heard == ["error", "error", "progress"]
 
 
 @asynchronous
@@ -298,9 +352,10 @@ async def test_a_resource_that_is_not_installed_is_absent_also_where_its_name_is
 @asynchronous
 async def test_a_right_that_is_taken_away_can_make_a_resource_absent() -> None:
     forbidden = refusal(403, "Forbidden", "not for you")
-    lists, watches = [listing(["a"]), forbidden, listing(["b"])], [forbidden, watch(then="silence")]
-    async with pod_server(lists, watches) as server:
-        assert await first_news(3, server, forbidden_is_absent=True) == ["listed, a", "absent", "listed, b"]
+    lists = [listing(["a"]), forbidden, listing(["b"]), forbidden]
+    async with pod_server(lists, [forbidden]) as server:
+        told = await first_news(4, server, forbidden_is_absent=True)
+    assert told == ["listed, a", "absent", "listed, b", "absent"]
 
 
 @asynchronous

@@ -91,14 +91,14 @@ class TestLists:
         monkeypatch.setattr(dispatcher.state, "set_node", lambda node, at: applied.append((node.metadata.name, at)))
         intake.take(NODES, added(watched_node("n1"), watched_node("n2")), 1)
         assert str(NODES) in intake.not_listed_yet()
-        intake.take(NODES, listed(watched_node("n1"), watched_node("n2"), watched_node("n3"), early=2), 2)
+        intake.take(NODES, listed(watched_node("n1"), watched_node("n2"), watched_node("n3"), delivered=2), 2)
         assert applied == [("n1", 1), ("n2", 1), ("n3", 2)]
         assert str(NODES) not in intake.not_listed_yet()
 
     def test_what_came_with_a_page_of_an_abandoned_list_may_be_gone(self) -> None:
         intake, dispatcher = new_intake()
         intake.take(NODES, added(watched_node("n1"), watched_node("n2")), 1)
-        intake.take(NODES, listed(watched_node("n2"), early=1), 2)
+        intake.take(NODES, listed(watched_node("n2"), delivered=1), 2)
         assert list(dispatcher.state.rows) == ["n2"]
 
     def test_a_page_with_older_versions_counts_with_the_whole_list(self) -> None:
@@ -107,7 +107,7 @@ class TestLists:
         intake.take(NODES, listed(watched_node("n1", version="900", cpus="8")), 1)
         older = watched_node("n1", version="500", cpus="4")
         intake.take(NODES, added(older), 2)
-        intake.take(NODES, listed(older, early=1), 2)
+        intake.take(NODES, listed(older, delivered=1), 2)
         assert dispatcher.state.columns.allocatable[0, 0] == 4000
 
     def test_ready_when_every_resource_is_listed_or_known_to_be_absent(self) -> None:

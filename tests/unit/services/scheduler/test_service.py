@@ -24,20 +24,9 @@ from bayplan.services.edges.metrics import AttemptMetrics
 from bayplan.services.scheduler import watching
 from bayplan.services.scheduler.announcing.gang_status import GangStatusWriter
 from bayplan.services.scheduler.service import SchedulerService
-from tests.builders.services import RecordingClient, in_virtual_time, now, scheduler_service, watched_node, watched_pod
+from tests.builders.services import BindingClient, in_virtual_time, now, scheduler_service, watched_node, watched_pod
 
 Prepare = Callable[[SchedulerService, pytest.MonkeyPatch], None]
-
-
-class BindingClient(RecordingClient):
-    """Accepts every bind."""
-
-    async def bind(self, namespace: str, pod: str, *what: object) -> None:
-        await self._take("bind", pod, {})
-
-    @property
-    def bound(self) -> list[str]:
-        return [name for verb, name, _ in self.sent if verb == "bind"]
 
 
 def placed_despite(prepare: Prepare, monkeypatch: pytest.MonkeyPatch, *pods: Pod) -> list[str]:

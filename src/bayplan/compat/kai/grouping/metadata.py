@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from bayplan.dialects.own.reader import MOST_PODS
 from bayplan.grouping.group import KaiSettings
 from bayplan.grouping.grouping import Answers, InvalidGrouping, InvalidValue, Lookup, one
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, annotations_of, labels_of, look_up
 from bayplan.kube.json_text import decode
+from bayplan.kube.manifest_limits import MOST_PODS_OF_OBJECT
 
 TRAIN, BUILD, INFERENCE = "train", "build", "inference"
 DEFAULT_QUEUE = "default-queue"
@@ -253,8 +253,8 @@ SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 
 def check_number(pods: int) -> None:
     """Reject an unrealistic number of pods before segments are listed one by one."""
-    if pods > MOST_PODS:
-        raise WrongValue("replicas", pods, f"pods are too many for segments: must be at most {MOST_PODS}")
+    if pods > MOST_PODS_OF_OBJECT:
+        raise WrongValue("replicas", pods, f"pods are too many for segments: must be at most {MOST_PODS_OF_OBJECT}")
 
 
 def worker_annotation(pod: RawObject, template: RawObject, key: str) -> str:

@@ -205,7 +205,7 @@ class GangStatusWriter(OutboxWriter[_Status]):
 
     def complete(self, group: AnyPodGroup, counts: MemberCounts) -> None:
         """All pods that a gang needs now have nodes. Later schedulers read this."""
-        self._put(group, Progress(Phase.COMPLETE, _in_words(counts), counts), anew=True)
+        self._put(group, Progress(Phase.COMPLETE, _in_words(counts), counts), rewrite=True)
 
     def still_complete(self, group: AnyPodGroup, counts: MemberCounts, message: str = "") -> None:
         """Pods of a complete gang changed; `message` may add why further pods wait."""
@@ -235,17 +235,17 @@ class GangStatusWriter(OutboxWriter[_Status]):
         written = self._written.get(group.metadata.uid)
         return dialect_of(group).was_complete(group) if written is None else written.was_complete
 
-    def _put(self, group: AnyPodGroup, progress: Progress, *, anew: bool = False) -> None:
-        """Write a status that differs from the last one; `anew` also writes an equal one, with new transition times."""
+    def _put(self, group: AnyPodGroup, progress: Progress, *, rewrite: bool = False) -> None:
+        """Write a status that differs from the last one; `rewrite` also writes an equal one, with new times."""
         dialect, before = dialect_of(group), self._before(group)
         try:
             document = dialect.status_of(replace(progress, api_version=resource_of(group).api_version))
         except BrokenExtension as error:
             logger.exception("failed to make gang status", extra={"gang": key_of(group), "problem": str(error)})
             return
-        if not document or (says(before, document, dialect.conditions) and not anew):
+        if not document or (says(before, document, dialect.conditions) and not rewrite):
             return
-        dated = with_times(document, {} if anew else before, timestamp(self._clock()))
+        dated = with_times(document, {} if rewrite else before, timestamp(self._clock()))
         status = _Status(group, dated, progress.was_complete)
         if self.outbox.put(key_of(group), status):
             self._written[group.metadata.uid] = status

@@ -1,9 +1,9 @@
-"""Send binds: concurrently across nodes, in order on each node, with a certain outcome.
+"""Send binds: concurrently across nodes, in order on each node, with a known outcome.
 
 * A kubelet admits pods in order of arrival, and each decision assumes the ones before. So binds to one node are sent
   one after another. A refused bind keeps its turn on the node while it is retried, or the next pod would get its zones.
 * Without an answer the outcome is unknown, so the bind is sent again. The API server accepts it once and answers 409
-  from then on; the pod shows which bind won. Only certain outcomes are reported: assumed amounts must not be freed
+  from then on; the pod shows which bind won. Only known outcomes are reported: assumed amounts must not be freed
   while the pod may yet appear on the node.
 * Namespaces take turns for free slots, so that ten thousand binds of one delay another's by one.
 * Once a bind of a gang is refused permanently, its unsent binds are dropped (`UnitBinds`).
@@ -204,7 +204,7 @@ class Binder:
         while True:
             async with self._slots.slot(pod.metadata.namespace or ""):
                 obstacle = NOT_WANTED if not self._still_wanted(pod, node) else ""
-                # A pod that may be bound already is retried until that is certain.
+                # A pod that may be bound already is retried until its node is known.
                 if not obstacle and together.ended.is_set() and not in_doubt:
                     obstacle = GIVEN_UP
                 answer = None if obstacle else await self._send(pod, node, annotations)
