@@ -117,7 +117,7 @@ class _Tries:
         if self.budget.is_spent:
             return None
         chosen = scheduler or self.scheduler
-        decision = schedule_gang(chosen, gang, around=self.budget)
+        decision = schedule_gang(chosen, gang, parent=self.budget)
         self.budget.spend(WORK_OF_A_SEAT * len(decision.seats))
         return decision if decision.seats and _is_admitted(chosen, gang, decision) else None
 

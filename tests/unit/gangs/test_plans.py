@@ -63,6 +63,37 @@ def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
     assert len(asked) < 12
 
 
+def equal_groups(number: int, minimum: int) -> Group:
+    groups = (Group(f"g{each}", (simple_pod({"cpu": 1}, f"g{each}"),)) for each in range(number))
+    return Group(groups=tuple(groups), minimum_groups=minimum)
+
+
+def test_larger_parts_are_tried_where_the_smallest_is_undecided() -> None:
+    attempt = ScriptedAttempt(
+        equal_groups(8, 1), lambda part: Status.FEASIBLE if len(part.groups) == 5 else Status.LIMIT_REACHED
+    )
+    outcome = best_part(attempt)
+    assert (len(outcome.part.groups), outcome.status) == (5, Status.FEASIBLE)
+
+
+@pytest.mark.parametrize("number, most, status", [(9, 7, Status.OPTIMAL), (300, 150, Status.FEASIBLE)])
+def test_where_more_groups_may_fit_than_fewer_parts_are_tried_one_after_another(
+    number: int, most: int, status: Status
+) -> None:
+    class Uneven(ScriptedAttempt):
+        is_monotone = False
+
+        def without_spread(self) -> ScriptedAttempt:
+            return ScriptedAttempt(self.root, lambda _: Status.OPTIMAL)
+
+    def status_of(part: Group) -> Status:
+        groups = len(part.groups)
+        return Status.OPTIMAL if groups == 7 or groups in range(100, 151) else Status.INFEASIBLE
+
+    outcome = best_part(Uneven(equal_groups(number, 1), status_of))
+    assert (len(outcome.part.groups), outcome.status) == (most, status)
+
+
 def thousand_groups(memory: Callable[[int], int]) -> Group:
     groups = (
         Group(f"g{number}", (simple_pod({"cpu": 1, "memory": memory(number)}, f"g{number}"),)) for number in range(1000)
@@ -74,7 +105,7 @@ def thousand_groups(memory: Callable[[int], int]) -> Group:
     "memory, status, questions",
     [
         pytest.param(lambda _: 1000, Status.OPTIMAL, 15, id="alike: only their number matters"),
-        pytest.param(lambda number: 1000 + number, Status.FEASIBLE, 120, id="unlike: not every choice is tried"),
+        pytest.param(lambda number: 1000 + number, Status.FEASIBLE, 220, id="unlike: not every choice is tried"),
     ],
 )
 def test_a_thousand_optional_groups_take_few_questions_and_little_work(

@@ -97,9 +97,9 @@ def test_nothing_is_touched_and_nothing_is_named_where_nothing_helps() -> None:
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[float] = []
 
-    def watched(placing: GangScheduler, asking: Gang, *, around: Budget) -> GangDecision:
-        decision = schedule_gang(placing, asking, around=around)
-        left.append(around.left)
+    def watched(placing: GangScheduler, asking: Gang, *, parent: Budget) -> GangDecision:
+        decision = schedule_gang(placing, asking, parent=parent)
+        left.append(parent.left)
         return decision
 
     groups = tuple(Group(f"g{number}", gpu_pods(5, f"g{number}"), required=RACK) for number in range(4))
