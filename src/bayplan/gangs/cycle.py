@@ -77,7 +77,8 @@ def schedule_gang(
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, root, outcome if room_is_kept else with_room(attempt, outcome), waited)
-    return GangDecision(gang.name, outcome.status, bound_with_zones(gang, tree.levels, outcome.tried.solution.bound))
+    bound = bound_with_zones(scheduler.state, tree, gang, outcome.tried.solution.bound)
+    return GangDecision(gang.name, outcome.status, bound)
 
 
 def _preferring_groups(scheduler: GangScheduler, gang: Gang, root: Group, tree: Tree) -> Group:

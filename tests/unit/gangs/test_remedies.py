@@ -64,6 +64,18 @@ def test_changes_that_were_tried(asking: Gang, expected: tuple[GangRemedy, ...])
     assert gang_remedies(placing, asking) == expected
 
 
+def with_minimum(style: str) -> Gang:
+    return Gang("ml/g", Group(pods=gpu_pods(8), minimum=7, required=RACK), "net", style=style)
+
+
+@pytest.mark.parametrize("style, expected", [("bayplan", FewerPods("", 6, 7)), ("kueue", None)])
+def test_a_smaller_minimum_is_offered_only_in_styles_that_support_minimums(
+    style: str, expected: GangRemedy | None
+) -> None:
+    offered = [each for each in gang_remedies(scheduler(), with_minimum(style)) if isinstance(each, FewerPods)]
+    assert offered == ([expected] if expected else [])
+
+
 def running(*each: Pod) -> Running:
     moved = movable(*each)
     return Running(moved.gang.name, moved.bound, lambda: moved.gang)
