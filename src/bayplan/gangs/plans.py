@@ -29,11 +29,7 @@ def best_part(attempt: GangAttempt) -> PartOutcome:
     if everything.found or not _is_optional(root):
         return everything
     trial = PartTrial(attempt, undecided=everything.tried.status is Status.LIMIT_REACHED)
-    required = without_preferences(root)
-    outcome = most_groups(_least(required), trial)
-    if not outcome.found and not _is_monotone(required, trial):
-        # More members may be spread evenly where the fewest cannot.
-        outcome = replace(most_groups(_all_pods(required), trial), is_largest=False)
+    outcome = _started(without_preferences(root), trial)
     if not outcome.found:
         return outcome
     outcome = _grown(outcome, root, trial)
@@ -42,6 +38,19 @@ def best_part(attempt: GangAttempt) -> PartOutcome:
         return _smallest_refused(everything, trial.refused, is_largest=is_largest)
     kept = most_preferences(trial, outcome.part, outcome.tried, root)
     return PartOutcome(kept.root, kept.tried, is_largest and kept.proven and not trial.undecided)
+
+
+def _started(required: Group, trial: PartTrial) -> PartOutcome:
+    """Return the part with the most groups that fits with the fewest members, or with all of them."""
+    outcome = most_groups(_least(required), trial)
+    has_more = any(group.least < len(group.pods) for group in required.every_group())
+    if outcome.found or not has_more or _is_monotone(required, trial):
+        return outcome
+    bound = most_groups(_least(required), trial.without_spread())
+    if bound.status is Status.INFEASIBLE:
+        return bound
+    # More members may be spread evenly where the fewest cannot.
+    return replace(most_groups(_all_pods(required), trial), is_largest=False)
 
 
 def _smallest_refused(
