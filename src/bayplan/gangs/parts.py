@@ -18,6 +18,8 @@ from bayplan.gangs.preferences import preferences_of
 
 # Limit on parts that are tried one by one.
 MOST_PARTS = 100
+# Where fewer may be harder, how many numbers each step of a bisection tries.
+NEIGHBOURS = 8
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _one_after_another(outcome_of: Callable[[int], PartOutcome], highest: int, b
     is_settled = outcome.tried.status is Status.INFEASIBLE
     for number in range(1, highest + 1):
         if number == MOST_PARTS or budget.is_spent:
-            return replace(_bisected(outcome_of, number, highest), is_largest=False)
+            return replace(_bisected(outcome_of, number, highest, NEIGHBOURS), is_largest=False)
         outcome = outcome_of(number)
         if outcome.found:
             break
@@ -97,14 +99,19 @@ def _one_after_another(outcome_of: Callable[[int], PartOutcome], highest: int, b
     return replace(outcome, is_largest=outcome.is_largest and is_settled)
 
 
-def _bisected(outcome_of: Callable[[int], PartOutcome], low: int, high: int) -> PartOutcome:
-    """Return what is found for the lowest number if more left out never harms; else for some number."""
+def _bisected(outcome_of: Callable[[int], PartOutcome], low: int, high: int, at_once: int = 1) -> PartOutcome:
+    """Return what is found for the lowest number if more left out never harms; else for some number.
+
+    A step tries up to `at_once` numbers: of groups that must be spread over four racks, only every fourth may fit.
+    """
     outcome = outcome_of(high)
     while low < high:
         middle = (low + high) // 2
-        larger = outcome_of(middle)
-        if larger.found:
-            outcome, high = larger, middle
+        for number in range(middle, min(middle + at_once, high)):
+            larger = outcome_of(number)
+            if larger.found:
+                outcome, high = larger, number
+                break
         else:
-            low = middle + 1
+            low = min(middle + at_once, high)
     return outcome

@@ -76,21 +76,29 @@ def test_larger_parts_are_tried_where_the_smallest_is_undecided() -> None:
     assert (len(outcome.part.groups), outcome.status) == (5, Status.FEASIBLE)
 
 
-@pytest.mark.parametrize("number, most, status", [(9, 7, Status.OPTIMAL), (300, 150, Status.FEASIBLE)])
-def test_where_more_groups_may_fit_than_fewer_parts_are_tried_one_after_another(
-    number: int, most: int, status: Status
-) -> None:
-    class Uneven(ScriptedAttempt):
-        is_monotone = False
+class Uneven(ScriptedAttempt):
+    """An attempt for pods with spread constraints: without them, everything fits."""
 
-        def without_spread(self) -> ScriptedAttempt:
-            return ScriptedAttempt(self.root, lambda _: Status.OPTIMAL)
+    is_monotone = False
 
-    def status_of(part: Group) -> Status:
-        groups = len(part.groups)
-        return Status.OPTIMAL if groups == 7 or groups in range(100, 151) else Status.INFEASIBLE
+    def without_spread(self) -> ScriptedAttempt:
+        return ScriptedAttempt(self.root, lambda _: Status.OPTIMAL)
 
-    outcome = best_part(Uneven(equal_groups(number, 1), status_of))
+
+@pytest.mark.parametrize(
+    "number, fitting, most, status",
+    [
+        pytest.param(9, {7}, 7, Status.OPTIMAL, id="one after another"),
+        pytest.param(300, {7, *range(100, 151)}, 150, Status.FEASIBLE, id="too many to try each"),
+        pytest.param(800, set(range(0, 401, 4)), 400, Status.FEASIBLE, id="only every fourth number"),
+        pytest.param(9, set(), 1, Status.INFEASIBLE, id="none"),
+    ],
+)
+def test_where_fewer_groups_can_be_harder_than_more(number: int, fitting: set[int], most: int, status: Status) -> None:
+    attempt = Uneven(
+        equal_groups(number, 1), lambda part: Status.OPTIMAL if len(part.groups) in fitting else Status.INFEASIBLE
+    )
+    outcome = best_part(attempt)
     assert (len(outcome.part.groups), outcome.status) == (most, status)
 
 
