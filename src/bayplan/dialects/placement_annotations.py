@@ -72,6 +72,10 @@ def parallelism_in(text: str) -> tuple[ParallelGroup, ...]:
     groups = tuple(ParallelGroup(name=each[1], size=int(each[2])) for each in found if each is not None)
     if len(groups) < len(found) or len(groups) > MOST_PARALLEL_GROUPS:
         raise ValueError(f"must be such as tensor=8,pipeline=4,data=2, at most {MOST_PARALLEL_GROUPS} of them")
+    names = [each.name for each in groups]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"must name {twice} once")
     return groups
 
 

@@ -30,18 +30,18 @@ class OutOfWork(Exception):
 class Budget:
     """An amount of work; a nested budget also spends that of its parent."""
 
-    def __init__(self, work: float = WORK, around: Budget | None = None, *, hard: bool = False) -> None:
+    def __init__(self, work: float = WORK, parent: Budget | None = None, *, hard: bool = False) -> None:
         self.spent = 0.0
         """The units that were charged so far."""
         self._left = work
-        self._around = around
+        self._parent = parent
         self._hard = hard
 
     @property
     def left(self) -> float:
         """The units that are left, 0 if it is used up."""
         own = max(self._left, 0.0)
-        return own if self._around is None else min(own, self._around.left)
+        return own if self._parent is None else min(own, self._parent.left)
 
     @property
     def is_spent(self) -> bool:
@@ -57,8 +57,8 @@ class Budget:
         done = min(work, self._left) if self._hard else work
         self._left -= done
         self.spent += done
-        if self._around is not None:
-            self._around.spend(done)
+        if self._parent is not None:
+            self._parent.spend(done)
         if done < work:
             self._left = 0.0
             raise OutOfWork

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from bayplan.cluster.state import ClusterState
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
 from bayplan.gangs.preemption.plan import GangPreemption
-from bayplan.scheduling.preemption.candidates import freed_by
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.preemption.candidates import freed_by, priority_of
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode
 
@@ -36,33 +37,44 @@ class Freed:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionView:
-    """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile."""
+    """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile.
+
+    `least_important` is a gang's pod whose priority counted, if priorities in the gang differ.
+    """
 
     plan: AnyPlan | NoPreemption
     frees: tuple[tuple[Freed, ...], ...]
     mode: PreemptionMode
+    least_important: Pod | None = None
 
 
 def preemption_lines(view: PreemptionView) -> list[str]:
     """The plan below the answer of `bayplan why --preempt`: who would go, from where, and what that frees."""
     plan, lead = view.plan, "Would evict:  "
+    indent = " " * len(lead)
+    counted = [] if view.least_important is None else [f"{indent}{_counted_text(view.least_important)}"]
     if isinstance(plan, NoPreemption):
-        return [f"{lead}no pod: {_why_none(plan)}"]
+        return [f"{lead}no pod: {_why_none(plan)}", *counted]
     if not plan.victims:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
-    indent = " " * len(lead)
     victims = [
         f"{each.key} (priority {each.priority}): frees {_freed_in_words(freed)}"
         for each, freed in zip(plan.victims, view.frees, strict=True)
     ]
     lines = [lead + victims[0], *(indent + each for each in victims[1:])]
     proof = "no cheaper set would do" if plan.proven else "the cheapest set found; a cheaper one is not ruled out"
-    lines.append(f"{indent}for a place on {nodes_text(plan)}; {proof}")
+    lines += [f"{indent}for a place on {nodes_text(plan)}; {proof}", *counted]
     if plan.cost[0]:
         lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
     if view.mode is not PreemptionMode.ON:
         lines.append(f"{indent}preemption is {view.mode.value} in its profile, so nothing is evicted")
     return lines
+
+
+def _counted_text(least_important: Pod) -> str:
+    """Which priority in a gang counted."""
+    pod = f"{priority_of(least_important)} of pod {pod_key(least_important)}"
+    return f"the lowest priority in the gang counts, {pod}: only pods below it may go"
 
 
 def _why_none(plan: NoPreemption) -> str:
@@ -79,9 +91,10 @@ def _why_none(plan: NoPreemption) -> str:
 
 def preemption_document(view: PreemptionView) -> Document:
     """The same for `-o json`."""
-    plan = view.plan
+    plan, least = view.plan, view.least_important
+    counted = {} if least is None else {"priority": priority_of(least)}
     if isinstance(plan, NoPreemption):
-        return {"mode": view.mode.value, "victims": [], "reason": _why_none(plan)}
+        return {"mode": view.mode.value, **counted, "victims": [], "reason": _why_none(plan)}
     victims = [
         {
             "pod": each.key,
@@ -94,6 +107,7 @@ def preemption_document(view: PreemptionView) -> Document:
     ]
     return {
         "mode": view.mode.value,
+        **counted,
         "victims": victims,
         "nodes": nodes_of(plan),
         "violatedBudgets": plan.cost[0],

@@ -3,7 +3,8 @@
     GangAttempt(scheduler, gang, whole, tree, budget, relations).place(part) -> Tried
 
 `gangs/plans.py` asks which part can start, `gangs/preferences.py` which preferences can be kept, `gangs/room.py` where
-later members have room. Slots are counted once for all parts; `engine/gangs/search.py` searches.
+later members have room. `PartTrial` remembers what was tried. Slots are counted once for all parts;
+`engine/gangs/search.py` searches.
 """
 
 from __future__ import annotations
@@ -155,6 +156,17 @@ class GangAttempt:
         return Tried(outline, problem, solution, mixes)
 
     @property
+    def is_monotone(self) -> bool:
+        """True if a place for a part is one for every smaller part: what holds still holds with fewer pods."""
+        return self.relations.fellows.is_monotone
+
+    def without_spread(self) -> GangAttempt:
+        """Return this attempt without the spread constraints among members; what it refuses, they cannot allow."""
+        if self.is_monotone:
+            return self
+        return replace(self, relations=replace(self.relations, fellows=self.relations.fellows.without_spread()))
+
+    @property
     def prefers_reported(self) -> bool:
         """True if members prefer nodes with reports, and the cluster has nodes with and without."""
         columns = self.scheduler.state.columns
@@ -168,6 +180,36 @@ class GangAttempt:
     def _prefers_reported(self, pod: PodClass) -> bool:
         topology = self.scheduler.profile.topology
         return topology is not None and topology.prefers_reported(pod)
+
+
+@dataclass
+class PartTrial:
+    """Tries parts of a gang, each once, and records which were refused, and whether any was undecided."""
+
+    attempt: GangAttempt
+    undecided: bool = False
+    refused: list[tuple[Group, Tried]] = field(default_factory=list)
+    # Holding the part keeps its id from being reused.
+    _known: dict[int, tuple[Group, Tried]] = field(default_factory=dict)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the decision."""
+        return self.attempt.budget
+
+    def place(self, part: Group) -> Tried:
+        """Search a place for a part."""
+        if id(part) not in self._known:
+            tried = self.attempt.place(part)
+            self._known[id(part)] = part, tried
+            self.undecided |= tried.status is Status.LIMIT_REACHED
+            if tried.status not in FOUND:
+                self.refused.append((part, tried))
+        return self._known[id(part)][1]
+
+    def without_spread(self) -> PartTrial:
+        """Return trials of the same parts without the spread constraints among their pods."""
+        return PartTrial(self.attempt.without_spread())
 
 
 def _may_be_helped(pod: PodClass) -> bool:

@@ -20,7 +20,8 @@ from bayplan.gangs.attempt import LEAST_SLOTS_COUNTED, GangAttempt
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, LaterSeat, patience_left
 from bayplan.gangs.numa_level import bound_with_zones, split_bundle
-from bayplan.gangs.plans import PartOutcome, best_part
+from bayplan.gangs.parts import PartOutcome
+from bayplan.gangs.plans import best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
 from bayplan.gangs.room import as_later, room_for, with_room
@@ -33,7 +34,7 @@ def schedule_gang(
     scheduler: GangScheduler,
     gang: Gang,
     waited: float = 0.0,
-    around: Budget | None = None,
+    parent: Budget | None = None,
     *,
     room_is_kept: bool = False,
 ) -> GangDecision:
@@ -41,7 +42,7 @@ def schedule_gang(
 
     With `room_is_kept`, later members need no more room than they have.
 
-    The decision spends at most `WORK_OF_A_DECISION`, within the budget `around`. Beyond that, its status is
+    The decision spends at most `WORK_OF_A_DECISION`, within the budget `parent`. Beyond that, its status is
     `LIMIT_REACHED`.
     """
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
@@ -61,7 +62,7 @@ def schedule_gang(
         decision: GangDecision = place(scheduler.state, tree, gang, scheduler.profile, scheduler.answers)
         return decision
 
-    budget = Budget(WORK_OF_A_DECISION if around is None else min(WORK_OF_A_DECISION, around.left), around, hard=True)
+    budget = Budget(WORK_OF_A_DECISION if parent is None else min(WORK_OF_A_DECISION, parent.left), parent, hard=True)
     root = _preferring_groups(scheduler, gang, by_segments(gang), tree)
     attempt = GangAttempt(scheduler, gang, root, tree, budget, relations)
     if attempt.prefers_reported:
@@ -76,7 +77,8 @@ def schedule_gang(
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, root, outcome if room_is_kept else with_room(attempt, outcome), waited)
-    return GangDecision(gang.name, outcome.status, bound_with_zones(gang, tree.levels, outcome.tried.solution.bound))
+    bound = bound_with_zones(scheduler.state, tree, gang, outcome.tried.solution.bound)
+    return GangDecision(gang.name, outcome.status, bound)
 
 
 def _preferring_groups(scheduler: GangScheduler, gang: Gang, root: Group, tree: Tree) -> Group:
@@ -98,7 +100,7 @@ def _decision(gang: Gang, root: Group, outcome: PartOutcome, waited: float) -> G
     return GangDecision(
         gang.name,
         outcome.status,
-        tried.solution.bound if outcome.complete else f"{tried.solution.bound}; a larger part may also fit",
+        tried.solution.bound if outcome.is_largest else f"{tried.solution.bound}; a larger part may also fit",
         Seats(gang, tried),
         tried.solution.gap,
         outcome.left_out(root),

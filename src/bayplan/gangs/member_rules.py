@@ -115,6 +115,15 @@ class MemberRules:
         return self.exact and in_whole and sum(isinstance(rule, Evenly) for rule in self.rules) <= 1
 
     @property
+    def is_monotone(self) -> bool:
+        """True if members that satisfy the rules still do without some of them. Spread constraints may then fail."""
+        return not any(isinstance(rule, Evenly) for rule in self.rules)
+
+    def without_spread(self) -> MemberRules:
+        """Return the rules without spread constraints."""
+        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Evenly)))
+
+    @property
     def keep_the_best(self) -> bool:
         """True if the best placement that satisfies the rules is in some layout."""
         return self.covered and all(isinstance(rule, Together) for rule in self.rules)

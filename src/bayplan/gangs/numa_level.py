@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.reports.pod_zones import zones_of_pod
 from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.numa.demand import demand_of
 from bayplan.gangs.model import Gang, Group, Seat
 from bayplan.kube.topology_levels import NUMA, level_meant
@@ -66,12 +69,31 @@ def bundle_problem(state: ClusterState, root: Group, bundles: Mapping[str, int])
     return ""
 
 
-def bound_with_zones(gang: Gang, levels: Sequence[str], bound: str) -> str:
+def bound_with_zones(state: ClusterState, tree: Tree, gang: Gang, bound: str) -> str:
     """Return why a gang does not fit, in terms of NUMA zones if its pods share them; the search speaks of nodes."""
-    if is_numa(gang.root.required, levels):
-        return f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
-    bundles = [bundle for bundle in zone_bundles(gang.root, levels).values() if bundle]
-    return f"{bound}; only pods that share a NUMA zone are counted, {bundles[0]} at a time" if bundles else bound
+    if is_numa(gang.root.required, tree.levels):
+        why = f"no kubelet would put all {len(gang.pods)} pods into one NUMA zone"
+        return "; ".join(filter(None, (why, _without_zones(state, tree))))
+    bundles = [bundle for bundle in zone_bundles(gang.root, tree.levels).values() if bundle]
+    if not bundles:
+        return bound
+    counted = f"only pods that share a NUMA zone are counted, {bundles[0]} at a time"
+    return "; ".join(filter(None, (bound, counted, _without_zones(state, tree))))
+
+
+def _without_zones(state: ClusterState, tree: Tree) -> str:
+    """Say how many nodes do not count because their zones are unknown, or because they align nothing."""
+    columns = state.columns
+    reported = columns.topology[tree.rows] == TOPOLOGY_USABLE
+    unknown = int((~reported).sum())
+    unaligned = int((reported & (columns.policy[tree.rows] == Policy.NONE)).sum())
+    told = [f"{unknown} without a usable NodeResourceTopology"] if unknown else []
+    told += [f"{unaligned} with Topology Manager policy none"] if unaligned else []
+    if not told:
+        return ""
+    left_out = unknown + unaligned
+    nodes = "no node counts" if left_out == len(reported) else f"{left_out} of {len(reported)} nodes do not count"
+    return f"{nodes}: {' and '.join(told)}"
 
 
 def _prefix(group: Group) -> str:

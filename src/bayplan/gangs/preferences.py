@@ -10,43 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.engine.budget import Budget
-from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.attempt import FOUND, GangAttempt
+from bayplan.gangs.attempt import FOUND, PartTrial
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.outline import Tried
 from bayplan.kube.wire.core_v1 import Pod
 
 # Limit on choices beyond those one by one: enough for all choices of six preferences. Most need no attempt.
-MOST_CHOICES = 64
+MOST_COMBINATIONS = 64
 
 ClassOf = Callable[[Pod], PodClass]
-
-
-@dataclass
-class PartTrial:
-    """Tries parts of a gang and records which were refused, and whether any was undecided."""
-
-    attempt: GangAttempt
-    undecided: bool = False
-    refused: list[tuple[Group, Tried]] = field(default_factory=list)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of the decision."""
-        return self.attempt.budget
-
-    def place(self, part: Group) -> Tried:
-        """Search a place for a part."""
-        tried = self.attempt.place(part)
-        self.undecided |= tried.status is Status.LIMIT_REACHED
-        if tried.status not in FOUND:
-            self.refused.append((part, tried))
-        return tried
 
 
 @dataclass(frozen=True)
@@ -102,7 +78,7 @@ def most_preferences(parts: PartTrial, part: Group, tried: Tried, root: Group) -
         alike = [same for same in alike if trial.kept(same[:1]) is not None]
         most = _one_by_one(trial, alike, preferences.index)
     larger = _larger_choices(alike, len(most), preferences.index)
-    found = next((choice for choice in islice(larger, MOST_CHOICES) if trial.kept(choice) is not None), None)
+    found = next((choice for choice in islice(larger, MOST_COMBINATIONS) if trial.kept(choice) is not None), None)
     best = trial.kept(most if found is None else found)
     assert best is not None
     is_most = found is not None or next(larger, None) is None
@@ -135,7 +111,7 @@ def _larger_choices(
 ) -> Iterator[Sequence[Preference]]:
     """Yield choices of more than `number` preferences, the largest first; of equal preferences always the first."""
     for many in range(sum(map(len, alike)) - 1, number, -1):
-        choices = [sorted(choice, key=order) for choice in islice(_choices(alike, many), MOST_CHOICES + 1)]
+        choices = [sorted(choice, key=order) for choice in islice(_choices(alike, many), MOST_COMBINATIONS + 1)]
         yield from sorted(choices, key=lambda choice: [order(preference) for preference in choice])
 
 

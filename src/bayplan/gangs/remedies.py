@@ -117,7 +117,7 @@ class _Tries:
         if self.budget.is_spent:
             return None
         chosen = scheduler or self.scheduler
-        decision = schedule_gang(chosen, gang, around=self.budget)
+        decision = schedule_gang(chosen, gang, parent=self.budget)
         self.budget.spend(WORK_OF_A_SEAT * len(decision.seats))
         return decision if decision.seats and _is_admitted(chosen, gang, decision) else None
 
@@ -148,7 +148,9 @@ def _fewer_pods(tries: _Tries, gang: Gang, group: Group) -> Iterator[FewerPods]:
             low = middle
         else:
             high = middle - 1
-    if low:
+    # A minimum below the size stays one, which not every style supports.
+    is_minimum = group.minimum is not None and group.minimum < len(group.pods)
+    if low and (not is_minimum or tries.fits(_changed(gang, group.name, minimum=low * segment_size))):
         yield FewerPods(group.name, low * segment_size, group.least)
 
 

@@ -21,7 +21,7 @@ from bayplan.engine.gangs.problem import Solution, Spots, Status, around
 from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.model import Group, LaterSeat
 from bayplan.gangs.outline import Outline, Tried
-from bayplan.gangs.plans import PartOutcome
+from bayplan.gangs.parts import PartOutcome
 from bayplan.kube.wire.core_v1 import Pod
 
 _Found = TypeVar("_Found")

@@ -4,6 +4,7 @@
     metadata.annotations["example.com/size"]           a key with dots or slashes
     spec.completions - status.succeeded                a difference, never below 0
     replicas|1 * template.spec.parallelism|1           a product; `|1` is the default of a missing value
+    spec.completions|spec.parallelism|1                the first path that has a value
     replicas|0 max minReplicas min maxReplicas         the larger and the smaller of two
     spec.completions - #status.failedIndexes           the number of indexes in a text such as 1,3-5
 
@@ -40,7 +41,7 @@ class Operand:
     """A number, or the value at a path with its default, or the number of indexes listed there."""
 
     path: Path
-    otherwise: int | None
+    otherwise: Operand | int | None
     lists_indexes: bool = False
 
     def value(self, thing: object) -> int | None:
@@ -49,7 +50,7 @@ class Operand:
             return _indexes(thing, self.path)
         found = _number(thing, self.path) if self.path else None
         if found is None:
-            return self.otherwise
+            return self.otherwise.value(thing) if isinstance(self.otherwise, Operand) else self.otherwise
         if found < 0:
             raise WrongValue(written(self.path), found, "must be 0 or more")
         return found
@@ -124,6 +125,4 @@ def _operand(word: str) -> Operand:
     if word.startswith("#"):
         return Operand(path_of(word[1:]), None, lists_indexes=True)
     path, bar, otherwise = word.partition("|")
-    if bar and not otherwise.isdecimal():
-        raise ValueError(SYNTAX)
-    return Operand(path_of(path), int(otherwise) if bar else None)
+    return Operand(path_of(path), _operand(otherwise) if bar else None)

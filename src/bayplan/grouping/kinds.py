@@ -97,11 +97,11 @@ KINDS = (
                 name_at="name",
                 replicas=["replicas|1 * template.spec.parallelism|1", "replicas|1 * template.spec.completions"],
                 template="template.spec.template",
-                segment="template.spec.parallelism",
+                segment="template.spec.parallelism min template.spec.completions",
                 rank=[
                     Rank(
                         label=JOB_INDEX,
-                        times="template.spec.parallelism|1 max template.spec.completions",
+                        times="template.spec.completions|template.spec.parallelism|1",
                     ),
                     Rank(label=COMPLETION_INDEX),
                 ],

@@ -70,6 +70,37 @@ def test_a_misspelt_field_is_a_warning_with_what_was_meant(bayplan: Bayplan, tmp
     assert f"warning: {where}: unknown field; did you mean requiredTopologyLevel?" in result.err
 
 
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        (
+            "labels: {bayplan.io/pod-group: g, bayplan.io/rank: '1'}}\nspec: {schedulerName: bayplan, ",
+            'Pod ml/p1: metadata.labels["bayplan.io/rank"]: "1" is the rank of pod ml/p0, too: their names decide',
+        ),
+        (
+            "labels: {bayplan.io/pod-group: g}}\nspec: {schedulerName: NAME, ",
+            (
+                'Pod ml/p0: spec.schedulerName: "default-scheduler" is not the "bayplan" of pod ml/p1:'
+                " members of a gang need the same (1 of 2)"
+            ),
+        ),
+    ],
+)
+def test_members_that_contradict_each_other_are_a_warning(
+    bayplan: Bayplan, tmp_path: Path, fields: str, told: str
+) -> None:
+    group = "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g, namespace: ml}\nspec: {size: 2}\n"
+    pods = [
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p{number}, namespace: ml, {fields.replace('NAME', scheduler)}"
+        "containers: [{name: c, image: i}]}\n"
+        for number, scheduler in enumerate(("default-scheduler", "bayplan"))
+    ]
+    file = tmp_path / "gang.yaml"
+    file.write_text("---\n".join([group, *pods]))
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    assert (result.code, result.err) == (0, f"warning: {told}\n")
+
+
 def test_a_misspelt_annotation_of_a_group_is_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
     file = tmp_path / "gang.yaml"
     head = "metadata: {name: train, namespace: ml"

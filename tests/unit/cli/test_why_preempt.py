@@ -58,6 +58,31 @@ def test_the_cheapest_victim_is_named(bayplan: Bayplan, tmp_path: Path, objects:
     assert f"Would evict:  {victim}" in result.out.splitlines()
 
 
+@pytest.mark.parametrize(
+    "priorities, victim, counted",
+    [
+        ((9, 0), "no pod: 1 node without victims of lower priority that would make room", 0),
+        ((9, 3), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", 3),
+        ((9, 9), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", None),
+    ],
+)
+def test_the_lowest_priority_in_a_gang_counts_and_is_told(
+    bayplan: Bayplan, tmp_path: Path, priorities: tuple[int, int], victim: str, counted: int | None
+) -> None:
+    amounts: Json = {"cpu": 2, "memory": "4Gi"}
+    members = [
+        pod_body(f"g-{at}", "a", amounts, phase="Pending", priority=each, labels={"bayplan.io/pod-group": "g"})
+        for at, each in enumerate(priorities)
+    ]
+    file = cluster_of(tmp_path / "cluster.json", gang_body("g", "a", 2), *members)
+    result = bayplan("why", "podgroup/a/g", "--preempt", cluster=file)
+    assert f"Would evict:  {victim}" in result.out.splitlines()
+    told = f"the lowest priority in the gang counts, {counted} of pod a/g-1: only pods below it may go"
+    assert (told in result.out) is (counted is not None)
+    document = json.loads(bayplan("why", "podgroup/a/g", "--preempt", "-o", "json", cluster=file).out)
+    assert document["preemption"].get("priority") == counted
+
+
 def test_the_plan_is_data_too(bayplan: Bayplan, tmp_path: Path) -> None:
     cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100))
     plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]

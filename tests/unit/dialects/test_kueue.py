@@ -172,6 +172,14 @@ class TestPodGroups:
         pods = [grouped("p", 2), grouped("q", 4)]
         assert wrong(DIALECT, None, pods) == wrong(DIALECT, None, pods[::-1]) == told
 
+    def test_more_pods_than_the_group_has_are_an_error_until_it_runs(self) -> None:
+        key = f'metadata.annotations["{K}pod-group-total-count"]'
+        told = f'Pod ml/a: {key}: "2" is fewer than the 3 pods that name the group; it must be their number'
+        pods = [grouped("a", 2), grouped("b", 2)]
+        assert wrong(DIALECT, None, [*pods, grouped("c", 2)]) == told
+        started = gang(DIALECT, None, [*pods, grouped("c", 2, node="n1")])
+        assert [pod.metadata.name for pod in started.pods] == ["a", "b"]
+
     def test_a_misspelt_wish_is_not_lost_in_silence(self) -> None:
         pods = [grouped("a", 2), grouped("b", 2, required_topolgy=RACK)]
         told = f'"{RACK}" is not known; did you mean {K}podset-required-topology?'

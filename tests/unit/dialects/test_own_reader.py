@@ -95,6 +95,10 @@ def test_a_group_may_be_a_segment_of_the_one_around_it() -> None:
     "spec, message",
     [
         ({"size": -1, "pod": SHAPE}, "spec.size: -1 is negative: must be 0 or more"),
+        (
+            {"pod": SHAPE, "groups": [{"name": name, "size": 1, "segment": 0} for name in "ab"]},
+            'spec.groups[1].segment: 0 is the segment of group "a": each group must have its own',
+        ),
         ({"size": 1}, "spec.pod: is missing: what do the pods look like?"),
         ({"size": 1, "pod": {}}, "spec.pod: needs one of spec and resources"),
         ({"size": 1, "pod": {"spec": {}, "resources": {}}}, "spec.pod: needs one of spec and resources"),

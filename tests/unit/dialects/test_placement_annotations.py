@@ -80,6 +80,7 @@ def test_without_annotations_a_gang_stays_as_its_system_means_it(kind: str) -> N
         ("patience", "2", "must be such as domains=2,seconds=300"),
         ("placement", "wide", "must be one of binpack, spread"),
         ("domain-placement", "wide", "must be one of binpack, spread"),
+        ("parallelism", "tensor=2,tensor=4", "must name tensor once"),
         ("parallelism", "tensor=0", "must be such as tensor=8,pipeline=4,data=2, at most 8 of them"),
         ("parallelism", "tensor=3", "makes 3 ranks, neither a multiple nor a divisor of the 4 pods"),
     ],

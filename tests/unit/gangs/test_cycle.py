@@ -4,7 +4,7 @@ order, and all or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -221,14 +221,34 @@ def test_fifty_equal_groups_are_few_plans() -> None:
     assert (refused.status, len(refused.seats)) == (Status.INFEASIBLE, 0)
 
 
+def groups_of_sizes(sizes: Iterable[int]) -> tuple[Group, ...]:
+    return tuple(Group(f"g{size}", gpu_pods(size, f"g{size}"), required=HOSTNAME) for size in sizes)
+
+
 def test_too_many_different_choices_prove_nothing() -> None:
-    groups = tuple(Group(f"g{size}", gpu_pods(size, f"g{size}"), required=HOSTNAME) for size in range(1, 17))
-    some = decide(racks(f"b1/r1: {' '.join(map(str, range(1, 9)))}"), Group(groups=groups, minimum_groups=4))
+    groups = groups_of_sizes(range(1, 17))
+    some = decide(racks("b1/r1: 16 16"), Group(groups=groups, minimum_groups=4))
     assert some.placed
     assert some.status is Status.FEASIBLE
     assert some.bound.endswith("a larger part may also fit")
-    none = decide(racks("b1/r1: 1 1 1"), Group(groups=groups, minimum_groups=4))
+    none = decide(racks("b1/r1: 16"), Group(groups=groups, minimum_groups=8))
     assert (none.placed, none.status) == (False, Status.LIMIT_REACHED)
+
+
+def test_of_too_many_equally_large_parts_one_that_was_found_starts() -> None:
+    sizes = range(1, 17)
+    groups = tuple(Group(f"g{size}", gpu_pods(size, f"g{size}"), preferred=HOSTNAME) for size in sizes)
+    decision = decide(racks(f"b1/r1: {'17 ' * 7}"), Group(groups=groups, minimum_groups=4))
+    assert (len({seat.group for seat in decision.seats}), decision.status) == (14, Status.FEASIBLE)
+    assert "larger part" not in decision.bound
+
+
+def test_groups_that_fit_nowhere_are_left_out_before_choices_are_tried() -> None:
+    groups = groups_of_sizes(range(1, 17))
+    some = decide(racks("b1/r1: 1 2 3 4 5 6 7 8"), Group(groups=groups, minimum_groups=4))
+    assert (len({seat.group for seat in some.seats}), some.status) == (8, Status.OPTIMAL)
+    none = decide(racks("b1/r1: 1 1 1"), Group(groups=groups, minimum_groups=4))
+    assert (none.placed, none.status) == (False, Status.INFEASIBLE)
 
 
 @pytest.mark.parametrize("required, seated", [(True, 0), (False, 4)])

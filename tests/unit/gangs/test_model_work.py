@@ -69,7 +69,7 @@ def unlike(shapes: int, groups: int = 0) -> Gang:
 
 def work_of(scheduler: GangScheduler, gang: Gang) -> float:
     budget = Budget(PLENTY)
-    decision = schedule_gang(scheduler, gang, around=budget)
+    decision = schedule_gang(scheduler, gang, parent=budget)
     assert decision.placed, decision
     return PLENTY - budget.left
 
@@ -102,7 +102,7 @@ def test_a_decision_ends_when_its_budget_does(share: float, groups: int, monkeyp
     needed = work_of(plain(), unlike(300, groups))
     monkeypatch.setattr(gang_cycle, "WORK_OF_A_DECISION", share * needed)
     budget = Budget(PLENTY)
-    decision = schedule_gang(plain(), unlike(300, groups), around=budget)
+    decision = schedule_gang(plain(), unlike(300, groups), parent=budget)
     assert PLENTY - budget.left <= share * needed + 1.0
     assert decision.placed or (decision.status, decision.bound[:20]) == (Status.LIMIT_REACHED, "search limit reached")
 

@@ -16,8 +16,9 @@ from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, MachineZone, VirtualKubelet
 from bayplan.simulate.kubelet.report import NodeAgent
+from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
-from tests.builders.objects import simple_pod, simple_pods
+from tests.builders.objects import node, simple_pod, simple_pods
 
 GI = 1024**3
 HOSTNAME = "kubernetes.io/hostname"
@@ -96,7 +97,23 @@ def test_any_policy_that_aligns_will_do(policy: Policy) -> None:
 
 
 def test_a_kubelet_that_aligns_nothing_has_no_zone_to_give() -> None:
-    assert not Cluster(a=kubelet(8, 8, policy=Policy.NONE)).decide(gang(2, required="numa")).placed
+    decision = Cluster(a=kubelet(8, 8, policy=Policy.NONE)).decide(gang(2, required="numa"))
+    assert not decision.placed
+    assert decision.bound.endswith("; no node counts: 1 with Topology Manager policy none")
+
+
+@pytest.mark.parametrize(
+    "asked, why",
+    [
+        ({"required": "numa"}, "no kubelet would put all 2 pods into one NUMA zone; "),
+        ({"segments": (Segments(2, "numa"),)}, "only pods that share a NUMA zone are counted, 2 at a time; "),
+    ],
+)
+def test_nodes_without_a_report_are_named_as_the_cause(asked: dict[str, Any], why: str) -> None:
+    scheduler = gang_scheduler(cluster(nodes=[node("a", {"cpu": 8}), node("b", {"cpu": 8})]))
+    decision = schedule_gang(scheduler, gang(2, **asked))
+    assert not decision.placed
+    assert decision.bound.endswith(why + "no node counts: 2 without a usable NodeResourceTopology")
 
 
 def test_segments_are_in_one_zone_each() -> None:

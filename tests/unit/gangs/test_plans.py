@@ -63,6 +63,45 @@ def test_without_time_the_largest_groups_are_left_out_by_halving() -> None:
     assert len(asked) < 12
 
 
+def equal_groups(number: int, minimum: int) -> Group:
+    groups = (Group(f"g{each}", (simple_pod({"cpu": 1}, f"g{each}"),)) for each in range(number))
+    return Group(groups=tuple(groups), minimum_groups=minimum)
+
+
+def test_larger_parts_are_tried_where_the_smallest_is_undecided() -> None:
+    attempt = ScriptedAttempt(
+        equal_groups(8, 1), lambda part: Status.FEASIBLE if len(part.groups) == 5 else Status.LIMIT_REACHED
+    )
+    outcome = best_part(attempt)
+    assert (len(outcome.part.groups), outcome.status) == (5, Status.FEASIBLE)
+
+
+class Uneven(ScriptedAttempt):
+    """An attempt for pods with spread constraints: without them, everything fits."""
+
+    is_monotone = False
+
+    def without_spread(self) -> ScriptedAttempt:
+        return ScriptedAttempt(self.root, lambda _: Status.OPTIMAL)
+
+
+@pytest.mark.parametrize(
+    "number, fitting, most, status",
+    [
+        pytest.param(9, {7}, 7, Status.OPTIMAL, id="one after another"),
+        pytest.param(300, {7, *range(100, 151)}, 150, Status.FEASIBLE, id="too many to try each"),
+        pytest.param(800, set(range(0, 401, 4)), 400, Status.FEASIBLE, id="only every fourth number"),
+        pytest.param(9, set(), 1, Status.INFEASIBLE, id="none"),
+    ],
+)
+def test_where_fewer_groups_can_be_harder_than_more(number: int, fitting: set[int], most: int, status: Status) -> None:
+    attempt = Uneven(
+        equal_groups(number, 1), lambda part: Status.OPTIMAL if len(part.groups) in fitting else Status.INFEASIBLE
+    )
+    outcome = best_part(attempt)
+    assert (len(outcome.part.groups), outcome.status) == (most, status)
+
+
 def thousand_groups(memory: Callable[[int], int]) -> Group:
     groups = (
         Group(f"g{number}", (simple_pod({"cpu": 1, "memory": memory(number)}, f"g{number}"),)) for number in range(1000)
@@ -74,7 +113,7 @@ def thousand_groups(memory: Callable[[int], int]) -> Group:
     "memory, status, questions",
     [
         pytest.param(lambda _: 1000, Status.OPTIMAL, 15, id="alike: only their number matters"),
-        pytest.param(lambda number: 1000 + number, Status.FEASIBLE, 120, id="unlike: not every choice is tried"),
+        pytest.param(lambda number: 1000 + number, Status.FEASIBLE, 220, id="unlike: not every choice is tried"),
     ],
 )
 def test_a_thousand_optional_groups_take_few_questions_and_little_work(

@@ -10,9 +10,10 @@ import pytest
 
 from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
+from bayplan.gangs.attempt import PartTrial
 from bayplan.gangs.model import Group, Segments
-from bayplan.gangs.plans import PartOutcome
-from bayplan.gangs.preferences import PartTrial, most_preferences, preferences_of, without_preferences
+from bayplan.gangs.parts import PartOutcome
+from bayplan.gangs.preferences import most_preferences, preferences_of, without_preferences
 from tests.builders.objects import simple_pods
 from tests.unit.gangs.scripted_attempt import ScriptedAttempt
 

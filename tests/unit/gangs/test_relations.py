@@ -149,3 +149,32 @@ def test_pods_with_too_many_different_terms_about_each_other_are_told_at_once(mo
     unlike = [app_pod(f"p{each}", f"app-{each}", **apart(f"app-{each}")) for each in range(4)]
     assert decide(scheduler, *unlike[:2]).placed
     assert decide(scheduler, *unlike).problem == relations.TOO_MANY
+
+
+@pytest.mark.parametrize(
+    "groups, minimum_groups, cpu, placed, status",
+    [
+        pytest.param(3, 1, 1, 2, Status.FEASIBLE, id="two groups are even, one is not"),
+        pytest.param(5, 3, 1, 4, Status.FEASIBLE, id="four, one after another"),
+        pytest.param(3, 1, 9, 0, Status.INFEASIBLE, id="no node holds a pod"),
+    ],
+)
+def test_as_many_groups_start_as_can_be_spread_evenly(
+    groups: int, minimum_groups: int, cpu: int, placed: int, status: Status
+) -> None:
+    pods = members(2 * groups, cpu=cpu, **spread("train", RACK))
+    inside = tuple(Group(f"g{at}", pods[2 * at : 2 * at + 2], required=RACK) for at in range(groups))
+    root = Group(groups=inside, minimum_groups=minimum_groups)
+    decision = schedule_gang(scheduler_of("aabb"), Gang("default/gang", root, "network"))
+    assert (len(decision.seats), decision.status) == (2 * placed, status)
+
+
+@pytest.mark.parametrize("cpu, placed, status", [(1, 4, Status.FEASIBLE), (9, 0, Status.INFEASIBLE)])
+def test_groups_start_with_all_members_where_fewer_cannot_be_spread_evenly(
+    cpu: int, placed: int, status: Status
+) -> None:
+    pods = members(4, cpu=cpu, **spread("train", RACK))
+    even = (Group("a", pods[:2], required=RACK), Group("b", pods[2:], minimum=0, required=RACK))
+    root = Group(groups=(*even, Group("too large", members(1, "large", cpu=10))), minimum_groups=2)
+    decision = schedule_gang(scheduler_of("aabb"), Gang("default/gang", root, "network"))
+    assert (len(decision.seats), decision.status) == (placed, status)

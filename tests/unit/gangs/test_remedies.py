@@ -64,6 +64,18 @@ def test_changes_that_were_tried(asking: Gang, expected: tuple[GangRemedy, ...])
     assert gang_remedies(placing, asking) == expected
 
 
+def with_minimum(style: str) -> Gang:
+    return Gang("ml/g", Group(pods=gpu_pods(8), minimum=7, required=RACK), "net", style=style)
+
+
+@pytest.mark.parametrize("style, expected", [("bayplan", FewerPods("", 6, 7)), ("kueue", None)])
+def test_a_smaller_minimum_is_offered_only_in_styles_that_support_minimums(
+    style: str, expected: GangRemedy | None
+) -> None:
+    offered = [each for each in gang_remedies(scheduler(), with_minimum(style)) if isinstance(each, FewerPods)]
+    assert offered == ([expected] if expected else [])
+
+
 def running(*each: Pod) -> Running:
     moved = movable(*each)
     return Running(moved.gang.name, moved.bound, lambda: moved.gang)
@@ -97,9 +109,9 @@ def test_nothing_is_touched_and_nothing_is_named_where_nothing_helps() -> None:
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[float] = []
 
-    def watched(placing: GangScheduler, asking: Gang, *, around: Budget) -> GangDecision:
-        decision = schedule_gang(placing, asking, around=around)
-        left.append(around.left)
+    def watched(placing: GangScheduler, asking: Gang, *, parent: Budget) -> GangDecision:
+        decision = schedule_gang(placing, asking, parent=parent)
+        left.append(parent.left)
         return decision
 
     groups = tuple(Group(f"g{number}", gpu_pods(5, f"g{number}"), required=RACK) for number in range(4))

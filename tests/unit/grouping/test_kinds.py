@@ -58,6 +58,12 @@ def job_set(**spec: Any) -> Raw:
     return thing("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs} | spec)
 
 
+def few_completions() -> Raw:
+    """A JobSet whose Jobs have fewer indexes than they allow pods."""
+    jobs = [{"name": "worker", "replicas": 2, "template": {"spec": {"parallelism": 8, "completions": 4}}}]
+    return job_set(replicatedJobs=jobs)
+
+
 def ray_cluster() -> Raw:
     workers = [
         {"groupName": "GPU_workers", "replicas": 3, "minReplicas": 2, "numOfHosts": 4},
@@ -119,6 +125,7 @@ PYTORCH = {"Master": 1, "Worker": 8}
             None,
         ),
         (job_set(), pod(JOBSET_WORKER), [{"name": "driver", "size": 1}, {"name": "worker", "size": 8}], "worker", 7),
+        (few_completions(), pod(JOBSET_WORKER), [{"name": "worker", "size": 8}], "worker", 6),
         (lws(4), lws_pod(2), [{"name": "leader", "size": 1}, {"name": "workers", "size": 3}], "workers", 2),
         (lws(4), lws_pod(0), [{"name": "leader", "size": 1}, {"name": "workers", "size": 3}], "leader", 0),
         (

@@ -15,8 +15,9 @@ import msgspec
 
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
-from bayplan.cli.shared.session import ClusterSession
+from bayplan.cli.shared.session import DEFAULT_SCHEDULER, ClusterSession
 from bayplan.cluster.state import pod_key
+from bayplan.dialects.given_ranks import rank_remarks
 from bayplan.dialects.members import Incomplete
 from bayplan.dialects.own.reader import has_shapes, read_gang
 from bayplan.dialects.registry import (
@@ -42,6 +43,8 @@ from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
 
+# How many wrong ranks are told one by one.
+MOST_REMARKS = 5
 KINDS = ("podgroup", "podgroups", "pg")
 
 PodGroup = AnyPodGroup
@@ -155,6 +158,22 @@ def warn_of_stranger(session: ClusterSession, *pods: Pod) -> None:
         pod, known = pods[0], ", ".join(session.schedulers)
         where = f'Pod {pod_key(pod)}: spec.schedulerName: "{pod.spec.scheduler_name}" is not one of {known}'
         warn([f"{where}: bayplan does not schedule it, and this is what it would say if it did (see --config)"])
+
+
+def warn_of_members(session: ClusterSession, gang: Gang | Incomplete) -> None:
+    """Name members with ranks that cannot be used, and those that wait for another scheduler than the others."""
+    if isinstance(gang, Incomplete):
+        return
+    remarks = [str(remark) for remark in rank_remarks(gang)]
+    more = len(remarks) - MOST_REMARKS
+    warn([*remarks[:MOST_REMARKS], *([f"{gang.name}: {more} more such ranks"] if more > 0 else [])])
+    ours = next((pod for pod in gang.pods if pod.spec.scheduler_name in session.schedulers), None)
+    strangers = [pod for pod in gang.pods if ours and pod.spec.scheduler_name != ours.spec.scheduler_name]
+    if ours is not None and strangers:
+        at = ObjectPath.of(strangers[0]).child("spec.schedulerName")
+        named = strangers[0].spec.scheduler_name or DEFAULT_SCHEDULER
+        of_ours = f'not the "{ours.spec.scheduler_name}" of pod {pod_key(ours)}'
+        warn([f'{at}: "{named}" is {of_ours}: members of a gang need the same ({len(strangers)} of {len(gang.pods)})'])
 
 
 def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple[Gang | Incomplete, PodGroup | None]:

@@ -20,6 +20,7 @@ from bayplan.cli.shared.gang_objects import (
     pod_group_of_key,
     warn_of_demands,
     warn_of_fields,
+    warn_of_members,
     written_by_user,
 )
 from bayplan.cli.shared.session import ClusterSession
@@ -202,6 +203,7 @@ def outcome_of(session: ClusterSession, written: PodGroup, now: datetime) -> Gan
     warn_of_fields(session.objects, written)
     with naming_the_file(session.objects, written):
         gang = gang_without_strangers(session, written)
+        warn_of_members(session, gang)
         placer = GangPlacer(session, ClassAnswers(session.state))
         outcome = placer.place(gang, now, written)
     warn_of_demands(session.objects, written)
@@ -215,6 +217,7 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
     if written is not None:
         return outcome_of(session, written, now)
     gang, _ = gang_of_key(session, key, session.objects.pods)
+    warn_of_members(session, gang)
     placer = GangPlacer(session, ClassAnswers(session.state))
     return placer.place(gang, now, created=pod.metadata.creation_timestamp)
 

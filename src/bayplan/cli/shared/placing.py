@@ -23,6 +23,7 @@ from bayplan.cli.shared.gang_objects import (
     pod_groups,
     warn_of_demands,
     warn_of_fields,
+    warn_of_members,
     with_volcano_jobs,
 )
 from bayplan.cli.shared.gangs import GangPlacer
@@ -167,6 +168,7 @@ def place_gangs(
     """
 
     def placed(gang: Gang | Incomplete, written: AnyPodGroup | None = None) -> GangOutcome:
+        warn_of_members(session, gang)
         return placer.place(_aiming_at(objective, gang), now, written)
 
     known = {pod_key(pod) for pod in work.pods}

@@ -36,6 +36,7 @@ from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
 
@@ -61,7 +62,9 @@ def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> Pre
     scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
     with preempting.kept_room.deciding(profile) as closing:
         plan = _counted(lambda: preempting.for_gang(GangUnit(key), scheduler, gang, closing, now.timestamp()))
-    return _view(session, plan, gang.pods, profile)
+    least = min(gang.pods, key=priority_of)
+    differ = any(priority_of(pod) > priority_of(least) for pod in gang.pods)
+    return replace(_view(session, plan, gang.pods, profile), least_important=least if differ else None)
 
 
 def _planning(profile: Profile) -> Profile:

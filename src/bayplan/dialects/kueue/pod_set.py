@@ -37,6 +37,7 @@ POD_GROUP = PREFIX + "pod-group-name"
 TOTAL_COUNT = PREFIX + "pod-group-total-count"
 FAST_ADMISSION = PREFIX + "pod-group-fast-admission"
 ROLE_HASH = PREFIX + "role-hash"
+POD_INDEX = PREFIX + "pod-group-pod-index"
 
 REQUIRED = PREFIX + "podset-required-topology"
 PREFERRED = PREFIX + "podset-preferred-topology"
@@ -162,7 +163,10 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     members = counted(pods)
     # No object records completion, but no pod runs before all have arrived.
     started = has_started(members, was_complete=True)
-    missing = arrived(len(members), _total(members or pods))
+    total = _total(members or pods)
+    if not started:
+        _refuse_excess(members, total)
+    missing = arrived(len(members), total)
     if missing and not started and not _is_fast(first):
         return Incomplete(name, missing)
     pod_sets: dict[tuple[str, Request], list[Pod]] = {}
@@ -199,6 +203,14 @@ def _total(pods: Sequence[Pod]) -> int:
     return total
 
 
+def _refuse_excess(members: Sequence[Pod], total: int) -> None:
+    """Reject more pods than the group has: Kueue would delete some of them. Those being deleted do not count."""
+    staying = [pod for pod in members if not pod.metadata.deletion_timestamp]
+    if len(staying) > total:
+        problem = f'"{total}" is fewer than the {len(staying)} pods that name the group; it must be their number'
+        raise InvalidObject(_annotations(staying[0]).key(TOTAL_COUNT), problem)
+
+
 def _total_of(pod: Pod) -> int:
     text = (pod.metadata.annotations or {}).get(TOTAL_COUNT, "")
     total = whole_number(text)
@@ -214,6 +226,12 @@ def _is_fast(pod: Pod) -> bool:
 
 def _role(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get(ROLE_HASH) or (pod.metadata.annotations or {}).get(ROLE_HASH, "")
+
+
+def pod_set_of(pod: Pod) -> str:
+    """What pods of one pod set have in common; their indices count for themselves."""
+    annotations = pod.metadata.annotations or {}
+    return " ".join((_role(pod), *(f"{key}={annotations[key]}" for key in TOPOLOGY_KEYS.known if key in annotations)))
 
 
 def _request(pod: Pod) -> Request:

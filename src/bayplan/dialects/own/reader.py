@@ -6,6 +6,7 @@ Invalid fields raise `InvalidObject`. `gangs/checks.py` checks what depends on t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import inf
 
 from bayplan.engine.gangs.objective import objective_of
@@ -93,6 +94,7 @@ class _Maker:
         own = spec.pod or shape
         if spec.size and own is None:
             raise InvalidObject(at.child("pod"), "is missing: what do the pods look like?")
+        _check_segments(spec.groups or (), at.child("groups"))
         self.made += spec.size
         pods: tuple[Pod, ...] = ()
         if own is not None and self.made <= self.most:
@@ -120,6 +122,15 @@ class _Maker:
     def _pod(self, name: str, spec: PodSpec) -> Pod:
         metadata = Metadata(name=name, namespace=self.metadata.namespace, labels=self.metadata.labels)
         return Pod(metadata=metadata, spec=spec)
+
+
+def _check_segments(groups: Sequence[GroupSpec], at: ObjectPath) -> None:
+    """Reject two groups that are the same segment: their pods could not be told apart."""
+    named: dict[int, str] = {}
+    for index, each in enumerate(groups):
+        if each.segment is not None and named.setdefault(each.segment, each.name) != each.name:
+            problem = f'{each.segment} is the segment of group "{named[each.segment]}": each group must have its own'
+            raise InvalidObject(at.item(index).child("segment"), problem)
 
 
 def _spec_of(shape: PodShape, at: ObjectPath) -> PodSpec:

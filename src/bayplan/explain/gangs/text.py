@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from bayplan.cluster.topology.tree import Distances
 from bayplan.engine.gangs.objective import in_order
 from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
@@ -74,7 +73,7 @@ def _running_lines(outcome: GangOutcome, *, wide: bool) -> list[str]:
 
 def running_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
     """Where running pods are, their distances, and whether they could be closer."""
-    told = [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
+    told = _distance(outcome)
     told += [("closer?   ", closer_text(outcome.closeness, outcome.levels))] if outcome.closeness else []
     table_lines = _every_seat(outcome, outcome.running) if wide else _seat_lines(outcome, outcome.running)
     return ["", *table_lines, *([""] if told else []), *_told_lines(told)]
@@ -209,7 +208,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
     decision = outcome.decision
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
     told += [("goals     ", in_order(decision.objective))] if decision.objective else []
-    told += [("distance  ", distance_text(outcome.distances))] if outcome.distances else []
+    told += _distance(outcome)
     told += [("running   ", _running_text(outcome))] if outcome.running else []
     told += [("parallel  ", "; ".join(parallelism_texts(outcome)))] if decision.parallelism else []
     told += [("patience  ", f"{decision.waits}; {decision.patience_left:.0f} s more")] if decision.waits else []
@@ -256,9 +255,12 @@ def parallelism_texts(outcome: GangOutcome) -> list[str]:
     return told
 
 
-def distance_text(distances: Distances) -> str:
-    """`at most 4, 2.9 on average`, in edges of the tree."""
-    return f"at most {distances.largest} between two pods, {distances.mean:.3g} on average"
+def _distance(outcome: GangOutcome) -> list[tuple[str, str]]:
+    """`at most 4, 2.9 on average`, in edges of the tree; nothing if all pods are on one node."""
+    far = outcome.distances
+    if far is None or not far.largest:
+        return []
+    return [("distance  ", f"at most {far.largest} between two pods, {far.mean:.3g} on average")]
 
 
 # -- refusal -----------------------------------------------------------------------------------------------------

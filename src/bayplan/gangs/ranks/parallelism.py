@@ -24,10 +24,13 @@ from bayplan.kube.wire.bayplan_v1alpha1 import ParallelGroup
 
 
 def parallel_groups(written: Sequence[ParallelGroup], pods: int, at: ObjectPath) -> tuple[ParallelGroups, ...]:
-    """Return the groups of several pods each; raises `InvalidObject` if the sizes do not match the number of pods."""
+    """Return the groups of several pods each; raises `InvalidObject` if names repeat, or the sizes do not match."""
     small = next((index for index, each in enumerate(written) if each.size < 1), None)
     if small is not None:
         raise InvalidObject(at.item(small).child("size"), f"{written[small].size} must be 1 or more")
+    for index, each in enumerate(written):
+        if each.name in {before.name for before in written[:index]}:
+            raise InvalidObject(at.item(index).child("name"), f'"{each.name}" is the name of another one already')
     ranks = prod(each.size for each in written)
     if not pods:
         return ()

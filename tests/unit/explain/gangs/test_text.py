@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bayplan.cluster.topology.tree import distances_among
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome, missing_labels, seat_rows
@@ -62,6 +63,13 @@ def test_the_last_line_of_a_no_says_whether_it_is_proven(status: Status, last: s
 def test_what_was_not_searched_is_not_called_proven() -> None:
     wrong = replace(outcome(Status.INFEASIBLE, "x"), decision=GangDecision("ml/g", Status.INFEASIBLE, "x", problem="x"))
     assert "roven" not in gang_text(wrong)
+
+
+@pytest.mark.parametrize("nodes, told", [(("n1", "n1"), False), (("n1", "n2"), True)])
+def test_distances_are_told_only_between_nodes(nodes: tuple[str, ...], told: bool) -> None:
+    places = seats(*(f"b1/r1/{node}" for node in nodes))
+    placed = replace(outcome(Status.OPTIMAL, on=places), distances=distances_among([seat.path for seat in places]))
+    assert ("distance  at most" in gang_text(placed)) is told
 
 
 def test_seats_are_gathered_by_rack_and_group_in_the_order_of_ranks() -> None:

@@ -44,6 +44,7 @@ def test_how_many_pods_are_in_a_group(text: str, pods: int, expected: dict[str, 
     "text, pods, problem",
     [
         ("tensor=5", 16, "spec.parallelism: makes 5 ranks, neither a multiple nor a divisor of the 16 pods"),
+        ("tensor=2,tensor=4", 8, 'spec.parallelism[1].name: "tensor" is the name of another one already'),
         ("tensor=0", 16, "spec.parallelism[0].size: 0 must be 1 or more"),
         (
             "tensor=3,pipeline=2",

@@ -280,7 +280,7 @@ def _move_units(state: State, units: Sequence[_Unit], budget: Budget) -> None:
         at = [(position, count) for key in unit.keys for position, count in state.at[key].items()]
         left = {state.domains[unit.level][position] for position, _ in at}
         if len(left) == len(state.tree.starts[unit.level]):
-            continue  # inside one rack, groups that need a rack have no other
+            continue  # it is in every domain of its level, so there is nowhere to move it
         enough = _with_room(state, unit, at[0][0], left)
         if not enough.any():
             continue
