@@ -7,6 +7,7 @@ and its claims have a node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +63,13 @@ class Volumes:
             VolumeAttachment: {},
         }
         self._plans: dict[str, VolumePlan] = {}
-        # By claim: the volume or the node that a decision has taken for it, and nodes that it avoids.
+        # By claim: the volume or the nodes that decisions have taken for it, by how many, and nodes that it avoids.
         self._reserved: dict[str, str] = {}
-        self._selected: dict[str, str] = {}
+        self._selected: dict[str, tuple[str, ...]] = {}
+        self._holders: Counter[str] = Counter()
         self._avoided: dict[str, tuple[str, ...]] = {}
+        # Claims that several pods of a gang use.
+        self._shared: set[str] = set()
         # Disks that pods name themselves, with the row and the pod.
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[Disk, int, str]]] = {}
         self._disks_of: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
@@ -109,6 +113,7 @@ class Volumes:
         gone = self._objects[kind].pop(key, None)
         if kind is PersistentVolumeClaim:
             self._avoided.pop(key, None)
+            self._shared.discard(key)
             self.attached.recount(key)
             return (key,)
         return self._other_changed(kind, key, gone, gone=True)
@@ -168,11 +173,17 @@ class Volumes:
         """A pod is gone, or its decision is taken back; returns the claims that it used."""
         claims = self.step_aside(key)
         plan = self._plans.pop(key, NO_PLAN)
+        for claim in plan.claims:
+            self._holders[claim] -= 1
+            if not self._holders[claim]:
+                del self._holders[claim]
         for claim, volume in plan.bindings:
-            self._reserved.pop(claim, None)
-            self._changed_rows(self.static.take(volume, taken=False))
+            if claim not in self._holders:
+                self._reserved.pop(claim, None)
+                self._changed_rows(self.static.take(volume, taken=False))
         for claim in plan.provisions:
-            self._selected.pop(claim, None)
+            if claim not in self._holders:
+                self._selected.pop(claim, None)
         return claims
 
     def step_aside(self, key: str) -> tuple[str, ...]:
@@ -189,15 +200,24 @@ class Volumes:
             if not self._disks[named]:
                 del self._disks[named]
 
-    def assume(self, key: str, plan: VolumePlan, node: str) -> None:
-        """Take the volumes of a decision."""
+    def assume(self, key: str, plan: VolumePlan, *nodes: str) -> None:
+        """Take the volumes of a decision. Provisioners are told the first of the nodes."""
         if plan:
             self._plans[key] = plan
+            self._holders.update(plan.claims)
             for claim, volume in plan.bindings:
                 self._reserved[claim] = volume
                 self._changed_rows(self.static.take(volume, taken=True))
             for claim in plan.provisions:
-                self._selected[claim] = node
+                self._selected.setdefault(claim, nodes)
+
+    def share(self, claims: Iterable[str]) -> None:
+        """Several pods of a gang use these claims: their classes name them from now on."""
+        self._shared.update(claims)
+
+    def provisioned_for(self, claim: str) -> str:
+        """The node that the provisioner of a claim is told; empty if no decision waits for it."""
+        return next(iter(self._selected.get(claim, ())), "")
 
     def disks_like(self, disk: Disk) -> Iterator[tuple[Disk, int]]:
         """The disks of the same kind and name on nodes, each with its row."""
@@ -243,7 +263,7 @@ class Volumes:
             driver = self._driver_of(key)
             if driver and self.attached.is_limited(driver):
                 drivers[driver] = drivers.get(driver, 0) + 1
-                if self.attached.has_users(key):
+                if self.attached.has_users(key) or key in self._shared:
                     shared.append((driver, key))
         return VolumeNeeds(
             bound=tuple(
@@ -302,6 +322,19 @@ class Volumes:
             room = self.capacities.room(claim.storage_class)
         return allowed, room
 
+    def topology_keys(self, storage_class: str) -> tuple[str, ...]:
+        """The labels of nodes that share what a class provisions: its driver's, else those of `allowedTopologies`."""
+        written: StorageClass | None = self._objects[StorageClass].get(storage_class)
+        if written is None:
+            return ()
+        nodes: Iterable[CSINode] = self._objects[CSINode].values()
+        drivers = [each for node in nodes for each in node.spec.drivers or () if each.name == written.provisioner]
+        named = {key for each in drivers for key in each.topology_keys or ()}
+        if not drivers:
+            terms = written.allowed_topologies or ()
+            named = {each.key for term in terms for each in term.match_label_expressions or ()}
+        return tuple(sorted(named))
+
     def is_bound(self, key: str) -> bool:
         """True if a claim has its volume, and the controller has said so."""
         claim = self.claim(key)
@@ -338,10 +371,17 @@ class Volumes:
         if unbound_now:
             yield "pod has unbound immediate PersistentVolumeClaims"
 
+    def unbound(self, key: str) -> UnboundClaim | None:
+        """What a claim asks for that is bound with its pod; None if it is bound, or unknown."""
+        claim = self.claim(key)
+        return None if claim is None or claim.spec.volume_name else self._unbound(key, claim)
+
     def _unbound(self, key: str, claim: PersistentVolumeClaim) -> UnboundClaim:
         reserved = self._reserved.get(key, "") or self.static.kept_for(key, claim.metadata.uid)
-        selected = self._selected.get(key, "") or (claim.metadata.annotations or {}).get(SELECTED_NODE, "")
-        return unbound_claim(claim, reserved, selected, self._avoided.get(key, ()))
+        told = (claim.metadata.annotations or {}).get(SELECTED_NODE)
+        selected = self._selected.get(key) or ((told,) if told else ())
+        shared = key if key in self._shared else ""
+        return unbound_claim(claim, reserved, selected, self._avoided.get(key, ()), shared)
 
     def _reach(self, volume_name: str) -> Reach:
         volume = self.static.get(volume_name)
@@ -382,6 +422,8 @@ class Volumes:
         copy._plans = dict(self._plans)
         copy._reserved = dict(self._reserved)
         copy._selected = dict(self._selected)
+        copy._holders = Counter(self._holders)
+        copy._shared = set(self._shared)
         copy._avoided = dict(self._avoided)
         copy._disks = {named: list(held) for named, held in self._disks.items()}
         copy._disks_of = {key: list(named) for key, named in self._disks_of.items()}

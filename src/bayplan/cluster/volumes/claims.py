@@ -63,7 +63,11 @@ def class_of_claim(claim: PersistentVolumeClaim) -> str:
 
 
 def unbound_claim(
-    claim: PersistentVolumeClaim, reserved: str = "", selected: str = "", avoided: tuple[str, ...] = ()
+    claim: PersistentVolumeClaim,
+    reserved: str = "",
+    selected: tuple[str, ...] = (),
+    avoided: tuple[str, ...] = (),
+    shared: str = "",
 ) -> UnboundClaim:
     """What a claim asks of the volume that it gets."""
     spec = claim.spec
@@ -77,6 +81,7 @@ def unbound_claim(
         reserved=reserved,
         selected=selected,
         avoided=avoided,
+        shared=shared,
     )
 
 

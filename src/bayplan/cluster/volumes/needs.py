@@ -21,8 +21,9 @@ class Reach:
 class UnboundClaim:
     """A claim that is bound when its pod has a node (`WaitForFirstConsumer`).
 
-    `reserved` is a volume that is kept for this claim, `selected` a node that its provisioner has been told,
-    `avoided` are nodes where provisioning has failed.
+    `reserved` is a volume that is kept for this claim. While it is provisioned it can be used on the nodes `selected`,
+    the first of which its provisioner is told. `avoided` are nodes where provisioning has failed. `shared` is its name
+    if several pods of a gang use it: all of them use one volume.
     """
 
     size: int
@@ -32,8 +33,9 @@ class UnboundClaim:
     selector: str = ""
     attributes_class: str = ""
     reserved: str = ""
-    selected: str = ""
+    selected: tuple[str, ...] = ()
     avoided: tuple[str, ...] = ()
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

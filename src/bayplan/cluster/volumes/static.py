@@ -6,7 +6,7 @@ smallest that fits. Volumes of a claim are found once and kept; taking one chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
@@ -174,6 +174,15 @@ class StaticVolumes:
             choice[rows] = candidates.numbers[usable][first]
             found.append(choice)
         return found
+
+    def usable_for(self, claim: UnboundClaim) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """The volumes that a claim may take, smallest first, each by its number and with the rows that reach it."""
+        candidates = self._candidates_for(claim)
+        numbers = candidates.numbers
+        ends = np.flatnonzero(np.diff(numbers)) + 1
+        for of_volume, rows in zip(np.split(numbers, ends), np.split(candidates.rows, ends), strict=True):
+            if len(of_volume) and (claim.reserved or self._free[of_volume[0]]):
+                yield int(of_volume[0]), rows
 
     def free_on_rows(self, claim: UnboundClaim) -> NDArray[np.int64]:
         """How many free volumes satisfy a claim on each row."""
