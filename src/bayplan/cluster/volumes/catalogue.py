@@ -23,7 +23,9 @@ from bayplan.cluster.volumes.claims import (
     class_of_claim,
     disks_of,
     inline_disks,
+    is_default,
     is_for_pod,
+    named_for,
     unbound_claim,
     zones_of,
 )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 DELAYED = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 # Nodes that a claim avoids after its provisioning has failed there.
 MOST_AVOIDED = 4
 
@@ -322,6 +325,15 @@ class Volumes:
             room = self.capacities.room(claim.storage_class)
         return allowed, room
 
+    def default_class(self) -> str | None:
+        """The class that the API server gives to a claim without one: the newest default; None if there is none."""
+        classes: Iterable[StorageClass] = self._objects[StorageClass].values()
+        defaults = sorted((each for each in classes if is_default(each)), key=lambda each: each.metadata.name)
+        if not defaults:
+            return None
+        # One without a time stamp is created now.
+        return max(defaults, key=lambda each: each.metadata.creation_timestamp or "~").metadata.name
+
     def topology_keys(self, storage_class: str) -> tuple[str, ...]:
         """The labels of nodes that share what a class provisions: its driver's, else those of `allowedTopologies`."""
         written: StorageClass | None = self._objects[StorageClass].get(storage_class)
@@ -342,7 +354,7 @@ class Volumes:
 
     def _problems(self, pod: Pod, claims: Iterable[tuple[str, bool]]) -> Iterator[str]:
         """Why no node can do, in kube-scheduler's words."""
-        unbound_now = False
+        unbound: list[str] = []
         for key, is_ephemeral in claims:
             claim, name = self.claim(key), key.partition("/")[2]
             if claim is None:
@@ -367,9 +379,24 @@ class Volumes:
             written: StorageClass | None = self._objects[StorageClass].get(storage_class)
             if storage_class and written is None and not claim.spec.volume_name:
                 yield f'storageclass.storage.k8s.io "{storage_class}" not found'
-            unbound_now |= bool(claim.spec.volume_name) or written is None or written.volume_binding_mode != DELAYED
-        if unbound_now:
-            yield "pod has unbound immediate PersistentVolumeClaims"
+            if claim.spec.volume_name or written is None or written.volume_binding_mode != DELAYED:
+                unbound.append(f"{named_for(pod, name, is_ephemeral=is_ephemeral)} {self._binds_at_once(claim)}")
+        if unbound:
+            yield f"{UNBOUND}: {unbound[0]}"
+
+    def _binds_at_once(self, claim: PersistentVolumeClaim) -> str:
+        """Why the controller for volumes binds a claim before its pod has a node."""
+        if claim.spec.volume_name:
+            return f'is being bound to persistentvolume "{claim.spec.volume_name}"'
+        storage_class = class_of_claim(claim)
+        if storage_class:
+            return f'is of class "{storage_class}", whose claims are bound before their pods have nodes'
+        if claim.spec.storage_class_name is not None:
+            return 'asks for a volume without a class (storageClassName is "")'
+        default = self.default_class()
+        if default is not None:
+            return f'has no class yet; the default is "{default}"'
+        return "has no class, and no StorageClass is the default"
 
     def unbound(self, key: str) -> UnboundClaim | None:
         """What a claim asks for that is bound with its pod; None if it is bound, or unknown."""
