@@ -32,7 +32,7 @@ from bayplan.cluster.volumes.claims import (
 from bayplan.cluster.volumes.needs import NO_PLAN, NO_VOLUMES, Disk, Reach, UnboundClaim, VolumeNeeds, VolumePlan
 from bayplan.cluster.volumes.static import NO_VOLUME, StaticVolumes, affinity_of, claim_of
 from bayplan.kube.object_set import StorageObject
-from bayplan.kube.wire.core_v1 import Metadata, Pod, Volume
+from bayplan.kube.wire.core_v1 import Pod, Volume
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 
@@ -86,7 +86,7 @@ class Volumes:
 
     def set(self, thing: StorageObject) -> tuple[str, ...]:
         """Take in an object; returns the claims about which pods must be asked again."""
-        key = _key(thing.metadata)
+        key = _key(thing)
         match thing:
             case PersistentVolume():
                 self._changed_rows(self.static.put(thing))
@@ -461,5 +461,7 @@ def _fully_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
 
 
-def _key(metadata: Metadata) -> str:
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+def _key(thing: StorageObject) -> str:
+    metadata = thing.metadata
+    in_namespace = metadata.namespace and isinstance(thing, PersistentVolumeClaim | CSIStorageCapacity)
+    return f"{metadata.namespace}/{metadata.name}" if in_namespace else metadata.name
