@@ -66,11 +66,13 @@ def one_volume_rules(state: ClusterState, classes: Iterable[PodClass]) -> tuple[
         OneVolume(claim.shared, frozenset(using), tuple(places_for(state.volumes, state.labels, claim)))
         for claim, using in sorted(users.items())
     )
-    return tuple(rule for rule in found if rule.places and not _is_everywhere(state, rule, len(users)))
+    return tuple(rule for rule in found if rule.places and not _limits_nothing(state, rule, len(users)))
 
 
-def _is_everywhere(state: ClusterState, rule: OneVolume, claims: int) -> bool:
-    """True if every node is open, whatever volumes the other shared claims take."""
+def _limits_nothing(state: ClusterState, rule: OneVolume, claims: int) -> bool:
+    """True if there is nothing to choose, or every node is open whatever volumes the other shared claims take."""
+    if claims == len(rule.places) == 1:
+        return True  # the filter lets members go nowhere else
     return any(
         len(place.rows) == state.labels.size and (not place.volumes or len(place.volumes) >= claims)
         for place in rule.places

@@ -216,7 +216,7 @@ class Volumes:
 
     def share(self, claims: Iterable[str]) -> None:
         """Several pods of a gang use these claims: their classes name them from now on."""
-        self._shared.update(claims)
+        self._shared.update(claim for claim in claims if claim in self._objects[PersistentVolumeClaim])
 
     def provisioned_for(self, claim: str) -> str:
         """The node that the provisioner of a claim is told; empty if no decision waits for it."""
@@ -254,10 +254,11 @@ class Volumes:
         unbound: list[UnboundClaim] = []
         drivers: dict[str, int] = {}
         shared = []
-        in_use = False
+        in_use = ""
         for key, _ in claims:
             claim = self._objects[PersistentVolumeClaim][key]
-            in_use |= "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key)
+            if "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key):
+                in_use = key
             if claim.spec.volume_name:
                 reach[self._reach(claim.spec.volume_name)] = None
             else:
@@ -324,6 +325,11 @@ class Volumes:
         if driver is not None and driver.spec.storage_capacity and claim.size:
             room = self.capacities.room(claim.storage_class)
         return allowed, room
+
+    def provisioner_of(self, storage_class: str) -> str:
+        """What makes volumes of a class; empty if nothing does."""
+        written: StorageClass | None = self._objects[StorageClass].get(storage_class)
+        return "" if written is None or written.provisioner == NO_PROVISIONER else written.provisioner
 
     def default_class(self) -> str | None:
         """The class that the API server gives to a claim without one: the newest default; None if there is none."""

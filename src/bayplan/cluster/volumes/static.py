@@ -63,6 +63,10 @@ class StaticVolumes:
         """A volume by its name."""
         return self._volumes.get(name)
 
+    def of_class(self, storage_class: str) -> list[PersistentVolume]:
+        """All volumes of a class."""
+        return [each for each in self._volumes.values() if class_of(each) == storage_class]
+
     def name(self, number: int) -> str:
         """The name of the volume behind a number in `choices`."""
         return self._names[number]
@@ -225,7 +229,7 @@ class StaticVolumes:
         volume = self._volumes[name]
         self._free[self._numbers[name]] = (
             volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
+            and volume.status.phase in ("", "Available")  # written by hand it has no phase yet
             and not volume.metadata.deletion_timestamp
             and name not in self._taken
         )
