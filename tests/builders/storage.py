@@ -111,10 +111,10 @@ def storage_class(
     }
 
 
-def csi_node(name: str, driver: str, limit: int, migrated: str = "") -> Json:
+def csi_node(name: str, driver: str, limit: int, migrated: str = "", topology: Sequence[str] = ()) -> Json:
     """A node that attaches at most `limit` volumes of a driver."""
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else {}
-    drivers = [{"name": driver, "nodeID": name, "topologyKeys": [], "allocatable": {"count": limit}}]
+    drivers = [{"name": driver, "nodeID": name, "topologyKeys": list(topology), "allocatable": {"count": limit}}]
     metadata = {"name": name, "annotations": annotations}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": metadata, "spec": {"drivers": drivers}}
 

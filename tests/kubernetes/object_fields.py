@@ -3,8 +3,8 @@
     make object-fields        # after adding a newer version of Kubernetes to control_plane/versions
 
 In: the schemas of an API server. Out: `src/bayplan/kube/validation/object_fields.json`, every type that a node, a pod,
-a pod template or a built-in workload is made of, as `field: type`. `test_strict_pods.py` holds the table in the
-repository to the server's.
+a pod template, a built-in workload, a claim, a volume or a StorageClass is made of, as `field: type`.
+`test_strict_pods.py` holds the table in the repository to the server's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import RawApi
 
 TABLE = Path(__file__).parents[2] / "src/bayplan/kube/validation/object_fields.json"
-GROUPS = ("api/v1", "apis/apps/v1", "apis/batch/v1")
-KINDS = ("Node", "Pod", "PodTemplateSpec", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
+GROUPS = ("api/v1", "apis/apps/v1", "apis/batch/v1", "apis/storage.k8s.io/v1")
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
+KINDS = ("Node", "Pod", "PodTemplateSpec", *WORKLOADS, "PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 # Types with a form of their own on the wire, whatever the schema says about them.
 SCALARS = {
     "Quantity": "quantity",

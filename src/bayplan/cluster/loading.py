@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import msgspec
+
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.object_set import ObjectSet, StorageObject
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
+from bayplan.kube.validation.storage import unusable
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology, resources_of, zones_of
 from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
 
-_Thing = TypeVar("_Thing", Node, Pod, NodeResourceTopology, Numatopology)
+_Thing = TypeVar("_Thing", bound=Node | Pod | NodeResourceTopology | Numatopology | StorageObject)
 
 
 def load_state(
@@ -44,6 +47,7 @@ class _Loading:
         self._live_at = live_at
         self._state = ClusterState(assumptions)
         self._state.freshness.waits_for_reports = live_at is not None
+        self._stored: set[tuple[type[StorageObject], str | None, str]] = set()
 
     def state(self) -> ClusterState:
         objects, state = self._objects, self._state
@@ -53,7 +57,7 @@ class _Loading:
             self._take(self._set_new_node, node)
         self._take_reports()
         for thing in objects.storage:
-            state.volumes.set(thing)
+            self._take(self._set_new_storage, thing)
         for pod in objects.pods:
             self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
         for again in _repeated(objects.numatopologies):
@@ -80,6 +84,15 @@ class _Loading:
             raise InvalidObject(ObjectPath.of(node), "appears twice")
         self._state.set_node(node, at=self._live_at)
         note_unknown_effects(self._state, node)
+
+    def _set_new_storage(self, thing: StorageObject) -> None:
+        named = type(thing), thing.metadata.namespace, thing.metadata.name
+        if named in self._stored:
+            raise InvalidObject(ObjectPath.of(thing), "appears twice")
+        for fault in unusable(msgspec.to_builtins(thing), type(thing).__name__, ObjectPath.of(thing)):
+            raise fault
+        self._stored.add(named)
+        self._state.volumes.set(thing)
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:
         """False if the object makes no sense and was left out."""

@@ -19,6 +19,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
 from bayplan.explain.stages import CERTAIN, FilterStage, in_one_sentence, stages_of
+from bayplan.explain.volumes import volumes_behind
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
@@ -56,6 +57,7 @@ class Refusal:
     shortfall: Shortfall
     stages: tuple[FilterStage, ...]
     misses: tuple[Miss, ...]
+    volumes: tuple[str, ...]
     changes: tuple[str, ...]
     remedies: tuple[Remedy, ...]
 
@@ -90,6 +92,7 @@ def refusal_of(
         shortfall=shortfall,
         stages=tuple(stages),
         misses=tuple(Miss(miss, holder_of(state, miss)) for miss in shortfall.nearest),
+        volumes=volumes_behind(state, pod, shortfall),
         changes=tuple(changes(state, pod, found)),
         remedies=tuple(found),
     )

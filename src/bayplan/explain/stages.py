@@ -7,7 +7,7 @@ counts go out. The words here are for people. Events and documents use kube-sche
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.engine.kubelet import TOO_MANY_ZONES
@@ -24,13 +24,17 @@ from bayplan.scheduling.shortfall import REFUSED
 class StageKind:
     """What a stage requires of a node, the lead of its losses, and the sentence if no node passes.
 
-    `tells_cause`: the sentence ends with the cause if there is only one.
+    `tells_cause`: the sentence ends with the cause if there is only one. `passing` says which nodes pass,
+    `plugin` is the name of one without words of its own.
     """
 
     passed: str
     lost: str
     none_passes: str
+    _: KW_ONLY
     tells_cause: bool = False
+    passing: str = ""
+    plugin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,18 @@ class FilterStage:
         return self.kind.lost + ", ".join(f"{cause} {len(nodes)}" for cause, nodes in self.causes)
 
 
-OPEN = StageKind("tolerated", "", "every node is cordoned or has a taint that it does not tolerate")
-NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName")
-MATCHING = StageKind("matching", "", "no node that is open to it matches its node selector and affinity")
-PORTS = StageKind("ports free", "", "no node has its host ports free")
-REPORTING = StageKind("with resources", "", "no node that is open to it reports any resources")
-ENOUGH = StageKind("enough in total", "short of ", "no node has enough free")
+OPEN = StageKind(
+    "tolerated", "", "every node is cordoned or has a taint that it does not tolerate", passing="that is open to it"
+)
+NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName", passing="with its name")
+MATCHING = StageKind(
+    "matching", "", "no node that is open to it matches its node selector and affinity", passing="that matches it"
+)
+PORTS = StageKind("ports free", "", "no node has its host ports free", passing="with its ports free")
+REPORTING = StageKind(
+    "with resources", "", "no node that is open to it reports any resources", passing="with resources"
+)
+ENOUGH = StageKind("enough in total", "short of ", "no node has enough free", passing="with enough free")
 DATA = StageKind("usable data", "", "no node with enough room has usable topology data")
 ZONES_HOLD_IT = StageKind("enough in zones", "", "no node has enough in its NUMA zones")
 ONE_ZONE = StageKind("in one zone", "", "no node has the request inside one NUMA zone")
@@ -135,9 +145,11 @@ def in_one_sentence(shortfall: Shortfall, stages: list[FilterStage]) -> str:
     if last.kind is CERTAIN:
         verb = "has" if last.lost == 1 else "have"
         return f"{count(last.lost, 'node')} {verb} too many NUMA zones for bayplan to be sure"
-    if last.kind.tells_cause and len(last.causes) == 1:
-        return f"{last.kind.none_passes}: {last.causes[0][0]}"
-    return last.kind.none_passes
+    sentence = last.kind.none_passes
+    if last.kind.plugin and len(stages) > 1:
+        # Its plugin is asked last: nodes that others refuse might pass it.
+        sentence = f"no node {stages[-2].kind.passing} passes {last.kind.plugin}"
+    return f"{sentence}: {last.causes[0][0]}" if last.kind.tells_cause and len(last.causes) == 1 else sentence
 
 
 def _position(kind: StageKind) -> int:
@@ -159,4 +171,6 @@ def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple
         for verdict, known in _BY_VERDICT.items():
             if topology.cause(pod, verdict) == cause.cause:
                 return known
-    return StageKind(cause.plugin, "", f"no node passes {cause.plugin}", tells_cause=True), cause.cause
+    name = cause.plugin
+    sentence, passing = f"no node passes {name}", f"that passes {name}"
+    return StageKind(name, "", sentence, tells_cause=True, passing=passing, plugin=name), cause.cause

@@ -39,6 +39,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += neighbour_lines(refusal.shortfall.causes)
+    lines += _indented("Volumes:  ", refusal.volumes)
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
@@ -94,10 +95,13 @@ def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
     """The terms and pods that keep nodes closed, if neighbours do."""
     details = [detail for cause in causes for detail in cause.details]
     more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
-    lead = "Neighbours:  "
+    return _indented("Neighbours:  ", [*details[:MOST_DETAILS], *more])
+
+
+def _indented(lead: str, texts: Sequence[str]) -> list[str]:
     return [
         line
-        for position, text in enumerate([*details[:MOST_DETAILS], *more])
+        for position, text in enumerate(texts)
         for line in wrap(
             text,
             WIDTH,

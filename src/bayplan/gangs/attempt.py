@@ -120,7 +120,7 @@ class GangAttempt:
             return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
         status = Status.INFEASIBLE if settled and fellows.covered else Status.LIMIT_REACHED
         problem = Problem(tree, outline.parts, slots, *NO_SUMS)
-        return Tried(outline, problem, Solution(status, bound=f"no place satisfies {fellows} among its pods"))
+        return Tried(outline, problem, Solution(status, bound=fellows.unmet))
 
     def _search(
         self,

@@ -27,6 +27,7 @@ from bayplan.gangs.ranks.parallelism import preferring_groups
 from bayplan.gangs.room import as_later, room_for, with_room
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.seats import Seats, SeatTaker
+from bayplan.gangs.shared_claims import SharedVolumes
 from bayplan.scheduling.decision import Decision
 
 
@@ -134,10 +135,14 @@ def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) ->
     """Take every seat of a decision with its zones; None, with nothing taken, if a node refuses."""
     pods = {pod_key(pod): pod for pod in gang.pods}
     taker = SeatTaker(scheduler.state, scheduler.profile, scheduler.answers)
-    for seat in decision.seats:
-        if not taker.take(seat, pods[seat.pod]):
-            taker.give_back()
-            return None
+    shared = SharedVolumes(scheduler.state, ((seat, pods[seat.pod]) for seat in decision.seats))
+    try:
+        taken_all = shared.take() and all(taker.take(seat, pods[seat.pod]) for seat in decision.seats)
+    finally:
+        shared.release()
+    if not taken_all:
+        taker.give_back()
+        return None
     taken = {each.pod: each for each in taker.taken}
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     if tree is not None and split_bundle(gang, decision.seats, taken, tree.levels):

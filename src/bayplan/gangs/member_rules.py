@@ -6,6 +6,7 @@ the gang as a whole:
 * *together*: members with affinity to each other share one value of the label.
 * *apart*: at most one of them per value, or two kinds of members in different values.
 * *evenly*: counts per value, other pods included, differ by at most `maxSkew` once all members are placed.
+* *one volume*: members that share a claim go where its volume can be.
 
 `member_rules` reads them; `layouts` yields layouts that close nodes and cap counts so that any placement inside
 satisfies every rule. A rule about part of a class is applied to the whole class: safe, but then a "no" is not a proof.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,9 +27,11 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodSelector, PodTerms, SpreadRule
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
+from bayplan.cluster.volumes.sharing import distinct
 from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
+from bayplan.gangs.shared_claims import OneVolume
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
@@ -90,7 +94,7 @@ class Evenly:
         return f"topologySpreadConstraints by {self.rule.topology_key}, maxSkew {self.rule.max_skew}"
 
 
-Rule = Together | Apart | Evenly
+Rule = Together | Apart | Evenly | OneVolume
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,14 @@ class MemberRules:
 
     def __str__(self) -> str:
         return " and ".join(dict.fromkeys(map(str, self.rules)))
+
+    @property
+    def unmet(self) -> str:
+        """What is said if no place satisfies the rules."""
+        claims = [rule.claim for rule in self.rules if isinstance(rule, OneVolume)]
+        if len(claims) == len(self.rules) == 1:
+            return f"no volume for claim {claims[0]} is where all pods that share it have room"
+        return f"no place satisfies {self} among its pods"
 
     @property
     def covered(self) -> bool:
@@ -126,7 +138,7 @@ class MemberRules:
     @property
     def keep_the_best(self) -> bool:
         """True if the best placement that satisfies the rules is in some layout."""
-        return self.covered and all(isinstance(rule, Together) for rule in self.rules)
+        return self.covered and all(isinstance(rule, Together | OneVolume) for rule in self.rules)
 
 
 @dataclass(frozen=True)
@@ -237,16 +249,29 @@ def layouts(
 ) -> Iterator[Layout]:
     """Yield layouts that satisfy the rules, the tightest first. `wanted` is the number of pods of each class."""
     maker = _LayoutMaker(state, tree, wanted, slots)
-    together = [rule for rule in rules if isinstance(rule, Together)]
-    others = [rule for rule in rules if not isinstance(rule, Together)]
+    together = [rule for rule in rules if isinstance(rule, Together | OneVolume)]
+    others = [rule for rule in rules if isinstance(rule, Apart | Evenly)]
     regions = maker.regions(required if any(maker.depends_on_region(rule, required) for rule in others) else WHOLE_TREE)
     found = (
         layout
         for region in regions
-        for places in product(*(maker.places(rule, region) for rule in together))
-        if (layout := maker.layout(together, places, others, region)) is not None
+        for spots in product(*(maker.spots(rule, region) for rule in together))
+        if can_differ([spot.volumes for spot in spots if spot.volumes])
+        and (layout := maker.layout(together, [spot.mask for spot in spots], others, region)) is not None
     )
     return islice(found, MOST_LAYOUTS)
+
+
+def can_differ(volumes: Sequence[frozenset[int]]) -> bool:
+    """True if each claim can take another of the volumes that it may have."""
+    return len(distinct({number: sorted(each)[: len(volumes)] for number, each in enumerate(volumes)})) == len(volumes)
+
+
+class _Spot(NamedTuple):
+    """Positions that a rule leaves open, and the volumes that serve them if it is about a claim."""
+
+    mask: Mask
+    volumes: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -284,6 +309,20 @@ class _LayoutMaker:
         for domain in np.flatnonzero(enough)[np.argsort(room[enough], kind="stable")]:
             yield self.tree.domain_at[required] == domain
 
+    def spots(self, rule: Together | OneVolume, region: Mask) -> list[_Spot]:
+        """Return where all members of a rule have room, the tightest first."""
+        if isinstance(rule, Together):
+            return [_Spot(mask) for mask in self.places(rule, region)]
+        found: list[tuple[int, _Spot]] = []
+        for place in rule.places:
+            of_rows = np.zeros(self.state.labels.size, dtype=np.bool_)
+            of_rows[place.rows] = True
+            mask = of_rows[self.tree.rows] & region
+            room = {pod: int(self.slots[pod][mask].sum()) for pod in rule.classes & self.wanted.keys()}
+            if all(number >= self.wanted[pod] for pod, number in room.items()):
+                found.append((sum(room.values()), _Spot(mask, place.volumes)))
+        return [spot for _, spot in sorted(found, key=lambda each: each[0])]
+
     def places(self, rule: Together, region: Mask) -> list[Mask]:
         """Return the values of a label whose nodes hold all members that must be together, the tightest first."""
         codes = self.codes(rule.topology_key)
@@ -298,7 +337,11 @@ class _LayoutMaker:
         return [codes == value for value in np.flatnonzero(enough)[np.argsort(room[enough], kind="stable")]]
 
     def layout(
-        self, together: Sequence[Together], places: Sequence[Mask], others: Sequence[Apart | Evenly], region: Mask
+        self,
+        together: Sequence[Together | OneVolume],
+        places: Sequence[Mask],
+        others: Sequence[Apart | Evenly],
+        region: Mask,
     ) -> Layout | None:
         """Apply rule after rule; None if one leaves too little room."""
         is_open = {pod: region.copy() for pod in self.wanted}

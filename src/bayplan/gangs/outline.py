@@ -21,11 +21,13 @@ from bayplan.cluster.pods.pod_class import PodClass, are_alike
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
+from bayplan.cluster.volumes.needs import NO_VOLUMES
 from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, preferred_domains
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.numa_level import bundle_problem, zone_bundles
+from bayplan.gangs.shared_claims import once_only_problem
 from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod, PodSpec, PodStatus
 from bayplan.scheduling.cycle import why_not_yet
@@ -89,6 +91,8 @@ def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
     are_running = any(group.running for group in root.every_group())
     reader = _Reader(state, tree, bundles, are_running, problem=bundle_problem(state, root, bundles))
     reader.read_shapes(root)
+    if any(pod.volumes is not NO_VOLUMES for pod, _ in reader.classes):
+        reader.problem = reader.problem or once_only_problem(state, root)
     in_layers = len(reader.classes) <= 1 and not root.groups
     reader.read(replace(root, segments=()) if in_layers and root.segments else root, -1)
     return Outline(

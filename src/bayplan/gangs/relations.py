@@ -7,7 +7,7 @@ preferences do not order seats: the topology decides a gang's place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.member_rules import MemberKind, MemberRules, about_others, member_rules
 from bayplan.gangs.model import Gang
+from bayplan.gangs.shared_claims import OneVolume
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 
@@ -42,6 +43,10 @@ class GangRelations:
             slots = np.minimum(slots, 1)
         is_open = self.open_rows.get(pod)
         return slots if is_open is None else slots * is_open[tree.rows]
+
+    def with_rules(self, rules: Sequence[OneVolume]) -> GangRelations:
+        """Return the same relations with rules about shared claims."""
+        return replace(self, fellows=replace(self.fellows, rules=(*self.fellows.rules, *rules)))
 
 
 NO_RELATIONS = GangRelations()

@@ -20,6 +20,7 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
 from bayplan.gangs.relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
+from bayplan.gangs.shared_claims import one_volume_rules, share_claims
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
@@ -43,6 +44,7 @@ class GangScheduler:
         self._outlines: WeakKeyDictionary[Gang, Outline] = WeakKeyDictionary()
         self.settled: WeakKeyDictionary[Gang, Tried] = WeakKeyDictionary()
         """Proven answers for gangs of equal pods, valid until a slot changes."""
+        self._sharing: WeakKeyDictionary[Gang, frozenset[str]] = WeakKeyDictionary()
         self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, root: Group, tree: Tree) -> Outline:
@@ -56,9 +58,20 @@ class GangScheduler:
 
     def relations(self, gang: Gang) -> GangRelations:
         """Return what other pods and the gang's own members demand about where it goes."""
-        if not may_concern(self.state, gang, self.profile):
-            return NO_RELATIONS
-        return gang_relations(self.state, self.members(gang), self.profile)
+        shared = self.share_claims(gang)
+        found = NO_RELATIONS
+        if may_concern(self.state, gang, self.profile):
+            found = gang_relations(self.state, self.members(gang), self.profile)
+        if not shared:
+            return found
+        rules = one_volume_rules(self.state, dict.fromkeys(each.pod_class for each in self.members(gang)))
+        return found.with_rules(rules) if rules else found
+
+    def share_claims(self, gang: Gang) -> frozenset[str]:
+        """Have the classes of a gang's pods name the claims that several of them use, and return these."""
+        if gang not in self._sharing:
+            self._sharing[gang] = share_claims(self.state, gang.root)
+        return self._sharing[gang]
 
     def members(self, gang: Gang) -> tuple[MemberKind, ...]:
         """Return the kinds of a gang's members."""

@@ -102,26 +102,44 @@ def volume_slots(state: ClusterState, pod: PodClass) -> NDArray[np.int64] | None
 
     Free volumes are counted like devices. Those of one class are nested by size, so it is enough to count, for each
     size, the volumes that are at least so large. A volume that several nodes reach counts on each of them; taking a
-    seat takes the volume, and the next one is judged without it.
+    seat takes the volume, and the next one is judged without it. What all pods of the class share counts once.
     """
-    needs = pod.volumes
-    slots = np.full(state.columns.size, UNLIMITED, dtype=np.int64)
-    for driver, number in needs.attached:
-        slots = np.minimum(slots, np.maximum(state.volumes.attached.room(driver, len(slots)), 0) // number)
+    slots = _attachable(state, pod)
     by_kind: dict[tuple[object, ...], list[UnboundClaim]] = {}
-    for claim in needs.unbound:
+    for claim in pod.volumes.unbound:
         if not (claim.reserved or claim.selected):
             kind = claim.storage_class, claim.modes, claim.volume_mode, claim.selector, claim.attributes_class
             by_kind.setdefault(kind, []).append(claim)
     for claims in by_kind.values():
-        allowed, room = state.volumes.provisioned_on(claims[0])
+        own = sorted((claim for claim in claims if not claim.shared), reverse=True)
+        if not own:
+            continue
+        allowed, room = state.volumes.provisioned_on(own[0])
         most = np.full(len(slots), UNLIMITED, dtype=np.int64)
-        for number, claim in enumerate(sorted(claims, reverse=True), start=1):
-            most = np.minimum(most, state.volumes.static.free_on_rows(claim) // number)
-        asked = sum(claim.size for claim in claims)
+        for number, claim in enumerate(own, start=1):
+            larger = sum(each.shared != "" and each.size >= claim.size for each in claims)
+            free = state.volumes.static.free_on_rows(claim) - np.where(allowed, 0, larger)
+            most = np.minimum(most, np.maximum(free, 0) // number)
+        asked = sum(claim.size for claim in own)
         provisioned = np.where(allowed, room // max(asked, 1), 0)
         slots = np.minimum(slots, most + np.minimum(provisioned, UNLIMITED))
     return slots if (slots < UNLIMITED).any() else None
+
+
+def _attachable(state: ClusterState, pod: PodClass) -> NDArray[np.int64]:
+    """Return how many pods of a class each row can attach the volumes of."""
+    slots = np.full(state.columns.size, UNLIMITED, dtype=np.int64)
+    attached = state.volumes.attached
+    for driver, number in pod.volumes.attached:
+        room = attached.room(driver, len(slots))
+        shared = [claim for of_driver, claim in pod.volumes.shared if of_driver == driver]
+        together = np.full(len(slots), len(shared), dtype=np.int64)
+        for claim in shared:
+            together[list(attached.rows_with(claim))] -= 1
+        own = number - len(shared)
+        each = np.maximum(room - together, 0) // own if own else np.full(len(slots), UNLIMITED, dtype=np.int64)
+        slots = np.minimum(slots, np.where(together > np.maximum(room, 0), 0, each))
+    return slots
 
 
 def _unbound_refusals(state: ClusterState, claims: tuple[UnboundClaim, ...]) -> Codes:
@@ -144,9 +162,7 @@ def _unbound_refusals(state: ClusterState, claims: tuple[UnboundClaim, ...]) -> 
             if row is not None and codes[row] == 0:
                 codes[row] = FAILED_BEFORE
         if claim.selected:
-            row = state.rows.get(claim.selected)
-            kept = None if row is None else codes[row]
-            codes[:] = NO_VOLUME_FOUND
-            if row is not None and kept is not None:
-                codes[row] = kept
+            elsewhere = np.ones(size, dtype=np.bool_)
+            elsewhere[[state.rows[node] for node in claim.selected if node in state.rows]] = False
+            codes[elsewhere] = NO_VOLUME_FOUND
     return codes

@@ -33,7 +33,7 @@ class VolumeRestrictions(FilterPlugin):
 
     def applies(self, pod: PodClass) -> bool:
         """True for pods with such disks, or whose claim another pod holds."""
-        return pod.volumes.in_use or bool(pod.volumes.disks)
+        return bool(pod.volumes.in_use or pod.volumes.disks)
 
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """Return the code of each node."""

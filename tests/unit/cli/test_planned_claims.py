@@ -19,7 +19,7 @@ CLASS = {
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 CONTAINER = {"name": "main", "image": "example.com/db", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
-STATEFUL_SET = {
+STATEFUL_SET: Json = {
     "apiVersion": "apps/v1",
     "kind": "StatefulSet",
     "metadata": {"name": "db"},
@@ -40,6 +40,12 @@ def pod(**source: Any) -> Json:
 
 
 EPHEMERAL = pod(ephemeral={"volumeClaimTemplate": {"spec": ASKED}})
+CLASSLESS = {key: value for key, value in ASKED.items() if key != "storageClassName"}
+DEFAULT = {**CLASS, "metadata": {"name": "std", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}
+CLASSLESS_SET = {
+    **STATEFUL_SET,
+    "spec": {**STATEFUL_SET["spec"], "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLASSLESS}]},
+}
 CLAIMED = pod(persistentVolumeClaim={"claimName": "own"})
 
 
@@ -52,8 +58,25 @@ CLAIMED = pod(persistentVolumeClaim={"claimName": "own"})
         ((STATEFUL_SET,), 1),
         ((EPHEMERAL,), 1),
         ((CLASS, CLAIMED), 1),
+        ((DEFAULT, CLASSLESS_SET), 0),
+        ((DEFAULT, pod(ephemeral={"volumeClaimTemplate": {"spec": CLASSLESS}})), 0),
+        (({**CLAIM, "spec": CLASSLESS}, CLAIMED, DEFAULT), 0),
+        (({**CLAIM, "spec": {**CLASSLESS, "storageClassName": ""}}, CLAIMED, DEFAULT), 1),
+        ((CLASS, CLASSLESS_SET), 1),
     ],
-    ids=["claim templates", "ephemeral", "claim of the file", "no class", "no class, ephemeral", "no claim"],
+    ids=[
+        "claim templates",
+        "ephemeral",
+        "claim of the file",
+        "no class",
+        "no class, ephemeral",
+        "no claim",
+        "the default class for templates",
+        "the default class, ephemeral",
+        "the default class for a claim of the file",
+        "a claim that wants no class",
+        "no default class",
+    ],
 )
 def test_pods_get_the_claims_that_would_be_there(
     bayplan: Bayplan, tmp_path: Path, objects: tuple[Json, ...], code: int

@@ -160,8 +160,8 @@ SUBMITTED = [
     Unusual(
         "volume claims",
         replicated("serviceName: s, volumeClaimTemplates: [{metadata: {name: d}, spec: {}}]", "StatefulSet"),
-        1,
-        "waits for its volumes: pod has unbound immediate PersistentVolumeClaims",
+        2,
+        "spec.volumeClaimTemplates[0].spec.accessModes: is missing",
     ),
     Unusual("replicas of a DaemonSet", replicated("replicas: 3", "DaemonSet"), 2, "spec.replicas: unknown field"),
     Unusual("more in parallel than to do", job("parallelism: 8, completions: 3"), 0, "default/train: all 3 pods fit"),

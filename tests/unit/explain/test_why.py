@@ -2,7 +2,7 @@
 
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, event_text, refusal_of
-from bayplan.explain.stages import ENOUGH, FilterStage
+from bayplan.explain.stages import ENOUGH, FilterStage, in_one_sentence, stages_of
 from bayplan.explain.why import refusal_text
 from bayplan.kube.wire.core_v1 import Metadata, Node, Taint
 from bayplan.scheduling.decision import CauseCount, Decision, NearestNode, Shortfall
@@ -67,6 +67,24 @@ def test_an_empty_cluster_is_named_as_such() -> None:
 def test_the_resource_that_every_node_lacks_is_in_the_first_line() -> None:
     outcome = outcome_of(cluster(node("n1", 4), node("n2", 4)), guaranteed("p", 8))
     assert outcome_text(outcome).startswith("telco/p does not fit: no node has enough cpu free.")
+
+
+def test_a_plugin_that_is_asked_last_is_told_with_the_nodes_that_it_was_asked_about() -> None:
+    last = CauseCount("VolumeBinding", "node(s) didn't find available persistent volumes to bind", ("n2",))
+    short, cordoned = (
+        CauseCount("NodeResourcesFit", "Insufficient cpu", ("n1",)),
+        CauseCount("NodeUnschedulable", "", ("n1",)),
+    )
+    pod = cluster(node("n1", 1)).classes.of(guaranteed("p", 1))
+    sentences = []
+    for before in ((), (short,), (cordoned,)):
+        shortfall = Shortfall(1 + len(before), (*before, last), ())
+        sentences.append(in_one_sentence(shortfall, stages_of(shortfall, pod, default_profile())))
+    assert sentences == [
+        f"no node passes VolumeBinding: {last.cause}",
+        f"no node with enough free passes VolumeBinding: {last.cause}",
+        f"no node that is open to it passes VolumeBinding: {last.cause}",
+    ]
 
 
 def test_names_are_left_out_where_there_is_no_room_for_them() -> None:

@@ -10,9 +10,21 @@ from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.decision import Decision
 from tests.builders.gangs import gang_scheduler
 from tests.builders.objects import node, simple_pod
-from tests.builders.storage import HOSTNAME, capacity, claim, csi_driver, storage_class, struct, uses, volume
+from tests.builders.storage import (
+    HOSTNAME,
+    Json,
+    capacity,
+    claim,
+    csi_driver,
+    csi_node,
+    storage_class,
+    struct,
+    uses,
+    volume,
+)
 
 CSI = "csi.example.com"
 
@@ -88,3 +100,138 @@ def test_what_a_driver_can_provision_on_a_node_is_divided_among_members() -> Non
         volumes.set(struct(capacity(name, "fast", size, **{"kubernetes.io__hostname": name})))
     decision = schedule_gang(scheduler, gang(members(scheduler, 4, "fast")))
     assert sorted(seat.node for seat in decision.seats) == ["n3", "n3", "n3", "n4"]
+
+
+# -- claims that several members share --------------------------------------------------------------------------------
+
+
+def sharing(number: int, *claims: str, name: str = "p", cpu: int = 1) -> tuple[Pod, ...]:
+    """Pods that all use the same claims."""
+    return tuple(simple_pod({"cpu": cpu}, f"{name}-{rank}", volumes=uses(*claims)) for rank in range(number))
+
+
+def with_objects(scheduler: GangScheduler, *bodies: Json) -> GangScheduler:
+    for body in bodies:
+        scheduler.state.volumes.set(struct(body))
+    return scheduler
+
+
+def seated(scheduler: GangScheduler, *groups: tuple[Pod, ...]) -> list[Decision]:
+    """Where the pods of a gang are once they have their seats; empty if there is no place."""
+    inner = tuple(Group(f"g{number}", pods) for number, pods in enumerate(groups))
+    asked = Gang("ml/gang", Group("", groups=inner) if len(inner) > 1 else Group("", groups[0]))
+    decision = schedule_gang(scheduler, asked)
+    taken = assume_gang(scheduler, asked, decision) if decision.placed else []
+    assert taken is not None, "the search found seats that cannot be taken"
+    return taken
+
+
+def nodes_of(taken: list[Decision]) -> list[str]:
+    return sorted(each.node or "" for each in taken)
+
+
+RWX = ("ReadWriteMany",)
+FAST = storage_class("fast", CSI)
+ZONAL = storage_class(
+    "fast", CSI, allowedTopologies=[{"matchLabelExpressions": [{"key": "rack", "values": ["r1", "r2"]}]}]
+)
+
+
+@pytest.mark.parametrize(
+    "bodies, number, nodes",
+    [
+        ([claim(), volume(on="n2")], 8, {"n2"}),
+        ([claim(), volume(on="n2")], 9, set()),
+        ([claim(), volume("a", on="n1"), volume("b", on="n2")], 9, set()),
+        ([claim(modes=RWX), volume(modes=RWX)], 32, {"n1", "n2", "n3", "n4"}),
+        ([claim(modes=RWX), volume("a", "10Gi", modes=RWX, on="n1"), volume("b", "20Gi", modes=RWX)], 9, None),
+        ([claim(cls="fast"), FAST], 32, {"n1", "n2", "n3", "n4"}),
+        ([claim(cls="fast"), ZONAL], 16, {"n1", "n2"}),
+        ([claim(cls="fast"), ZONAL], 17, set()),
+        ([claim(cls="fast"), FAST, csi_node("n1", CSI, 9, topology=["rack"])], 17, set()),
+        ([claim(cls="fast"), FAST, csi_node("n1", CSI, 9)], 17, None),
+        ([claim(volume="pv"), volume(claim="data", csi={"driver": CSI}), csi_node("n1", CSI, 1)], 32, None),
+    ],
+    ids=[
+        "a local volume holds them to its node",
+        "its node is too small",
+        "only one of two volumes is theirs",
+        "a volume that every node reaches",
+        "a smaller volume reaches too few nodes",
+        "provisioned for any node",
+        "provisioned for one rack",
+        "a rack is too small",
+        "the driver's labels make the segments",
+        "a driver without labels",
+        "one attachment for all of a node",
+    ],
+)
+def test_members_that_share_a_claim_go_where_its_one_volume_can_be(
+    bodies: list[Json], number: int, nodes: set[str] | None
+) -> None:
+    scheduler = with_objects(racks({}), *bodies)
+    found = nodes_of(seated(scheduler, sharing(number, "data")))
+    assert len(found) == (0 if nodes == set() else number)
+    assert nodes is None or set(found) in (nodes, {"n3", "n4"} if nodes == {"n1", "n2"} else nodes)
+
+
+def test_the_volume_of_a_shared_claim_is_one_choice_for_all() -> None:
+    scheduler = with_objects(
+        racks({}), claim(modes=RWX), volume("a", "10Gi", modes=RWX, on="n1"), volume("b", "20Gi", modes=RWX)
+    )
+    taken = seated(scheduler, sharing(9, "data"))
+    assert {each.volumes.bindings for each in taken} == {(("default/data", "b"),)}
+
+
+def test_a_shared_claim_is_provisioned_for_one_of_the_nodes_and_used_on_all() -> None:
+    scheduler = with_objects(racks({}), claim(cls="fast"), FAST)
+    taken = seated(scheduler, sharing(9, "data"))
+    assert {each.volumes.provisions for each in taken} == {("default/data",)}
+    assert scheduler.state.volumes.provisioned_for("default/data") == taken[0].node
+    for each in taken[1:]:
+        scheduler.state.forget(each.pod)
+    assert scheduler.state.volumes.provisioned_for("default/data") == taken[0].node
+    scheduler.state.forget(taken[0].pod)
+    assert scheduler.state.volumes.provisioned_for("default/data") == ""
+
+
+def test_two_groups_that_share_a_claim_go_where_its_volume_is() -> None:
+    scheduler = with_objects(racks({}), claim(), volume(on="n3"))
+    taken = seated(scheduler, sharing(2, "data", name="driver", cpu=2), sharing(4, "data", name="worker"))
+    assert nodes_of(taken) == ["n3"] * 6
+
+
+def test_two_shared_claims_take_two_volumes() -> None:
+    bodies = (claim("a"), claim("b"), volume("pv-1", on="n1"), volume("pv-2", on="n2"))
+    scheduler = with_objects(racks({}), *bodies)
+    assert nodes_of(seated(scheduler, sharing(3, "a", name="x"), sharing(3, "b", name="y"))) == ["n1"] * 3 + ["n2"] * 3
+    scheduler = with_objects(racks({}), *bodies[:3])
+    assert seated(scheduler, sharing(3, "a", name="x"), sharing(3, "b", name="y")) == []
+
+
+@pytest.mark.parametrize("volumes, fit", [({"n1": 4, "n2": 3}, True), ({"n1": 3, "n2": 3}, False)])
+def test_own_claims_count_beside_a_shared_one(volumes: dict[str, int], *, fit: bool) -> None:
+    scheduler = with_objects(racks(volumes), claim("all"))
+    members(scheduler, 3)
+    pods = tuple(simple_pod({"cpu": 1}, f"p-{rank}", volumes=uses(f"data-{rank}", "all")) for rank in range(3))
+    assert nodes_of(seated(scheduler, pods)) == (["n1"] * 3 if fit else [])
+
+
+def test_a_claim_for_one_pod_cannot_be_shared() -> None:
+    once = claim(modes=("ReadWriteOncePod",))
+    scheduler = with_objects(racks({}), once, volume(on="n1", modes=("ReadWriteOncePod",)))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", sharing(2, "data"))))
+    assert decision.problem == (
+        "2 of its pods use claim default/data, whose access mode ReadWriteOncePod allows one; give each its own"
+    )
+    alone = Gang("ml/alone", Group("", sharing(2, "data"), minimum=1))
+    assert len(schedule_gang(scheduler, alone).seats) == 1
+
+
+def test_the_reason_names_the_claim_that_holds_members_together() -> None:
+    scheduler = with_objects(racks({}), claim(), volume("a", on="n1"), volume("b", on="n2"))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", sharing(9, "data"))))
+    assert (decision.status, decision.bound) == (
+        Status.INFEASIBLE,
+        "no volume for claim default/data is where all pods that share it have room",
+    )

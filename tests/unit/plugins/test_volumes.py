@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import VolumePlan
+from bayplan.kube.wire.core_v1 import OwnerReference
 from bayplan.plugins.volume_binding import VolumeBinding, VolumeZone
 from bayplan.plugins.volume_limits import NodeVolumeLimits, VolumeRestrictions
 from tests.builders.clusters import cluster, decide, place
@@ -31,6 +33,13 @@ from tests.builders.storage import (
 
 ZONES = {"n1": "a", "n2": "a", "n3": "b"}
 CSI = "csi.example.com"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+
+
+def named(name: str, created: str = "", default: str = "") -> Json:
+    """The metadata of a class that may be the default."""
+    mark = {"storageclass.kubernetes.io/is-default-class": default} if default else {}
+    return {"name": name, "annotations": mark, "creationTimestamp": created or None}
 
 
 def storage(*bodies: Json, zones: dict[str, str] | None = None) -> ClusterState:
@@ -153,10 +162,24 @@ def test_nodes_that_a_pod_with_a_claim_can_use(objects: list[Json], nodes: set[s
             [claim(cls="gone")], 'storageclass.storage.k8s.io "gone" not found', id="a claim of a class that is missing"
         ),
         pytest.param(
-            [claim(cls=None)], "pod has unbound immediate PersistentVolumeClaims", id="a claim without a class"
+            [claim(cls=None)],
+            f'{UNBOUND}: claim "data" has no class, and no StorageClass is the default',
+            id="a claim without a class",
         ),
         pytest.param(
-            [claim(), storage_class(mode=NOW)], "pod has unbound immediate PersistentVolumeClaims", id="not bound yet"
+            [claim(cls=None), storage_class("std", metadata=named("std", default="true"))],
+            f'{UNBOUND}: claim "data" has no class yet; the default is "std"',
+            id="a claim that gets the default class soon",
+        ),
+        pytest.param(
+            [claim(cls="")],
+            f'{UNBOUND}: claim "data" asks for a volume without a class (storageClassName is "")',
+            id="a claim that wants no class",
+        ),
+        pytest.param(
+            [claim(), storage_class(mode=NOW)],
+            f'{UNBOUND}: claim "data" is of class "local", whose claims are bound before their pods have nodes',
+            id="not bound yet",
         ),
         pytest.param([BOUND], 'persistentvolume "pv" not found', id="the volume is gone"),
         pytest.param(
@@ -173,6 +196,33 @@ def test_nodes_that_a_pod_with_a_claim_can_use(objects: list[Json], nodes: set[s
 )
 def test_a_pod_whose_claims_cannot_be_judged_waits_and_is_told_why(objects: list[Json], why: str) -> None:
     assert decide(storage(*objects), waiting("data")).held_back == f"waits for its volumes: {why}"
+
+
+@pytest.mark.parametrize(
+    "classes, default",
+    [
+        ([], None),
+        ([named("a"), named("b", default="false")], None),
+        ([named("a"), named("b", default="true")], "b"),
+        ([named("a", "2026-01-02T00:00:00Z", "true"), named("b", "2026-01-01T00:00:00Z", "true")], "a"),
+        ([named("b", "2026-01-01T00:00:00Z", "true"), named("a", "2026-01-01T00:00:00Z", "true")], "a"),
+        ([named("old", "2026-01-01T00:00:00Z", "true"), named("new", default="true")], "new"),
+    ],
+    ids=["no class", "none is marked", "the one that is marked", "the newest", "as old", "without a time is new"],
+)
+def test_the_class_of_claims_without_one(classes: list[Json], default: str | None) -> None:
+    state = storage(*(storage_class(metadata=metadata) for metadata in classes))
+    assert state.volumes.default_class() == default
+
+
+def test_a_replica_is_told_which_claim_template_to_change() -> None:
+    replica = waiting("data-db-0", name="db-0")
+    owners = [OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid="1", controller=True)]
+    owned = msgspec.structs.replace(
+        replica, metadata=msgspec.structs.replace(replica.metadata, owner_references=owners)
+    )
+    why = f'{UNBOUND}: the claim template "data" has no class, and no StorageClass is the default'
+    assert decide(storage(claim("data-db-0", cls=None)), owned).held_back == f"waits for its volumes: {why}"
 
 
 class TestEphemeralVolumes:

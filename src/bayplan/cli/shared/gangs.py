@@ -6,7 +6,7 @@ itself is an error that names object, field and value; one that merely does not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -42,6 +42,7 @@ from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, Seat, waited
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.shared_claims import shared_by
 from bayplan.gangs.split_gangs import running_seats, split_problem
 from bayplan.gangs.trees import rooms_of, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -102,6 +103,7 @@ class GangPlacer:
         scheduler = self._scheduler(gang)
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)
+        scheduler.share_claims(gang)
         classes = _classes(session, gang)
         before = _slots(scheduler, gang, tree, classes)
         waited = waited_for(gang, now.timestamp(), otherwise)
@@ -110,7 +112,7 @@ class GangPlacer:
         if taken is None:
             after_all = AFTER_ALL if gang.style == BAYPLAN else IN_STYLE.format(gang.style)
             decision = GangDecision(gang.name, Status.LIMIT_REACHED, after_all)
-        after = _slots(scheduler, gang, tree, classes) if decision.placed else {}
+        after = _slots_left(scheduler, gang, tree, classes) if decision.placed else {}
         running = running_seats(gang, tree)
         return GangOutcome(
             decision=decision,
@@ -235,6 +237,15 @@ def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[P
     """By position in the tree how many pods of each class fit now, as far as neighbours and fellows let them."""
     relations = scheduler.relations(gang)
     return {pod: relations.limit(pod, tree, scheduler.slots(pod, tree, ALL_SLOTS)) for pod in classes}
+
+
+def _slots_left(
+    scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Mapping[PodClass, Sequence[Pod]]
+) -> dict[PodClass, Counts]:
+    """The same once the gang has its seats: claims that its pods share have their volumes now."""
+    now = {pod: scheduler.state.classes.of(pods[0]) if any(shared_by(pod)) else pod for pod, pods in classes.items()}
+    slots = _slots(scheduler, gang, tree, now.values())
+    return {pod: slots[of_seated] for pod, of_seated in now.items()}
 
 
 def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOutcome:

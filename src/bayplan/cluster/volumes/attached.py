@@ -82,6 +82,10 @@ class Attached:
         """True if a node has the volume of a claim."""
         return claim in self._rows
 
+    def users_of(self, claim: str) -> list[str]:
+        """The pods and attachments that have the volume of a claim."""
+        return sorted(user for user, (_, claims) in self._users.items() if claim in claims)
+
     def rows_with(self, claim: str) -> Collection[int]:
         """The nodes that have the volume of a claim."""
         return self._rows.get(claim, Counter())

@@ -7,6 +7,7 @@ and its claims have a node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,16 @@ from bayplan.cluster.volumes.claims import (
     class_of_claim,
     disks_of,
     inline_disks,
+    is_default,
     is_for_pod,
+    named_for,
     unbound_claim,
     zones_of,
 )
 from bayplan.cluster.volumes.needs import NO_PLAN, NO_VOLUMES, Disk, Reach, UnboundClaim, VolumeNeeds, VolumePlan
 from bayplan.cluster.volumes.static import NO_VOLUME, StaticVolumes, affinity_of, claim_of
 from bayplan.kube.object_set import StorageObject
-from bayplan.kube.wire.core_v1 import Metadata, Pod, Volume
+from bayplan.kube.wire.core_v1 import Pod, Volume
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 DELAYED = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 # Nodes that a claim avoids after its provisioning has failed there.
 MOST_AVOIDED = 4
 
@@ -62,10 +66,13 @@ class Volumes:
             VolumeAttachment: {},
         }
         self._plans: dict[str, VolumePlan] = {}
-        # By claim: the volume or the node that a decision has taken for it, and nodes that it avoids.
+        # By claim: the volume or the nodes that decisions have taken for it, by how many, and nodes that it avoids.
         self._reserved: dict[str, str] = {}
-        self._selected: dict[str, str] = {}
+        self._selected: dict[str, tuple[str, ...]] = {}
+        self._holders: Counter[str] = Counter()
         self._avoided: dict[str, tuple[str, ...]] = {}
+        # Claims that several pods of a gang use.
+        self._shared: set[str] = set()
         # Disks that pods name themselves, with the row and the pod.
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[Disk, int, str]]] = {}
         self._disks_of: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
@@ -79,7 +86,7 @@ class Volumes:
 
     def set(self, thing: StorageObject) -> tuple[str, ...]:
         """Take in an object; returns the claims about which pods must be asked again."""
-        key = _key(thing.metadata)
+        key = _key(thing)
         match thing:
             case PersistentVolume():
                 self._changed_rows(self.static.put(thing))
@@ -109,6 +116,7 @@ class Volumes:
         gone = self._objects[kind].pop(key, None)
         if kind is PersistentVolumeClaim:
             self._avoided.pop(key, None)
+            self._shared.discard(key)
             self.attached.recount(key)
             return (key,)
         return self._other_changed(kind, key, gone, gone=True)
@@ -168,11 +176,17 @@ class Volumes:
         """A pod is gone, or its decision is taken back; returns the claims that it used."""
         claims = self.step_aside(key)
         plan = self._plans.pop(key, NO_PLAN)
+        for claim in plan.claims:
+            self._holders[claim] -= 1
+            if not self._holders[claim]:
+                del self._holders[claim]
         for claim, volume in plan.bindings:
-            self._reserved.pop(claim, None)
-            self._changed_rows(self.static.take(volume, taken=False))
+            if claim not in self._holders:
+                self._reserved.pop(claim, None)
+                self._changed_rows(self.static.take(volume, taken=False))
         for claim in plan.provisions:
-            self._selected.pop(claim, None)
+            if claim not in self._holders:
+                self._selected.pop(claim, None)
         return claims
 
     def step_aside(self, key: str) -> tuple[str, ...]:
@@ -189,15 +203,24 @@ class Volumes:
             if not self._disks[named]:
                 del self._disks[named]
 
-    def assume(self, key: str, plan: VolumePlan, node: str) -> None:
-        """Take the volumes of a decision."""
+    def assume(self, key: str, plan: VolumePlan, *nodes: str) -> None:
+        """Take the volumes of a decision. Provisioners are told the first of the nodes."""
         if plan:
             self._plans[key] = plan
+            self._holders.update(plan.claims)
             for claim, volume in plan.bindings:
                 self._reserved[claim] = volume
                 self._changed_rows(self.static.take(volume, taken=True))
             for claim in plan.provisions:
-                self._selected[claim] = node
+                self._selected.setdefault(claim, nodes)
+
+    def share(self, claims: Iterable[str]) -> None:
+        """Several pods of a gang use these claims: their classes name them from now on."""
+        self._shared.update(claim for claim in claims if claim in self._objects[PersistentVolumeClaim])
+
+    def provisioned_for(self, claim: str) -> str:
+        """The node that the provisioner of a claim is told; empty if no decision waits for it."""
+        return next(iter(self._selected.get(claim, ())), "")
 
     def disks_like(self, disk: Disk) -> Iterator[tuple[Disk, int]]:
         """The disks of the same kind and name on nodes, each with its row."""
@@ -231,10 +254,11 @@ class Volumes:
         unbound: list[UnboundClaim] = []
         drivers: dict[str, int] = {}
         shared = []
-        in_use = False
+        in_use = ""
         for key, _ in claims:
             claim = self._objects[PersistentVolumeClaim][key]
-            in_use |= "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key)
+            if "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key):
+                in_use = key
             if claim.spec.volume_name:
                 reach[self._reach(claim.spec.volume_name)] = None
             else:
@@ -243,7 +267,7 @@ class Volumes:
             driver = self._driver_of(key)
             if driver and self.attached.is_limited(driver):
                 drivers[driver] = drivers.get(driver, 0) + 1
-                if self.attached.has_users(key):
+                if self.attached.has_users(key) or key in self._shared:
                     shared.append((driver, key))
         return VolumeNeeds(
             bound=tuple(
@@ -302,6 +326,33 @@ class Volumes:
             room = self.capacities.room(claim.storage_class)
         return allowed, room
 
+    def provisioner_of(self, storage_class: str) -> str:
+        """What makes volumes of a class; empty if nothing does."""
+        written: StorageClass | None = self._objects[StorageClass].get(storage_class)
+        return "" if written is None or written.provisioner == NO_PROVISIONER else written.provisioner
+
+    def default_class(self) -> str | None:
+        """The class that the API server gives to a claim without one: the newest default; None if there is none."""
+        classes: Iterable[StorageClass] = self._objects[StorageClass].values()
+        defaults = sorted((each for each in classes if is_default(each)), key=lambda each: each.metadata.name)
+        if not defaults:
+            return None
+        # One without a time stamp is created now.
+        return max(defaults, key=lambda each: each.metadata.creation_timestamp or "~").metadata.name
+
+    def topology_keys(self, storage_class: str) -> tuple[str, ...]:
+        """The labels of nodes that share what a class provisions: its driver's, else those of `allowedTopologies`."""
+        written: StorageClass | None = self._objects[StorageClass].get(storage_class)
+        if written is None:
+            return ()
+        nodes: Iterable[CSINode] = self._objects[CSINode].values()
+        drivers = [each for node in nodes for each in node.spec.drivers or () if each.name == written.provisioner]
+        named = {key for each in drivers for key in each.topology_keys or ()}
+        if not drivers:
+            terms = written.allowed_topologies or ()
+            named = {each.key for term in terms for each in term.match_label_expressions or ()}
+        return tuple(sorted(named))
+
     def is_bound(self, key: str) -> bool:
         """True if a claim has its volume, and the controller has said so."""
         claim = self.claim(key)
@@ -309,7 +360,7 @@ class Volumes:
 
     def _problems(self, pod: Pod, claims: Iterable[tuple[str, bool]]) -> Iterator[str]:
         """Why no node can do, in kube-scheduler's words."""
-        unbound_now = False
+        unbound: list[str] = []
         for key, is_ephemeral in claims:
             claim, name = self.claim(key), key.partition("/")[2]
             if claim is None:
@@ -334,14 +385,36 @@ class Volumes:
             written: StorageClass | None = self._objects[StorageClass].get(storage_class)
             if storage_class and written is None and not claim.spec.volume_name:
                 yield f'storageclass.storage.k8s.io "{storage_class}" not found'
-            unbound_now |= bool(claim.spec.volume_name) or written is None or written.volume_binding_mode != DELAYED
-        if unbound_now:
-            yield "pod has unbound immediate PersistentVolumeClaims"
+            if claim.spec.volume_name or written is None or written.volume_binding_mode != DELAYED:
+                unbound.append(f"{named_for(pod, name, is_ephemeral=is_ephemeral)} {self._binds_at_once(claim)}")
+        if unbound:
+            yield f"{UNBOUND}: {unbound[0]}"
+
+    def _binds_at_once(self, claim: PersistentVolumeClaim) -> str:
+        """Why the controller for volumes binds a claim before its pod has a node."""
+        if claim.spec.volume_name:
+            return f'is being bound to persistentvolume "{claim.spec.volume_name}"'
+        storage_class = class_of_claim(claim)
+        if storage_class:
+            return f'is of class "{storage_class}", whose claims are bound before their pods have nodes'
+        if claim.spec.storage_class_name is not None:
+            return 'asks for a volume without a class (storageClassName is "")'
+        default = self.default_class()
+        if default is not None:
+            return f'has no class yet; the default is "{default}"'
+        return "has no class, and no StorageClass is the default"
+
+    def unbound(self, key: str) -> UnboundClaim | None:
+        """What a claim asks for that is bound with its pod; None if it is bound, or unknown."""
+        claim = self.claim(key)
+        return None if claim is None or claim.spec.volume_name else self._unbound(key, claim)
 
     def _unbound(self, key: str, claim: PersistentVolumeClaim) -> UnboundClaim:
         reserved = self._reserved.get(key, "") or self.static.kept_for(key, claim.metadata.uid)
-        selected = self._selected.get(key, "") or (claim.metadata.annotations or {}).get(SELECTED_NODE, "")
-        return unbound_claim(claim, reserved, selected, self._avoided.get(key, ()))
+        told = (claim.metadata.annotations or {}).get(SELECTED_NODE)
+        selected = self._selected.get(key) or ((told,) if told else ())
+        shared = key if key in self._shared else ""
+        return unbound_claim(claim, reserved, selected, self._avoided.get(key, ()), shared)
 
     def _reach(self, volume_name: str) -> Reach:
         volume = self.static.get(volume_name)
@@ -382,6 +455,8 @@ class Volumes:
         copy._plans = dict(self._plans)
         copy._reserved = dict(self._reserved)
         copy._selected = dict(self._selected)
+        copy._holders = Counter(self._holders)
+        copy._shared = set(self._shared)
         copy._avoided = dict(self._avoided)
         copy._disks = {named: list(held) for named, held in self._disks.items()}
         copy._disks_of = {key: list(named) for key, named in self._disks_of.items()}
@@ -392,5 +467,7 @@ def _fully_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
 
 
-def _key(metadata: Metadata) -> str:
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+def _key(thing: StorageObject) -> str:
+    metadata = thing.metadata
+    in_namespace = metadata.namespace and isinstance(thing, PersistentVolumeClaim | CSIStorageCapacity)
+    return f"{metadata.namespace}/{metadata.name}" if in_namespace else metadata.name

@@ -11,10 +11,17 @@ from bayplan.cluster.volumes.needs import Disk, UnboundClaim
 from bayplan.cluster.volumes.static import BETA_CLASS, bytes_in
 from bayplan.kube.wire.core_v1 import Pod, Volume
 from bayplan.kube.wire.core_v1_volumes import PersistentVolumeClaim
+from bayplan.kube.wire.storage_v1 import StorageClass
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+
+# Annotations of the class that claims without one get.
+_DEFAULT_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 # Labels of volumes that say where they are; the values of one may be several, joined by "__".
 ZONE_LABELS = (
@@ -49,6 +56,15 @@ def claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
             yield f"{namespace}/{pod.metadata.name}-{volume.name}", True
 
 
+def named_for(pod: Pod, claim: str, *, is_ephemeral: bool) -> str:
+    """A claim as its user wrote it: replicas of a StatefulSet have one of each template."""
+    if is_ephemeral:
+        return f'the claim template of volume "{claim.removeprefix(f"{pod.metadata.name}-")}"'
+    template = claim.removesuffix(f"-{pod.metadata.name}")
+    replicated = any(owner.kind == "StatefulSet" for owner in pod.metadata.owner_references or ())
+    return f'the claim template "{template}"' if replicated and template != claim else f'claim "{claim}"'
+
+
 def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """True if a pod controls a claim."""
     owners = [owner for owner in claim.metadata.owner_references or () if owner.controller]
@@ -62,8 +78,23 @@ def class_of_claim(claim: PersistentVolumeClaim) -> str:
     return (claim.metadata.annotations or {}).get(BETA_CLASS) or claim.spec.storage_class_name or ""
 
 
+def has_class(claim: PersistentVolumeClaim) -> bool:
+    """True if a claim says which class it has, even if that is none: then it does not get the default."""
+    return claim.spec.storage_class_name is not None or BETA_CLASS in (claim.metadata.annotations or {})
+
+
+def is_default(storage_class: StorageClass) -> bool:
+    """True if claims without a class get this one."""
+    annotations = storage_class.metadata.annotations or {}
+    return any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+
+
 def unbound_claim(
-    claim: PersistentVolumeClaim, reserved: str = "", selected: str = "", avoided: tuple[str, ...] = ()
+    claim: PersistentVolumeClaim,
+    reserved: str = "",
+    selected: tuple[str, ...] = (),
+    avoided: tuple[str, ...] = (),
+    shared: str = "",
 ) -> UnboundClaim:
     """What a claim asks of the volume that it gets."""
     spec = claim.spec
@@ -77,6 +108,7 @@ def unbound_claim(
         reserved=reserved,
         selected=selected,
         avoided=avoided,
+        shared=shared,
     )
 
 

@@ -21,8 +21,9 @@ class Reach:
 class UnboundClaim:
     """A claim that is bound when its pod has a node (`WaitForFirstConsumer`).
 
-    `reserved` is a volume that is kept for this claim, `selected` a node that its provisioner has been told,
-    `avoided` are nodes where provisioning has failed.
+    `reserved` is a volume that is kept for this claim. While it is provisioned it can be used on the nodes `selected`,
+    the first of which its provisioner is told. `avoided` are nodes where provisioning has failed. `shared` is its name
+    if several pods of a gang use it: all of them use one volume.
     """
 
     size: int
@@ -32,8 +33,9 @@ class UnboundClaim:
     selector: str = ""
     attributes_class: str = ""
     reserved: str = ""
-    selected: str = ""
+    selected: tuple[str, ...] = ()
     avoided: tuple[str, ...] = ()
+    shared: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,7 +60,7 @@ class VolumeNeeds:
     """What a node must offer. `problem` says why no node can do yet.
 
     `attached` counts volumes by CSI driver. `shared` are claims among them that other pods use too: on the nodes of
-    those pods they are attached already. `in_use` means that another pod holds a ReadWriteOncePod claim.
+    those pods they are attached already. `in_use` is a ReadWriteOncePod claim that another pod holds.
     """
 
     problem: str = ""
@@ -66,7 +68,7 @@ class VolumeNeeds:
     unbound: tuple[UnboundClaim, ...] = ()
     attached: tuple[tuple[str, int], ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
-    in_use: bool = False
+    in_use: str = ""
     disks: tuple[Disk, ...] = ()
 
 

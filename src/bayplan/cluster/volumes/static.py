@@ -6,7 +6,7 @@ smallest that fits. Volumes of a claim are found once and kept; taking one chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
@@ -62,6 +62,10 @@ class StaticVolumes:
     def get(self, name: str) -> PersistentVolume | None:
         """A volume by its name."""
         return self._volumes.get(name)
+
+    def of_class(self, storage_class: str) -> list[PersistentVolume]:
+        """All volumes of a class."""
+        return [each for each in self._volumes.values() if class_of(each) == storage_class]
 
     def name(self, number: int) -> str:
         """The name of the volume behind a number in `choices`."""
@@ -175,6 +179,15 @@ class StaticVolumes:
             found.append(choice)
         return found
 
+    def usable_for(self, claim: UnboundClaim) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """The volumes that a claim may take, smallest first, each by its number and with the rows that reach it."""
+        candidates = self._candidates_for(claim)
+        numbers = candidates.numbers
+        ends = np.flatnonzero(np.diff(numbers)) + 1
+        for of_volume, rows in zip(np.split(numbers, ends), np.split(candidates.rows, ends), strict=True):
+            if len(of_volume) and (claim.reserved or self._free[of_volume[0]]):
+                yield int(of_volume[0]), rows
+
     def free_on_rows(self, claim: UnboundClaim) -> NDArray[np.int64]:
         """How many free volumes satisfy a claim on each row."""
         candidates = self._candidates_for(claim)
@@ -216,7 +229,7 @@ class StaticVolumes:
         volume = self._volumes[name]
         self._free[self._numbers[name]] = (
             volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
+            and volume.status.phase in ("", "Available")  # written by hand it has no phase yet
             and not volume.metadata.deletion_timestamp
             and name not in self._taken
         )

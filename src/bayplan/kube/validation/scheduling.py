@@ -87,14 +87,18 @@ def _toleration(toleration: Json, at: ObjectPath) -> Faults:
 def _node_affinity(affinity: Json, at: ObjectPath) -> Faults:
     required = part(affinity, _REQUIRED)
     if required is not None:
-        place = at.child(_REQUIRED)
-        if not required.get("nodeSelectorTerms"):
-            yield missing(place.child("nodeSelectorTerms"), "there has to be at least one term")
-        for term, where in entries(required, "nodeSelectorTerms", place):
-            yield from _node_term(term, where, check_values=True)
+        yield from node_selector_faults(required, at.child(_REQUIRED))
     for preferred, place in entries(affinity, _PREFERRED, at):
         yield from within(preferred.get("weight") or 0, 1, LARGEST_WEIGHT, place.child("weight"))
         yield from _node_term(part(preferred, "preference") or {}, place.child("preference"), check_values=False)
+
+
+def node_selector_faults(selector: Json, at: ObjectPath) -> Faults:
+    """The terms of which a node has to match one."""
+    if not selector.get("nodeSelectorTerms"):
+        yield missing(at.child("nodeSelectorTerms"), "there has to be at least one term")
+    for term, where in entries(selector, "nodeSelectorTerms", at):
+        yield from _node_term(term, where, check_values=True)
 
 
 def _node_term(term: Json, at: ObjectPath, *, check_values: bool) -> Faults:

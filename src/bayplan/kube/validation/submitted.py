@@ -13,6 +13,7 @@ from bayplan.kube.validation.metadata import metadata_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
 from bayplan.kube.validation.rules import part
+from bayplan.kube.validation.storage import CLAIM, CLASS, VOLUME, storage_faults
 from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults, selector_warnings
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
@@ -20,6 +21,8 @@ APPS = "apps/v1"
 _BUILT_IN = {
     APPS: ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
     "batch/v1": ("Job", "CronJob"),
+    "v1": (CLAIM, VOLUME),
+    "storage.k8s.io/v1": (CLASS,),
 }
 
 
@@ -47,7 +50,7 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
     if not is_built_in:
         found += custom_field_faults(document, kind, api_version, at)
     elif _is_well_formed(found):
-        found += built_in_faults(document, kind, at)
+        found += (storage_faults if kind in (CLAIM, VOLUME, CLASS) else built_in_faults)(document, kind, at)
     if _is_well_formed(found):
         for template, place in pod_templates(document, at):
             whole = _with_claims(template, document) if kind == "StatefulSet" else template

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation import environment, names, scheduling
@@ -33,6 +34,12 @@ HOST_PATH_TYPES = (
     *("File", "FileOrCreate", "Socket"),
 )
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+SHORT_MODES = {
+    "ROX": "ReadOnlyMany",
+    "RWX": "ReadWriteMany",
+    "RWO": "ReadWriteOnce",
+    "RWOP": "ReadWriteOncePod",
+}
 VOLUME_MODES = ("Block", "Filesystem")
 AZURE_CACHING = ("None", "ReadOnly", "ReadWrite")
 AZURE_KINDS = ("Dedicated", "Managed", "Shared")
@@ -93,6 +100,17 @@ def _source_faults(volume: Json, pod_name: str, at: ObjectPath) -> Faults:
     if sources[:1] == ["ephemeral"] and pod_name and text(volume, "name"):
         for problem in names.dns_subdomain(f"{pod_name}-{text(volume, 'name')}"):
             yield InvalidObject(at.child("name"), f"the name of its claim, which begins with the pod's name, {problem}")
+
+
+def persistent_source_faults(spec: Json, at: ObjectPath) -> Faults:
+    """The one source of a persistent volume."""
+    sources = [kind for kind in _PERSISTENT if part(spec, kind) is not None]
+    if not sources:
+        yield missing(at, "must have one type of volume, such as csi, local or nfs")
+    for further in sources[1:]:
+        yield InvalidObject(at.child(further), f"is not allowed beside {sources[0]}: a volume has one type")
+    for kind in sources[:1]:
+        yield from _PERSISTENT[kind](spec[kind], at.child(kind))
 
 
 def _needs(*fields: str) -> Check:
@@ -298,26 +316,49 @@ def _ephemeral(source: Json, at: ObjectPath) -> Faults:
     for field in metadata:
         if field not in ("labels", "annotations", "creationTimestamp", "managedFields") and metadata[field]:
             yield InvalidObject(at.child("metadata").child(field), "is not allowed in a template of a claim")
-    yield from _claim_spec(part(template, "spec") or {}, at.child("spec"))
+    yield from claim_faults(part(template, "spec") or {}, at.child("spec"))
 
 
-def _claim_spec(spec: Json, at: ObjectPath) -> Faults:
+def claim_faults(spec: Json, at: ObjectPath) -> Faults:
+    """The spec of a claim, or of a template of one."""
+    yield from claim_value_faults(spec, at)
+    yield from further_claim_faults(spec, at)
+
+
+def claim_value_faults(spec: Json, at: ObjectPath) -> Faults:
+    """Values of a claim that mean nothing."""
+    yield from mode_faults(spec, at)
+    yield from scheduling.selector_faults(spec, "selector", at)
+    storage = _storage_of(spec)
+    if storage is not None and amount(storage).nano <= 0:
+        yield InvalidObject(at.child("resources.requests.storage"), f'"{storage}" is not allowed: must be more than 0')
+
+
+def mode_faults(spec: Json, at: ObjectPath) -> Faults:
+    """The modes of a claim or a volume."""
     modes = [mode for mode, _ in texts(spec, "accessModes", at)]
-    if not modes:
-        yield missing(at.child("accessModes"))
     for mode, place in texts(spec, "accessModes", at):
-        yield from choice(mode, ACCESS_MODES, place)
+        if mode in SHORT_MODES:
+            yield InvalidObject(place, f'"{mode}" is not allowed: write {SHORT_MODES[mode]}')
+        else:
+            yield from choice(mode, ACCESS_MODES, place)
     if "ReadWriteOncePod" in modes and set(modes) & set(ACCESS_MODES) != {"ReadWriteOncePod"}:
         yield InvalidObject(at.child("accessModes"), "ReadWriteOncePod is not allowed beside others")
-    yield from scheduling.selector_faults(spec, "selector", at)
-    storage = ((part(spec, "resources") or {}).get("requests") or {}).get("storage")
-    if storage is None:
+    yield from chosen(spec, "volumeMode", VOLUME_MODES, at)
+
+
+def _storage_of(spec: Json) -> Any:
+    return ((part(spec, "resources") or {}).get("requests") or {}).get("storage")
+
+
+def further_claim_faults(spec: Json, at: ObjectPath) -> Faults:
+    """What a claim lacks, and what it refers to."""
+    if not spec.get("accessModes"):
+        yield missing(at.child("accessModes"))
+    if _storage_of(spec) is None:
         yield missing(at.child("resources.requests.storage"))
-    elif amount(storage).nano <= 0:
-        yield InvalidObject(at.child("resources.requests.storage"), f'"{storage}" is not allowed: must be more than 0')
     yield from optional(spec, "storageClassName", at, names.dns_subdomain)
     yield from optional(spec, "volumeAttributesClassName", at, names.dns_subdomain)
-    yield from chosen(spec, "volumeMode", VOLUME_MODES, at)
     for field in ("dataSource", "dataSourceRef"):
         if part(spec, field) is not None:
             yield from _data_source(spec[field], at.child(field))
@@ -362,6 +403,23 @@ _CHECKS: dict[str, Check] = {
     "csi": _csi,
     "ephemeral": _ephemeral,
     "image": _image,
+}
+
+
+def _local(source: Json, at: ObjectPath) -> Faults:
+    yield from required(source, "path", at, names.no_backsteps)
+
+
+def _persistent_csi(source: Json, at: ObjectPath) -> Faults:
+    yield from _csi(source, at)
+    yield from required(source, "volumeHandle", at)
+
+
+_IN_PODS_ALONE = ("emptyDir", "gitRepo", "secret", "configMap", "downwardAPI", "projected", "ephemeral", "image")
+_PERSISTENT: dict[str, Check] = {
+    **{kind: check for kind, check in _CHECKS.items() if kind not in (*_IN_PODS_ALONE, "persistentVolumeClaim")},
+    "local": _local,
+    "csi": _persistent_csi,
 }
 
 _PROJECTIONS: dict[str, Check] = {

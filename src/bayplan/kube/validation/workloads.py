@@ -13,7 +13,8 @@ from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.validation.fields import UnknownField, field_table
-from bayplan.kube.validation.rules import Faults, Json, choice, chosen, missing, part, required, text
+from bayplan.kube.validation.rules import Faults, Json, choice, chosen, entries, missing, part, required, text
+from bayplan.kube.validation.volumes import claim_faults
 
 _WITH_SELECTOR = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _RESTARTS = {"Job": ("OnFailure", "Never"), **dict.fromkeys(_WITH_SELECTOR, ("Always",))}
@@ -103,6 +104,8 @@ def built_in_faults(document: Json, kind: str, at: ObjectPath) -> Faults:
             yield missing(place.child("completions"), "an Indexed Job says how many indexes there are")
     else:
         yield from _selector_faults(spec, place)
+    for claim, where in entries(spec, "volumeClaimTemplates", place):
+        yield from claim_faults(part(claim, "spec") or {}, where.child("spec"))
     template = part(spec, "template") or {}
     if pod := part(template, "spec"):
         restarts = _RESTARTS[kind]

@@ -40,6 +40,7 @@ class NodeDriver(WireStruct, frozen=True):
     """A CSI driver on a node."""
 
     name: str = ""
+    topology_keys: list[str] | None = None
     allocatable: DriverLimit | None = None
 
 

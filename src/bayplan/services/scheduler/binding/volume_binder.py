@@ -2,6 +2,7 @@
 
 * A free volume gets the claim's reference, and the controller for volumes does the rest, as with kube-scheduler.
 * A claim to provision gets the annotation `volume.kubernetes.io/selected-node`. A provisioner that fails removes it.
+* Pods of a gang may share a claim: it is written once, for the node that the decision chose, and all wait for it.
 * Units wait side by side, without turns on their nodes. Other decisions see the room and the volumes as taken.
 * After a failure the node is avoided, and the annotation is taken back so that the claim can go elsewhere.
 """
@@ -10,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 
@@ -40,6 +42,22 @@ class _Written(msgspec.Struct, frozen=True):
     metadata: Metadata = Metadata()
 
 
+@dataclass
+class _Unit:
+    """The claims of one unit on their way: what is written and taken back, once for all pods that share a claim."""
+
+    pods: int
+    problems: list[str] = field(default_factory=list)
+    writes: dict[str, asyncio.Task[int]] = field(default_factory=dict)
+    taken_back: set[str] = field(default_factory=set)
+
+    async def written(self, key: str, write: Callable[[], Coroutine[None, None, int]]) -> int:
+        """Write a claim, unless another pod does; returns the version that was written, or 0."""
+        if key not in self.writes:
+            self.writes[key] = asyncio.create_task(write())
+        return await asyncio.shield(self.writes[key])
+
+
 class VolumeBinder:
     """Binds claims; `still_wanted` says whether this replica leads and the pod keeps its place."""
 
@@ -62,55 +80,69 @@ class VolumeBinder:
     async def bind(self, action: Bind) -> str:
         """Bind all claims of a unit; returns what went wrong, or an empty text."""
         asked = [each for each in action.assignments if each.decision.volumes]
-        problems: list[str] = []
-        await asyncio.gather(*(self._bind_one(each, len(asked), problems) for each in asked))
-        return problems[0] if problems else ""
+        unit = _Unit(len(asked))
+        await asyncio.gather(*(self._bind_one(each, unit) for each in asked))
+        return unit.problems[0] if unit.problems else ""
 
-    async def _bind_one(self, assignment: Assignment, in_unit: int, problems: list[str]) -> None:
+    async def _bind_one(self, assignment: Assignment, unit: _Unit) -> None:
         """Bind the claims of one pod, unless another pod of the unit fails first."""
         try:
-            written = await self._write(assignment)
-            problem = await self._wait(assignment, written, in_unit, problems)
+            written = await self._write(assignment, unit)
+            problem = await self._wait(assignment, written, unit)
         except _Failed as failed:
             problem = str(failed)
         if problem:
-            problems.append(problem)
+            unit.problems.append(problem)
             logger.warning("binding volumes failed", extra={"pod": pod_key(assignment.pod), "problem": problem})
-        if problems:
-            await self._roll_back(assignment, failed_here=bool(problem))
+        if unit.problems:
+            await self._roll_back(assignment, unit, failed_here=bool(problem))
 
-    async def _write(self, assignment: Assignment) -> dict[str, int]:
+    async def _write(self, assignment: Assignment, unit: _Unit) -> dict[str, int]:
         """Write all references and annotations; returns the version of each claim that was written."""
         plan, versions = assignment.decision.volumes, {}
         for key, volume_name in plan.bindings:
-            await self._side_thread.idle()
-            claim, volume = self._claim(key), self._dispatcher.state.volumes.static.get(volume_name)
-            if volume is None:
-                raise _Failed(f'persistentvolume "{volume_name}" not found')
-            reference = {
-                "apiVersion": CLAIMS.api_version,
-                "kind": CLAIMS.kind,
-                "namespace": claim.metadata.namespace,
-                "name": claim.metadata.name,
-                "uid": claim.metadata.uid,
-                "resourceVersion": claim.metadata.resource_version,
-            }
-            kept = volume.spec.claim_ref
-            if kept is not None and kept.uid == claim.metadata.uid:
-                continue
-            metadata: dict[str, object] = {"resourceVersion": volume.metadata.resource_version}
-            if kept is None:
-                metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
-            body = {"metadata": metadata, "spec": {"claimRef": reference}}
-            await self._patch(assignment, partial(self._client.patch, VOLUMES, volume_name, body, kind="merge"))
+            versions[key] = await unit.written(key, partial(self._write_reference, assignment, key, volume_name))
         for key in plan.provisions:
-            await self._side_thread.idle()
-            claim = self._claim(key)
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != assignment.node:
-                answer = await self._annotate(assignment, claim, assignment.node)
-                version = msgspec.json.decode(answer, type=_Written).metadata.resource_version
-                versions[key] = int(version) if version.isdecimal() else 0
+            versions[key] = await unit.written(key, partial(self._select_node, assignment, key))
         return versions
+
+    async def _write_reference(self, assignment: Assignment, key: str, volume_name: str) -> int:
+        """Give a volume the reference of its claim; the claim stays as it is."""
+        await self._side_thread.idle()
+        claim, volume = self._claim(key), self._dispatcher.state.volumes.static.get(volume_name)
+        if volume is None:
+            raise _Failed(f'persistentvolume "{volume_name}" not found')
+        reference = {
+            "apiVersion": CLAIMS.api_version,
+            "kind": CLAIMS.kind,
+            "namespace": claim.metadata.namespace,
+            "name": claim.metadata.name,
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+        }
+        kept = volume.spec.claim_ref
+        if kept is not None and kept.uid == claim.metadata.uid:
+            return 0
+        metadata: dict[str, object] = {"resourceVersion": volume.metadata.resource_version}
+        if kept is None:
+            metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+        body = {"metadata": metadata, "spec": {"claimRef": reference}}
+        await self._patch(assignment, partial(self._client.patch, VOLUMES, volume_name, body, kind="merge"))
+        return 0
+
+    async def _select_node(self, assignment: Assignment, key: str) -> int:
+        """Tell the provisioner of a claim its node; returns the version of the claim."""
+        await self._side_thread.idle()
+        claim, node = self._claim(key), self._node_for(key, assignment)
+        if (claim.metadata.annotations or {}).get(SELECTED_NODE) == node:
+            return 0
+        answer = await self._annotate(assignment, claim, node)
+        version = msgspec.json.decode(answer, type=_Written).metadata.resource_version
+        return int(version) if version.isdecimal() else 0
+
+    def _node_for(self, key: str, assignment: Assignment) -> str:
+        """The node that a claim is provisioned for: that of its pod, or of one of the pods that share it."""
+        return self._dispatcher.state.volumes.provisioned_for(key) or assignment.node
 
     async def _annotate(self, assignment: Assignment, claim: PersistentVolumeClaim, node: str | None) -> bytes:
         metadata = claim.metadata
@@ -138,9 +170,7 @@ class VolumeBinder:
             await asyncio.sleep(LOOK_EVERY * 2**attempt)
         raise _Failed(problem)
 
-    async def _wait(
-        self, assignment: Assignment, written: dict[str, int], in_unit: int, problems: Sequence[str]
-    ) -> str:
+    async def _wait(self, assignment: Assignment, written: dict[str, int], unit: _Unit) -> str:
         """Wait until all claims are bound, or another pod of the unit has problems.
 
         Returns why they will not be bound.
@@ -149,7 +179,7 @@ class VolumeBinder:
         end = self._clock() + seconds
         while True:
             await self._side_thread.idle()
-            if problems:
+            if unit.problems:
                 return ""  # The unit is decided again, with what is bound by then.
             if not self._still_wanted(assignment.pod, assignment.node):
                 return "the pod lost its place"
@@ -161,7 +191,7 @@ class VolumeBinder:
             if self._clock() > end:
                 late = ", ".join(key for key, state in zip(claims, states, strict=True) if state is None)
                 return f"timed out after {seconds} s waiting for {late} to be bound"
-            await asyncio.sleep(LOOK_EVERY + LOOK_PER_CLAIM * in_unit)
+            await asyncio.sleep(LOOK_EVERY + LOOK_PER_CLAIM * unit.pods)
 
     def _state_of(self, assignment: Assignment, key: str, version: int) -> str | None:
         """Empty once a claim is bound, None while it is not, or why it will not be."""
@@ -173,7 +203,7 @@ class VolumeBinder:
         if shown.isdecimal() and int(shown) < version:
             return None
         if key in assignment.decision.volumes.provisions:
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != assignment.node:
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != self._node_for(key, assignment):
                 return f'provisioning failed for PVC "{claim.metadata.name}"'
         else:
             name = dict(assignment.decision.volumes.bindings)[key]
@@ -193,7 +223,7 @@ class VolumeBinder:
             return f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{assignment.node}"'
         return ""
 
-    async def _roll_back(self, assignment: Assignment, *, failed_here: bool) -> None:
+    async def _roll_back(self, assignment: Assignment, unit: _Unit, *, failed_here: bool) -> None:
         """Take the annotation back from claims that are not bound, and avoid the node if it failed here."""
         await self._side_thread.idle()
         volumes = self._dispatcher.state.volumes
@@ -201,9 +231,11 @@ class VolumeBinder:
             claim = volumes.claim(key)
             if claim is None or claim.spec.volume_name:
                 continue
+            node = self._node_for(key, assignment)
             if failed_here:
-                volumes.avoid(key, assignment.node)
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) == assignment.node:
+                volumes.avoid(key, node)
+            if (claim.metadata.annotations or {}).get(SELECTED_NODE) == node and key not in unit.taken_back:
+                unit.taken_back.add(key)
                 try:
                     await self._annotate(assignment, claim, None)
                 except _Failed as failed:
