@@ -3,9 +3,9 @@
     nodes whose filters an eviction can satisfy -> least cost of each (`freeable.py`) -> cheapest victims,
     node by node (`on_node.py`) -> Preemption
 
-Costs are compared as in kube-scheduler: violated disruption budgets, highest priority, sum of priorities, number of
-victims, latest start. The plan is minimal in this order: no node and no set of victims costs less, unless `proven` says
-that the search stopped early.
+Costs are compared as in kube-scheduler: violated disruption budgets, highest priority, sum of priorities with 2^31
+added to each, number of victims, latest start. The plan is minimal in this order: no node and no set of victims costs
+less, unless `proven` says that the search stopped early.
 """
 
 from __future__ import annotations
