@@ -11,14 +11,31 @@ from dataclasses import dataclass
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
+from bayplan.explain.why import NO_CHANGE
 from bayplan.gangs.preemption.plan import GangPreemption
-from bayplan.scheduling.preemption.candidates import freed_by
+from bayplan.kube.visible import visible_lines
+from bayplan.scheduling.preemption.candidates import ObstacleKind, freed_by
+from bayplan.scheduling.preemption.obstacles import Obstacle
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode
 
 AnyPlan = Preemption | GangPreemption
 # Victims and nodes that a sentence names; the others are counted.
 MOST_NAMED = 3
+NO_CHANGE_ALONE = "No change to the pod alone would let it in."
+
+_OBSTACLES = {
+    ObstacleKind.PRIORITY: "where only pods of equal or higher priority would make room",
+    ObstacleKind.PROTECTED: "where a protected pod would have to go",
+    ObstacleKind.STATIC: "where a static pod would have to go, which its kubelet would create again",
+    ObstacleKind.BUDGETS: "where a pod under several budgets would have to go, which the eviction API refuses",
+    ObstacleKind.REFUSED: "where a pod would have to go whose eviction the API server has just refused",
+    ObstacleKind.GANG: "where a gang would fall below its minimum",
+    ObstacleKind.STUCK: "where a terminating pod does not end",
+    ObstacleKind.NO_ROOM: "without room for it even if all pods there left",
+    ObstacleKind.CLOSED: "closed to it by filters that no eviction changes",
+    ObstacleKind.NOT_EXAMINED: "not looked at, because the search limit was reached",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +52,33 @@ class Freed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unevictable:
+    """A pod that several budgets cover, so that the eviction API refuses to evict it."""
+
+    pod: str
+    budgets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PreemptionView:
-    """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile."""
+    """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile.
+
+    Without a plan, `obstacles` say why; with one, `unevictable` are pods that were passed over.
+    """
 
     plan: AnyPlan | NoPreemption
     frees: tuple[tuple[Freed, ...], ...]
     mode: PreemptionMode
+    obstacles: tuple[Obstacle, ...] = ()
+    unevictable: tuple[Unevictable, ...] = ()
 
 
 def preemption_lines(view: PreemptionView) -> list[str]:
     """The plan below the answer of `bayplan why --preempt`: who would go, from where, and what that frees."""
     plan, lead = view.plan, "Would evict:  "
     if isinstance(plan, NoPreemption):
-        return [f"{lead}no pod: {_why_none(plan)}"]
+        first, *others = _why_none(view)
+        return [f"{lead}no pod: {first}", *(" " * len(f"{lead}no pod: ") + each for each in others)]
     if not plan.victims:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
     indent = " " * len(lead)
@@ -60,28 +91,48 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     lines.append(f"{indent}for a place on {nodes_text(plan)}; {proof}")
     if plan.cost[0]:
         lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
+    if view.unevictable:
+        lines += [indent + _passed_over(view.unevictable)]
     if view.mode is not PreemptionMode.ON:
         lines.append(f"{indent}preemption is {view.mode.value} in its profile, so nothing is evicted")
     return lines
 
 
-def _why_none(plan: NoPreemption) -> str:
-    """Why no eviction helps, for people; events say it in kube-scheduler's words."""
-    if plan.reason:
-        return plan.reason
-    counts = (
-        (plan.no_victims, "without victims of lower priority that would make room"),
-        (plan.not_helpful, "closed to it for other reasons"),
-    )
-    (number, text), *others = [(number, text) for number, text in counts if number] or [counts[0]]
-    return ", ".join([f"{count(number, 'node')} {text}", *(f"{number} {text}" for number, text in others)])
+def with_plan(text: str, view: PreemptionView) -> str:
+    """The answer of `bayplan why` with the plan below it."""
+    lines = text.split("\n")
+    if not isinstance(view.plan, NoPreemption):
+        lines = [NO_CHANGE_ALONE if line == NO_CHANGE else line for line in lines]
+    return visible_lines([*lines, *preemption_lines(view)])
+
+
+def _why_none(view: PreemptionView) -> list[str]:
+    """Why no eviction helps, for people, one cause per line; events say it in kube-scheduler's words."""
+    reason = view.plan.reason if isinstance(view.plan, NoPreemption) else ""
+    return [reason] if reason else [_obstacle_text(each) for each in view.obstacles] or ["there is no node"]
+
+
+def _obstacle_text(obstacle: Obstacle) -> str:
+    """`2 nodes where a protected pod would have to go: ml/web on n1 (label volcano.sh/preemptable: "false")`."""
+    text = f"{count(obstacle.nodes, 'node')} {_OBSTACLES[obstacle.cause]}"
+    if obstacle.pod:
+        text += f": {obstacle.pod} on {obstacle.node}"
+        text += f" ({obstacle.detail})" if obstacle.detail else ""
+    return text
+
+
+def _passed_over(pods: Sequence[Unevictable]) -> str:
+    budgets = _listed(sorted({budget for each in pods for budget in each.budgets}))
+    covered = _listed([each.pod for each in pods])
+    return f"not evictable: {covered}, because the eviction API refuses pods under several budgets ({budgets})"
 
 
 def preemption_document(view: PreemptionView) -> Document:
     """The same for `-o json`."""
     plan = view.plan
     if isinstance(plan, NoPreemption):
-        return {"mode": view.mode.value, "victims": [], "reason": _why_none(plan)}
+        causes = [_obstacle_document(each) for each in view.obstacles]
+        return {"mode": view.mode.value, "victims": [], "reason": "; ".join(_why_none(view)), "causes": causes}
     victims = [
         {
             "pod": each.key,
@@ -98,7 +149,13 @@ def preemption_document(view: PreemptionView) -> Document:
         "nodes": nodes_of(plan),
         "violatedBudgets": plan.cost[0],
         "proven": plan.proven,
+        "notEvictable": [{"pod": each.pod, "budgets": list(each.budgets)} for each in view.unevictable],
     }
+
+
+def _obstacle_document(obstacle: Obstacle) -> Document:
+    example = {"pod": obstacle.pod, "node": obstacle.node, "detail": obstacle.detail} if obstacle.pod else None
+    return {"cause": obstacle.cause.value, "nodes": obstacle.nodes, "example": example}
 
 
 def nodes_of(plan: AnyPlan) -> list[str]:

@@ -42,6 +42,7 @@ INSTEAD = {
     ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
 }
 OWNERS_NAMED = 3
+_READ_LATER = {(POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)}
 _Key = tuple[str, str, str, str]
 _ALIKE = 0.85  # kinds are short: a Service is no RayService
 HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
@@ -289,7 +290,7 @@ def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]
     others = [
         each
         for each in objects.others
-        if each.kind != POD_DISRUPTION_BUDGETS.kind and kind_of(_reference(each), settings.rules) is None
+        if (each.api_version, each.kind) not in _READ_LATER and kind_of(_reference(each), settings.rules) is None
     ]
     owning = _owning(objects) if others else set()
     return [each for each in others if _key(_reference(each)) not in owning]
