@@ -13,6 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.priorities import admit_plan
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
@@ -67,6 +68,7 @@ class Workloads:
             ),
         )
         self._around = Around(self.settings.rules, session.state)
+        self._classes, self._source = session.priority_classes(objects), session.source
         written = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
         # Gangs that were made of the owners of pods are those of the workloads themselves.
         self._taken = written - session.grouped.names
@@ -95,7 +97,7 @@ class Workloads:
                 continue
             try:
                 _refuse_twice(Reference.of(thing), seen)
-                plan = self.plan(thing)
+                plan = self.plan(thing, submitted=True)
                 made += len(plan.members)
                 if made > most:
                     raise too_many_pods(ObjectPath("-f"), most)
@@ -103,13 +105,17 @@ class Workloads:
             except InvalidObject as error:
                 raise _naming_the_file(work, other, error) from None
 
-    def plan(self, thing: RawObject) -> WorkloadPlan:
-        """The plan of one workload. If another gang has its name, the kind becomes part of the name."""
+    def plan(self, thing: RawObject, *, submitted: bool = False) -> WorkloadPlan:
+        """The plan of one workload of the cluster or, `submitted`, of `-f`.
+
+        If another gang has its name, the kind becomes part of the name.
+        """
         planned = plan_of(thing, self._around, self.settings, self._beside)
         if not planned.about.uid and self._names(planned) & self._taken:
             metadata = {**thing["metadata"], "uid": planned.about.kind.lower()}
             planned = plan_of({**thing, "metadata": metadata}, self._around, self.settings, self._beside)
         self._taken |= self._names(planned)
+        planned = admit_plan(planned, self._classes, self._source, submitted=submitted)
         warn(list(planned.remarks))
         return planned
 
