@@ -115,10 +115,10 @@ def _why_none(view: PreemptionView) -> list[str]:
 def _obstacle_text(obstacle: Obstacle) -> str:
     """`2 nodes where a protected pod would have to go: ml/web on n1 (label volcano.sh/preemptable: "false")`."""
     text = f"{count(obstacle.nodes, 'node')} {_OBSTACLES[obstacle.cause]}"
-    if obstacle.pod:
-        text += f": {obstacle.pod} on {obstacle.node}"
-        text += f" ({obstacle.detail})" if obstacle.detail else ""
-    return text
+    if not obstacle.pod:
+        return f"{text}: {obstacle.node}" if obstacle.node else text
+    detail = f" ({obstacle.detail})" if obstacle.detail else ""
+    return f"{text}: {obstacle.pod} on {obstacle.node}{detail}"
 
 
 def _passed_over(pods: Sequence[Unevictable]) -> str:
@@ -154,8 +154,12 @@ def preemption_document(view: PreemptionView) -> Document:
 
 
 def _obstacle_document(obstacle: Obstacle) -> Document:
-    example = {"pod": obstacle.pod, "node": obstacle.node, "detail": obstacle.detail} if obstacle.pod else None
-    return {"cause": obstacle.cause.value, "nodes": obstacle.nodes, "example": example}
+    example = {"pod": obstacle.pod or None, "node": obstacle.node, "detail": obstacle.detail or None}
+    return {
+        "cause": obstacle.cause.value,
+        "nodes": obstacle.nodes,
+        "example": example if obstacle.node else None,
+    }
 
 
 def nodes_of(plan: AnyPlan) -> list[str]:

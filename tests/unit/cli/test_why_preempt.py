@@ -146,8 +146,13 @@ CAUSES: list[tuple[list[Json], str, Json]] = [
     ),
     (
         [node_body("n1", {"cpu": 2, "memory": "32Gi"}), pod("web", 0, "n1")],
-        "1 node without room for it even if all pods there left",
-        {"cause": "noRoom", "nodes": 1},
+        "1 node without room for it even if all pods there left: n1",
+        {"cause": "noRoom", "nodes": 1, "example": {"pod": None, "node": "n1", "detail": None}},
+    ),
+    (
+        [{**node_body("n2", {"cpu": 8, "memory": "32Gi"}), "spec": {"unschedulable": True}}, *holder("db", "n3", 60)],
+        "1 node closed to it by filters that no eviction changes: n2",
+        {"cause": "closed", "nodes": 1},
     ),
 ]
 

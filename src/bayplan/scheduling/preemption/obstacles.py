@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import numpy as np
 from msgspec import Struct
 
 from bayplan.cluster.dry_run import without
@@ -36,10 +37,11 @@ from bayplan.scheduling.preemption.plan import rows_open_to
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import incoming_pod
 
-# In the units of `engine/budget.py`: about half a second.
-WORK_OF_AN_EXPLANATION = 500_000
+# In the units of `engine/budget.py`: about a second.
+WORK_OF_AN_EXPLANATION = 1_000_000
 WORK_OF_AN_EXAMPLE = 50_000
 ABOVE_ALL = PRIORITY_OFFSET
+LASTING = (ObstacleKind.NO_ROOM, ObstacleKind.CLOSED, ObstacleKind.NOT_EXAMINED)
 
 
 class Obstacle(Struct, frozen=True):
@@ -66,12 +68,14 @@ def obstacles_for(
     preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
     rows = rows_open_to(state, pod_class, profile, answers)
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
-    found = [Obstacle(ObstacleKind.CLOSED, 1)] * (int(state.columns.present.sum()) - len(rows))
+    closed = set(np.flatnonzero(state.columns.present).tolist()) - {*rows.tolist()}
+    found = [Obstacle(ObstacleKind.CLOSED, 1, node=state.names[row]) for row in sorted(closed)]
     # By amounts: where less important pods hold enough, protected ones among them, and where all pods together do.
     likely = freeable.bounds(preemptor, rows).rows.tolist()
     possible = freeable.bounds(replace(preemptor, priority=ABOVE_ALL), rows).rows.tolist()
     others = sorted({*possible} - {*likely})
-    found += [Obstacle(ObstacleKind.NO_ROOM, 1)] * (len(rows) - len(likely) - len(others))
+    too_small = sorted({*rows.tolist()} - {*likely} - {*others})
+    found += [Obstacle(ObstacleKind.NO_ROOM, 1, node=state.names[row]) for row in too_small]
     search = _Search(state, preemptor, rules, Budget(work, hard=True))
     pending = [*((row, search.obstacle_on) for row in likely), *((row, search.without_any_pod) for row in others)]
     for number, (row, look) in enumerate(pending):
@@ -84,7 +88,10 @@ def obstacles_for(
 
 
 def counted(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Obstacles by cause: how many nodes each has, with the first example; the most frequent cause first."""
+    """Obstacles by cause: how many nodes each has, with the first example.
+
+    The most frequent first, and those last that no priority or label changes.
+    """
     by_cause: dict[ObstacleKind, list[Obstacle]] = {}
     for each in found:
         by_cause.setdefault(each.cause, []).append(each)
@@ -92,7 +99,7 @@ def counted(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
         _on_nodes(next((one for one in of_cause if one.pod), of_cause[0]), sum(one.nodes for one in of_cause))
         for of_cause in by_cause.values()
     ]
-    return tuple(sorted(total, key=lambda each: -each.nodes))
+    return tuple(sorted(total, key=lambda each: (each.cause in LASTING, -each.nodes, each.cause)))
 
 
 def _on_nodes(obstacle: Obstacle, nodes: int) -> Obstacle:
