@@ -60,6 +60,7 @@ def snapshot(
         raise click.UsageError("the snapshot is compressed: redirect it into a file, such as '> s.json.gz'")
     with working("reading the cluster"):
         session = ClusterSession.open(cluster, config, scheduler_name, owners=True)
+        session.priority_classes()  # so that they are among the objects
     waiting = list(session.state.waiting.values())
     further, planned = _with_files(session, files, namespace) if files else ([], [])
     work = work_of(session, [*waiting, *further], planned)
@@ -95,6 +96,7 @@ def _with_files(session: ClusterSession, files: tuple[Path, ...], namespace: str
     held, read = session.objects, read_work(session, files, namespace).objects
     further = [pod for pod in read.pods if pod_key(pod) not in session.state.waiting]
     held.pods += further
+    held.priority_classes = [*held.priority_classes, *read.priority_classes]
     add_workloads(held, read, namespace)
     read.gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.gangs]
     read.other_gangs = [msgspec.structs.replace(each, metadata=named(each.metadata)) for each in read.other_gangs]

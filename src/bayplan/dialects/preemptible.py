@@ -9,9 +9,15 @@ NON_PREEMPTIBLE = "non-preemptible"
 VOLCANO_PREEMPTABLE = "volcano.sh/preemptable"
 
 
-def is_preemptible(pod: Pod) -> bool:
-    """False if a pod must stay: KAI's label says `non-preemptible`, or Volcano's annotation or label `false`."""
+def forbids_eviction(pod: Pod) -> str:
+    """The label or annotation by which a pod must stay: KAI's `non-preemptible`, or Volcano's `false`.
+
+    Empty if there is none.
+    """
     labels, annotations = pod.metadata.labels or {}, pod.metadata.annotations or {}
     if labels.get(KAI_PREEMPTIBILITY) == NON_PREEMPTIBLE:
-        return False
-    return "false" not in (labels.get(VOLCANO_PREEMPTABLE), annotations.get(VOLCANO_PREEMPTABLE))
+        return f"label {KAI_PREEMPTIBILITY}: {NON_PREEMPTIBLE}"
+    for kind, written in (("label", labels), ("annotation", annotations)):
+        if written.get(VOLCANO_PREEMPTABLE) == "false":
+            return f'{kind} {VOLCANO_PREEMPTABLE}: "false"'
+    return ""

@@ -22,10 +22,11 @@ from bayplan.dispatch.kept.nominations import ROOM_IS_KEPT, Nomination, Nominati
 from bayplan.dispatch.kept.seats import KeptSeats
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.units import GangUnit, PodUnit, Unit
-from bayplan.dispatch.victim_gangs import is_protected, running_gang
+from bayplan.dispatch.victim_gangs import protection_of, running_gang
 from bayplan.dispatch.waking import ForItself, Waits
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang
+from bayplan.gangs.preemption.obstacles import obstacles_for_gang
 from bayplan.gangs.preemption.plan import (
     PATIENCE_ENDED,
     WORK_OF_A_QUICK_PROOF,
@@ -38,8 +39,15 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
-from bayplan.scheduling.preemption.candidates import EvictionRules, is_terminating, priority_of
+from bayplan.scheduling.preemption.candidates import (
+    EvictionRules,
+    ObstacleKind,
+    Protection,
+    is_terminating,
+    priority_of,
+)
 from bayplan.scheduling.preemption.freeable import Freeable
+from bayplan.scheduling.preemption.obstacles import Obstacle, obstacles_for
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption, plan_preemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
 
@@ -158,6 +166,14 @@ class Preempting:
         priority = min(map(priority_of, gang.pods))
         return self._attempt(unit, gang.pods, priority, scheduler.profile, names, plan, seats, closing, now)
 
+    def obstacles_for_pod(self, pod: Pod, profile: Profile) -> tuple[Obstacle, ...]:
+        """Why there is no plan for a pod that was asked about before."""
+        return obstacles_for(self._state, pod, profile, self._answers, self._freeable, self._rules())
+
+    def obstacles_for_gang(self, scheduler: GangScheduler, gang: Gang) -> tuple[Obstacle, ...]:
+        """Why there is no plan for a gang that was asked about before."""
+        return obstacles_for_gang(scheduler, gang, self._freeable, self._rules())
+
     def _attempt(
         self,
         unit: Unit,
@@ -258,12 +274,13 @@ class Preempting:
 
     def _rules(self) -> EvictionRules:
         self._left_alone = {key: until for key, until in self._left_alone.items() if until > self._now}
-        return EvictionRules(
-            self.budgets, partial(running_gang, self._roster), self._must_stay, self._is_stuck, self.nominations.leaving
-        )
+        gang_of = partial(running_gang, self._roster)
+        return EvictionRules(self.budgets, gang_of, self._protection, self._is_stuck, self.nominations.leaving)
 
-    def _must_stay(self, pod: Pod) -> bool:
-        return pod_key(pod) in self._left_alone or is_protected(self._roster, pod)
+    def _protection(self, pod: Pod) -> Protection | None:
+        if pod_key(pod) in self._left_alone:
+            return Protection(ObstacleKind.REFUSED)
+        return protection_of(self._roster, pod)
 
     def _is_stuck(self, pod: Pod) -> bool:
         deadline = moment_of(pod.metadata.deletion_timestamp or "")

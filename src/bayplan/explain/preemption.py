@@ -11,15 +11,32 @@ from dataclasses import dataclass
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
+from bayplan.explain.why import NO_CHANGE
 from bayplan.gangs.preemption.plan import GangPreemption
+from bayplan.kube.visible import visible_lines
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.preemption.candidates import freed_by, priority_of
+from bayplan.scheduling.preemption.candidates import ObstacleKind, freed_by, priority_of
+from bayplan.scheduling.preemption.obstacles import Obstacle
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode
 
 AnyPlan = Preemption | GangPreemption
 # Victims and nodes that a sentence names; the others are counted.
 MOST_NAMED = 3
+NO_CHANGE_ALONE = "No change to the pod alone would let it in."
+
+_OBSTACLES = {
+    ObstacleKind.PRIORITY: "where only pods of equal or higher priority would make room",
+    ObstacleKind.PROTECTED: "where a protected pod would have to go",
+    ObstacleKind.STATIC: "where a static pod would have to go, which its kubelet would create again",
+    ObstacleKind.BUDGETS: "where a pod under several budgets would have to go, which the eviction API refuses",
+    ObstacleKind.REFUSED: "where a pod would have to go whose eviction the API server has just refused",
+    ObstacleKind.GANG: "where a gang would fall below its minimum",
+    ObstacleKind.STUCK: "where a terminating pod does not end",
+    ObstacleKind.NO_ROOM: "without room for it even if all pods there left",
+    ObstacleKind.CLOSED: "closed to it by filters that no eviction changes",
+    ObstacleKind.NOT_EXAMINED: "not looked at, because the search limit was reached",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +53,26 @@ class Freed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unevictable:
+    """A pod that several budgets cover, so that the eviction API refuses to evict it."""
+
+    pod: str
+    budgets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PreemptionView:
     """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile.
 
-    `least_important` is a gang's pod whose priority counted, if priorities in the gang differ.
+    Without a plan, `obstacles` say why; with one, `unevictable` are pods that were passed over. `least_important` is a
+    gang's pod whose priority counted, if priorities in the gang differ.
     """
 
     plan: AnyPlan | NoPreemption
     frees: tuple[tuple[Freed, ...], ...]
     mode: PreemptionMode
+    obstacles: tuple[Obstacle, ...] = ()
+    unevictable: tuple[Unevictable, ...] = ()
     least_important: Pod | None = None
 
 
@@ -54,7 +82,8 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     indent = " " * len(lead)
     counted = [] if view.least_important is None else [f"{indent}{_counted_text(view.least_important)}"]
     if isinstance(plan, NoPreemption):
-        return [f"{lead}no pod: {_why_none(plan)}", *counted]
+        first, *others = _why_none(view)
+        return [f"{lead}no pod: {first}", *(" " * len(f"{lead}no pod: ") + each for each in others), *counted]
     if not plan.victims:
         return [f"{lead}no pod; terminating pods make room on {nodes_text(plan)}"]
     victims = [
@@ -66,6 +95,8 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     lines += [f"{indent}for a place on {nodes_text(plan)}; {proof}", *counted]
     if plan.cost[0]:
         lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
+    if view.unevictable:
+        lines += [indent + _passed_over(view.unevictable)]
     if view.mode is not PreemptionMode.ON:
         lines.append(f"{indent}preemption is {view.mode.value} in its profile, so nothing is evicted")
     return lines
@@ -77,16 +108,33 @@ def _counted_text(least_important: Pod) -> str:
     return f"the lowest priority in the gang counts, {pod}: only pods below it may go"
 
 
-def _why_none(plan: NoPreemption) -> str:
-    """Why no eviction helps, for people; events say it in kube-scheduler's words."""
-    if plan.reason:
-        return plan.reason
-    counts = (
-        (plan.no_victims, "without victims of lower priority that would make room"),
-        (plan.not_helpful, "closed to it for other reasons"),
-    )
-    (number, text), *others = [(number, text) for number, text in counts if number] or [counts[0]]
-    return ", ".join([f"{count(number, 'node')} {text}", *(f"{number} {text}" for number, text in others)])
+def with_plan(text: str, view: PreemptionView) -> str:
+    """The answer of `bayplan why` with the plan below it."""
+    lines = text.split("\n")
+    if not isinstance(view.plan, NoPreemption):
+        lines = [NO_CHANGE_ALONE if line == NO_CHANGE else line for line in lines]
+    return visible_lines([*lines, *preemption_lines(view)])
+
+
+def _why_none(view: PreemptionView) -> list[str]:
+    """Why no eviction helps, for people, one cause per line; events say it in kube-scheduler's words."""
+    reason = view.plan.reason if isinstance(view.plan, NoPreemption) else ""
+    return [reason] if reason else [_obstacle_text(each) for each in view.obstacles] or ["there is no node"]
+
+
+def _obstacle_text(obstacle: Obstacle) -> str:
+    """`2 nodes where a protected pod would have to go: ml/web on n1 (label volcano.sh/preemptable: "false")`."""
+    text = f"{count(obstacle.nodes, 'node')} {_OBSTACLES[obstacle.cause]}"
+    if not obstacle.pod:
+        return f"{text}: {obstacle.node}" if obstacle.node else text
+    detail = f" ({obstacle.detail})" if obstacle.detail else ""
+    return f"{text}: {obstacle.pod} on {obstacle.node}{detail}"
+
+
+def _passed_over(pods: Sequence[Unevictable]) -> str:
+    budgets = _listed(sorted({budget for each in pods for budget in each.budgets}))
+    covered = _listed([each.pod for each in pods])
+    return f"not evictable: {covered}, because the eviction API refuses pods under several budgets ({budgets})"
 
 
 def preemption_document(view: PreemptionView) -> Document:
@@ -94,7 +142,9 @@ def preemption_document(view: PreemptionView) -> Document:
     plan, least = view.plan, view.least_important
     counted = {} if least is None else {"priority": priority_of(least)}
     if isinstance(plan, NoPreemption):
-        return {"mode": view.mode.value, **counted, "victims": [], "reason": _why_none(plan)}
+        causes = [_obstacle_document(each) for each in view.obstacles]
+        reason = "; ".join(_why_none(view))
+        return {"mode": view.mode.value, **counted, "victims": [], "reason": reason, "causes": causes}
     victims = [
         {
             "pod": each.key,
@@ -112,6 +162,16 @@ def preemption_document(view: PreemptionView) -> Document:
         "nodes": nodes_of(plan),
         "violatedBudgets": plan.cost[0],
         "proven": plan.proven,
+        "notEvictable": [{"pod": each.pod, "budgets": list(each.budgets)} for each in view.unevictable],
+    }
+
+
+def _obstacle_document(obstacle: Obstacle) -> Document:
+    example = {"pod": obstacle.pod or None, "node": obstacle.node, "detail": obstacle.detail or None}
+    return {
+        "cause": obstacle.cause.value,
+        "nodes": obstacle.nodes,
+        "example": example if obstacle.node else None,
     }
 
 

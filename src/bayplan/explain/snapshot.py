@@ -19,7 +19,8 @@ from bayplan.grouping.kinds import KNOWN
 from bayplan.grouping.rules import Rules
 from bayplan.kube import topology_levels
 from bayplan.kube.object_set import ObjectSet, OtherObject, OtherPodGroup, StorageObject
-from bayplan.kube.resources import STORAGE, pod_groups
+from bayplan.kube.priority_classes import PriorityClass
+from bayplan.kube.resources import PRIORITY_CLASSES, STORAGE, pod_groups
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     k8s_scheduling_v1beta1,
@@ -51,6 +52,7 @@ KEPT_ANNOTATIONS = (
     "leaderworkerset.sigs.k8s.io/",
     "batch.kubernetes.io/job-completion-index",
     "pod-group-name",  # KAI's
+    "kubernetes.io/config.mirror",
     "pv.kubernetes.io/bind-completed",
     "volume.kubernetes.io/selected-node",
     "volume.beta.kubernetes.io/storage-class",
@@ -71,7 +73,7 @@ _KINDS: dict[type, tuple[str, str]] = {
     volcano_topology_v1alpha1.HyperNode: (volcano_topology_v1alpha1.API_VERSION, volcano_topology_v1alpha1.KIND),
     k8s_scheduling_v1beta1.Workload: (k8s_scheduling_v1beta1.API_VERSION, k8s_scheduling_v1beta1.WORKLOAD),
     volcano_batch_v1alpha1.Job: (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND),
-    **{each.type: (each.api_version, each.kind) for each in STORAGE},
+    **{each.type: (each.api_version, each.kind) for each in (*STORAGE, PRIORITY_CLASSES)},
 }
 _Thing = (
     Namespace
@@ -86,6 +88,7 @@ _Thing = (
     | volcano_batch_v1alpha1.Job
     | k8s_scheduling_v1beta1.Workload
     | StorageObject
+    | PriorityClass
 )
 
 
@@ -124,7 +127,7 @@ def snapshot_document(
         *objects.pods,
     ]
     things += [*objects.levels, *objects.hyper_nodes, *objects.gangs, *objects.other_gangs, *objects.volcano_jobs]
-    things += [*objects.kubernetes_workloads, *objects.storage]
+    things += [*objects.kubernetes_workloads, *objects.storage, *objects.priority_classes]
     return {
         "apiVersion": "v1",
         "kind": "List",

@@ -12,7 +12,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -25,7 +25,8 @@ from bayplan.kube.errors import NAMELESS, InvalidObject, InvalidObjects, ObjectP
 from bayplan.kube.json_text import TOO_DEEP, decode
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import ObjectSet, OtherObject, kind_in_set
-from bayplan.kube.unread_fields import remarked, unknown_field, unread_in_report
+from bayplan.kube.priority_classes import PriorityClass
+from bayplan.kube.unread_fields import remarked, unknown_field, unread, unread_in_report
 from bayplan.kube.validation.fields import UnknownField, field_faults, field_table, without_nulls
 from bayplan.kube.validation.submitted import submitted_faults, submitted_warnings
 from bayplan.kube.wire import node_resource_topology_v1alpha2
@@ -280,17 +281,22 @@ class _Reader:
                 raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
             report = self._decode(entry, NodeResourceTopology)
             found.topologies.append(report)
-            for each in unread_in_report(entry.content):
-                field, _, problem = each.partition(": ")
-                found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
+            self._remark_unread(entry, kind, unread_in_report(entry.content))
         elif (known := kind_in_set(api_version, kind)) is not None:
             struct, group_of_set = known
             getattr(found, group_of_set).append(self._decode(entry, struct))
+            if struct is PriorityClass:
+                self._remark_unread(entry, kind, unread(msgspec.json.decode(entry.content), struct))
         else:
             metadata = self._typed(entry, _WithMetadata, kind).metadata
             if not metadata.name and not self._submitted:  # a submitted one may still get a name
                 raise InvalidObject(self._subject(kind, entry, "metadata.name"), NAMELESS)
             found.others.append(OtherObject(api_version, kind, metadata, bytes(entry.content)))
+
+    def _remark_unread(self, entry: _Entry, kind: str, unread_fields: Iterable[str]) -> None:
+        for each in unread_fields:
+            field, _, problem = each.partition(": ")
+            self._found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
 
     def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
         """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayplan.kube import topology_levels
+from bayplan.kube import priority_classes, topology_levels
 from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
@@ -59,6 +59,7 @@ OtherPodGroup = (
 _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     (volcano_nodeinfo_v1alpha1.API_VERSION, volcano_nodeinfo_v1alpha1.KIND): (Numatopology, "numatopologies"),
     (volcano_topology_v1alpha1.API_VERSION, volcano_topology_v1alpha1.KIND): (HyperNode, "hyper_nodes"),
+    (priority_classes.API_VERSION, priority_classes.KIND): (priority_classes.PriorityClass, "priority_classes"),
     (bayplan_v1alpha1.API_VERSION, bayplan_v1alpha1.KIND): (bayplan_v1alpha1.PodGroup, "gangs"),
     (volcano_batch_v1alpha1.API_VERSION, volcano_batch_v1alpha1.KIND): (volcano_batch_v1alpha1.Job, "volcano_jobs"),
     **{
@@ -132,6 +133,7 @@ class ObjectSet:
     kubernetes_workloads: list[k8s_scheduling_v1beta1.Workload] = field(default_factory=list)
     storage: list[StorageObject] = field(default_factory=list)
     """Claims, volumes, classes and what CSI drivers say."""
+    priority_classes: list[priority_classes.PriorityClass] = field(default_factory=list)
     others: list[OtherObject] = field(default_factory=list)
     rule_documents: list[tuple[Path, Any]] = field(default_factory=list)
     """Rules for kinds of workloads (`grouping/rules.py`) that were among the objects, with their files."""
@@ -156,6 +158,7 @@ class ObjectSet:
         self.volcano_jobs += part.volcano_jobs
         self.kubernetes_workloads += part.kubernetes_workloads
         self.storage += part.storage
+        self.priority_classes += part.priority_classes
         self.others += part.others
         self.rule_documents += part.rule_documents
         self.unreadable_topologies += part.unreadable_topologies
@@ -192,7 +195,8 @@ class ObjectSet:
         """The objects of one kind."""
         groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
         others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads, self.storage)
-        return [each for group in (*groups, *others) if group for each in group if isinstance(each, kind)]
+        every = (*groups, *others, self.priority_classes)
+        return [each for group in every if group for each in group if isinstance(each, kind)]
 
     def __len__(self) -> int:
         return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)

@@ -15,7 +15,7 @@ from typing import Any, Generic
 from urllib.parse import quote
 
 from bayplan.extensions import DIALECTS, entry_named, load, registered
-from bayplan.kube import topology_levels
+from bayplan.kube import priority_classes, topology_levels
 from bayplan.kube.wire import (
     apps_v1,
     bayplan_v1alpha1,
@@ -113,6 +113,13 @@ LEASES = Resource(coordination_v1.API_VERSION, "leases", "Lease", coordination_v
 EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
 POD_DISRUPTION_BUDGETS = Resource(
     policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
+)
+PRIORITY_CLASSES = Resource(
+    priority_classes.API_VERSION,
+    "priorityclasses",
+    priority_classes.KIND,
+    priority_classes.PriorityClass,
+    namespaced=False,
 )
 SERVICES = Resource("v1", "services", "Service", Service)
 REPLICATION_CONTROLLERS = Resource("v1", "replicationcontrollers", "ReplicationController", ReplicationController)

@@ -21,11 +21,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bayplan.kube.errors import did_you_mean, struct_fields
+from bayplan.kube.priority_classes import PriorityClass
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     coscheduling_v1alpha1,
     k8s_scheduling_v1beta1,
     kai_scheduling_v2alpha2,
+    policy_v1,
     volcano_batch_v1alpha1,
     volcano_scheduling_v1beta1,
 )
@@ -64,6 +66,14 @@ _BEYOND: dict[type[Struct], Known] = {
         "compositePodGroupTemplates": "has no effect: only PodGroups made of them count"
     },
     k8s_scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
+    PriorityClass: _OF_ANY,
+    policy_v1.PodDisruptionBudget: _OF_ANY,
+    policy_v1.PodDisruptionBudgetSpec: dict.fromkeys(
+        ("minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy"), SILENT
+    ),
+    policy_v1.PodDisruptionBudgetStatus: dict.fromkeys(
+        ("observedGeneration", "currentHealthy", "desiredHealthy", "expectedPods", "conditions"), SILENT
+    ),
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (
             "volumes",
@@ -72,7 +82,6 @@ _BEYOND: dict[type[Struct], Known] = {
             "runningEstimate",
             "maxRetry",
             "ttlSecondsAfterFinished",
-            "priorityClassName",
             "minSuccess",
         ),
         SILENT,

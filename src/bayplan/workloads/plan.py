@@ -23,6 +23,7 @@ from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import NAMELESS, InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.manifest_limits import count_pods, most_pods_of
+from bayplan.kube.priority_classes import PriorityClasses
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Container, Metadata, OwnerReference, Pod, PodSpec, ResourceRequirements
@@ -71,6 +72,12 @@ class WorkloadPlan:
             raise InvalidObject(ObjectPath(str(self.about)), "has no pods")
         waiting = (member.pod for member in self.members if not member.pod.spec.node_name)
         return next(waiting, self.members[0].pod)
+
+
+def admitted(plan: WorkloadPlan, classes: PriorityClasses) -> WorkloadPlan:
+    """The plan whose new pods have the priorities that admission would give them."""
+    members = (replace(each, pod=classes.admitted(each.pod)) if each.is_new else each for each in plan.members)
+    return replace(plan, members=tuple(members))
 
 
 def with_names(thing: RawObject, namespace: str) -> RawObject:

@@ -12,6 +12,8 @@ from bayplan.kube.client import live as kube_live
 from bayplan.kube.client.access import Access
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.priority_classes import PriorityClass
+from bayplan.kube.wire.core_v1 import Metadata
 from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -127,6 +129,21 @@ class TestTheAnswerIsTheSchedulers:
         result = bayplan("why", "telco/waits", cluster=None)
         assert result.code == 1
         assert "not fresh" in result.out
+
+    def test_a_class_that_the_cluster_does_not_have_is_an_error_in_a_submitted_file(
+        self, bayplan: Bayplan, live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        async def read_priority_classes(_: Access) -> list[PriorityClass]:
+            return [PriorityClass(metadata=Metadata(name="high"), value=100)]
+
+        monkeypatch.setattr(kube_live, "read_priority_classes", read_priority_classes)
+        live(NODE % "good")
+        file = tmp_path / "pod.yaml"
+        for name, code in (("high", 0), ("hihg", 2)):
+            of_class = (POD % ("upf", 2, 2)).replace("spec:", f"spec:\n  priorityClassName: {name}")
+            file.write_text(of_class.replace("name: c,", "name: c, image: example.com/none,"))
+            result = bayplan("place", "-f", file, cluster=None)
+            assert (result.code, "there is no PriorityClass" in result.err) == (code, code == 2)
 
     def test_a_pod_of_an_unknown_scheduler_gets_a_message(self, bayplan: Bayplan, live: Live) -> None:
         live(CLUSTER + (POD % ("waits", 2, 2)).replace("schedulerName: bayplan", "schedulerName: another"))

@@ -29,8 +29,8 @@ def cluster_of(file: Path, *objects: Json) -> Path:
     return file
 
 
-def budget(allowed: int, selector: Json) -> Json:
-    metadata, status = {"name": "logs", "namespace": "a"}, {"disruptionsAllowed": allowed}
+def budget(allowed: int, selector: Any, name: str = "logs") -> Json:
+    metadata, status = {"name": name, "namespace": "a"}, {"disruptionsAllowed": allowed}
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -49,7 +49,10 @@ LOGS = {"matchLabels": {"app": "log"}}
         ((pod("upf", 100),), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
         ((pod("upf", 100), budget(1, LOGS)), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
         ((pod("upf", 100), budget(0, LOGS)), "a/web (priority 5): frees cpu 4 in zone 0, memory 8Gi in zone 0"),
-        ((pod("upf", 1),), "no pod: 1 node without victims of lower priority that would make room"),
+        (
+            (pod("upf", 1),),
+            "no pod: 1 node where only pods of equal or higher priority would make room: a/log on n1 (priority 1)",
+        ),
     ],
 )
 def test_the_cheapest_victim_is_named(bayplan: Bayplan, tmp_path: Path, objects: tuple[Json, ...], victim: str) -> None:
@@ -100,6 +103,146 @@ def test_a_plan_against_a_budget_is_shown_and_said_to_be_one(bayplan: Bayplan, t
     assert (
         "              PodDisruptionBudget a/logs forbids that: the plan is not carried out" in result.out.splitlines()
     )
+
+
+def holder(name: str, node: str, priority: int = 0, **more: Any) -> list[Json]:
+    """A node of 4 CPUs and the pod that holds them."""
+    return [node_body(node, {"cpu": 4, "memory": "32Gi"}), pod(name, priority, node, **more)]
+
+
+def stuck(node: Json, held: Json) -> list[Json]:
+    """The same, with the pod deleted long ago."""
+    return [node, {**held, "metadata": {**held["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}]
+
+
+def kai_group(name: str) -> Json:
+    metadata = {"name": name, "namespace": "a"}
+    spec = {"minMember": 1, "preemptibility": "non-preemptible"}
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+
+
+PROTECTED, NO_PREEMPTION = "where a protected pod would have to go", "kai.scheduler/preemptibility"
+CAUSES: list[tuple[list[Json], str, Json]] = [
+    (
+        [*holder("web", "n1", labels={NO_PREEMPTION: "non-preemptible"})],
+        f"1 node {PROTECTED}: a/web on n1 (label kai.scheduler/preemptibility: non-preemptible)",
+        {"cause": "protected", "nodes": 1},
+    ),
+    (
+        [*holder("web", "n1", annotations={"volcano.sh/preemptable": "false"}), *holder("db", "n2", 100)],
+        f'1 node {PROTECTED}: a/web on n1 (annotation volcano.sh/preemptable: "false")',
+        {"cause": "protected", "nodes": 1},
+    ),
+    (
+        [*holder("web", "n1", annotations={"pod-group-name": "kept"}), kai_group("kept")],
+        f"1 node {PROTECTED}: a/web on n1 (PodGroup a/kept forbids it)",
+        {"cause": "protected", "nodes": 1},
+    ),
+    (
+        [*holder("proxy", "n1", annotations={"kubernetes.io/config.mirror": "3f2a"})],
+        "1 node where a static pod would have to go, which its kubelet would create again: a/proxy on n1",
+        {"cause": "staticPod", "nodes": 1},
+    ),
+    (
+        [*holder("log", "n1", labels={"app": "log"}), budget(1, LOGS), budget(1, {}, "all")],
+        (
+            "1 node where a pod under several budgets would have to go, which the eviction API refuses: "
+            "a/log on n1 (a/all and a/logs)"
+        ),
+        {"cause": "severalBudgets", "nodes": 1},
+    ),
+    (
+        [*stuck(*holder("web", "n1"))],
+        "1 node where a terminating pod does not end: a/web on n1 (should have ended at 2026-01-01T00:00:00Z)",
+        {"cause": "terminating", "nodes": 1},
+    ),
+    (
+        [*holder("g-0", "n1", gang="g"), *holder("g-1", "n2", 100, gang="g"), gang_body("g", "a", 2)],
+        (
+            "1 node where a gang would fall below its minimum: "
+            "a/g-0 on n1 (gang a/g, of which a/g-1 must stay: priority 100)"
+        ),
+        {"cause": "gang", "nodes": 1},
+    ),
+    (
+        [*holder("web", "n1", 60), *holder("db", "n2", 50)],
+        "2 nodes where only pods of equal or higher priority would make room: a/web on n1 (priority 60)",
+        {"cause": "priority", "nodes": 2},
+    ),
+    (
+        [node_body("n1", {"cpu": 2, "memory": "32Gi"}), pod("web", 0, "n1")],
+        "1 node without room for it even if all pods there left: n1",
+        {"cause": "noRoom", "nodes": 1, "example": {"pod": None, "node": "n1", "detail": None}},
+    ),
+    (
+        [{**node_body("n2", {"cpu": 8, "memory": "32Gi"}), "spec": {"unschedulable": True}}, *holder("db", "n3", 60)],
+        "1 node closed to it by filters that no eviction changes: n2",
+        {"cause": "closed", "nodes": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize("objects, said, cause", CAUSES)
+def test_a_refusal_names_its_cause_and_an_example(
+    bayplan: Bayplan, tmp_path: Path, objects: list[Json], said: str, cause: Json
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(list_body([*objects, pod("upf", 50)])))
+    result = bayplan("why", "a/upf", "--preempt", cluster=cluster)
+    assert said in result.out
+    plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]
+    assert said in plan["reason"].split("; ")
+    assert cause in [{key: each[key] for key in cause} for each in plan["causes"]]
+
+
+def test_a_refusal_of_a_gang_names_its_cause_and_an_example(bayplan: Bayplan, tmp_path: Path) -> None:
+    protected = [*holder("web", "n1", labels={NO_PREEMPTION: "non-preemptible"}), *holder("db", "n2", 1)]
+    members = [pod(f"train-{number}", 50, gang="train") for number in range(2)]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(list_body([*protected, gang_body("train", "a", 2), *members])))
+    result = bayplan("why", "podgroup/train", "-n", "a", "--preempt", cluster=cluster)
+    assert f"no pod: 1 node {PROTECTED}: a/web on n1 (label {NO_PREEMPTION}: non-preemptible)" in result.out
+
+
+def test_pods_that_are_passed_over_are_named_beside_the_plan(bayplan: Bayplan, tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), budget(1, LOGS), budget(1, LOGS, "more"))
+    lines = bayplan("why", "a/upf", "--preempt", cluster=cluster).out.splitlines()
+    refused = "because the eviction API refuses pods under several budgets (a/logs and a/more)"
+    assert f"              not evictable: a/log, {refused}" in lines
+    assert "No change to the pod alone would let it in." in lines
+    plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]
+    assert plan["notEvictable"] == [{"pod": "a/log", "budgets": ["a/logs", "a/more"]}]
+    assert [each["pod"] for each in plan["victims"]] == ["a/web"]
+
+
+@pytest.mark.parametrize(
+    "selector, told",
+    [
+        (
+            {"matchLabel": {"app": "log"}},
+            (
+                "spec.selector.matchLabel: unknown field; did you mean matchLabels?; "
+                "the selector is empty without it and covers every pod of the namespace"
+            ),
+        ),
+        (
+            {"matchExpressions": [{"key": "app", "operator": "In"}]},
+            'spec.selector: operator "In" of key "app" needs values; the budget covers no pod, as in the eviction API',
+        ),
+        (
+            "app=log",
+            (
+                "Expected `object | null`, got `str` - at `$.spec.selector`; "
+                "assumed: the budget covers every pod of the namespace and allows no disruption"
+            ),
+        ),
+    ],
+)
+def test_warnings_say_what_is_wrong_with_a_budget_and_what_counts(
+    bayplan: Bayplan, tmp_path: Path, selector: Any, told: str
+) -> None:
+    cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), budget(1, selector))
+    assert bayplan("why", "a/upf", "--preempt", cluster=cluster).err == f"warning: PodDisruptionBudget a/logs: {told}\n"
 
 
 def test_a_gang_evicts_as_a_unit(bayplan: Bayplan, tmp_path: Path) -> None:

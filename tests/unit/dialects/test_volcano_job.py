@@ -47,6 +47,13 @@ def test_pods_carry_what_volcano_writes_on_them() -> None:
     }
 
 
+def test_pods_name_the_priority_class_of_their_task_or_else_of_the_job() -> None:
+    own = task("ps", 1)
+    own["template"]["spec"] = {**own["template"]["spec"], "priorityClassName": "low"}
+    made = pods_of(job(own, task("worker", 1), priorityClassName="high"))
+    assert [each.spec.priority_class_name for each in made] == ["low", "high"]
+
+
 def test_a_tasks_topology_policy_is_written_on_its_pods() -> None:
     made = pods_of(job(task("ps", 1), task("worker", 1, topologyPolicy="restricted")))
     policies = [policy_in(each.metadata.annotations) for each in made]

@@ -194,15 +194,13 @@ def test_budgets_decide_between_equal_pods() -> None:
     scheduler = preempting("n1", "n2")
     for name, node in (("a", "n1"), ("b", "n2")):
         runs(scheduler, name, node, 8)
-    labelled = scheduler.state.bound["ml/a"]
-    metadata = msgspec.structs.replace(labelled.metadata, labels={"app": "a"})
-    scheduler.set_pod(msgspec.structs.replace(labelled, metadata=metadata), 0.5)
+    labelled(scheduler, "a", labels={"app": "a"})
     scheduler.set_budget(budget("keep-a", 0, app="a"))
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
     assert victims(scheduler.decide(1.0)) == ["ml/b"]
 
 
-def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> None:
+def test_a_budget_with_a_broken_selector_covers_no_pod() -> None:
     scheduler = preempting("n1")
     expressions = [{"key": "app", "operator": "Is", "values": ["a"]}]
     written = {"metadata": {"name": "odd", "namespace": "ml"}, "spec": {"selector": {"matchExpressions": expressions}}}
@@ -211,13 +209,37 @@ def test_a_budget_with_a_broken_selector_covers_every_pod_of_its_namespace() -> 
     assert str(said.value) == (
         'PodDisruptionBudget ml/odd: spec.selector: operator "Is" of key "app" is unknown: '
         "expected one of In, NotIn, Exists,"
-        " DoesNotExist; the budget covers every pod of the namespace and allows no disruption"
+        " DoesNotExist; the budget covers no pod, as in the eviction API"
     )
     runs(scheduler, "web", "n1", 8)
     scheduler.set_pod(pod("db", 8, priority=10), 1.0)
-    action = scheduler.decide(1.0)
-    assert isinstance(action, Unschedulable)
-    assert action.stage is Stage.PLANNED
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+
+
+def test_a_pod_under_several_budgets_is_not_evicted() -> None:
+    scheduler = preempting("n1", "n2")
+    runs(scheduler, "log", "n1", 8, priority=1)
+    runs(scheduler, "web", "n2", 8)
+    labelled(scheduler, "web", labels={"app": "web"})
+    for name in ("all", "web"):
+        scheduler.set_budget(budget(name, 5, app="web"))
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/log"]
+
+
+def test_a_static_pod_is_not_evicted() -> None:
+    scheduler = preempting("n1", "n2")
+    runs(scheduler, "proxy", "n1", 8)
+    labelled(scheduler, "proxy", annotations={"kubernetes.io/config.mirror": "3f2a"})
+    runs(scheduler, "log", "n2", 8, priority=1)
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/log"]
+
+
+def labelled(scheduler: Dispatcher, name: str, **metadata: dict[str, str]) -> None:
+    running = scheduler.state.bound[f"ml/{name}"]
+    changed = msgspec.structs.replace(running.metadata, **metadata)
+    scheduler.set_pod(msgspec.structs.replace(running, metadata=changed), 0.5)
 
 
 def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:

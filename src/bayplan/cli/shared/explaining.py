@@ -27,10 +27,9 @@ from bayplan.explain.pod_view import (
     pod_document,
     pod_text,
 )
-from bayplan.explain.preemption import PreemptionView, preemption_document, preemption_lines
+from bayplan.explain.preemption import PreemptionView, preemption_document, with_plan
 from bayplan.explain.workload_text import explanation, explanation_text
 from bayplan.gangs.closeness import unbound
-from bayplan.kube.visible import visible_lines
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.relations import answer_for, incoming_pod
@@ -108,7 +107,7 @@ def _gang(outcome: GangOutcome, view: PreemptionView | None) -> Explanation:
 
 
 def _with_lines(text: str, view: PreemptionView | None) -> str:
-    return text if view is None else visible_lines([*text.split("\n"), *preemption_lines(view)])
+    return text if view is None else with_plan(text, view)
 
 
 def _with_document(document: Document, view: PreemptionView | None) -> Document:

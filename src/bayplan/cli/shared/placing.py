@@ -30,6 +30,7 @@ from bayplan.cli.shared.gangs import GangPlacer
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
+from bayplan.cli.shared.priorities import admit_files
 from bayplan.cli.shared.reading import read_all
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import (
@@ -84,6 +85,7 @@ def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | N
     Other kinds are named once, and are an error if there is nothing else.
     """
     objects = with_volcano_jobs(read_all(paths), session.objects, namespace)
+    warn(admit_files(objects, session.priority_classes(objects), session.source))
     templates = claim_templates(objects.others)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -19,12 +20,12 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
-from bayplan.cluster.state import TERMINAL_PHASES
+from bayplan.cluster.state import TERMINAL_PHASES, ClusterState
 from bayplan.dialects.members import Incomplete
 from bayplan.dispatch.preemption import COUNTING, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.units import GangUnit
-from bayplan.explain.preemption import PreemptionView, freed_amounts
+from bayplan.explain.preemption import AnyPlan, PreemptionView, Unevictable, freed_amounts
 from bayplan.gangs.closeness import unbound
 from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
 from bayplan.gangs.scheduler import GangScheduler
@@ -33,7 +34,8 @@ from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.unread_fields import unread
+from bayplan.kube.wire.core_v1 import LabelSelector, Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.preemption.candidates import priority_of
@@ -46,8 +48,11 @@ def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> Pree
     answers = ClassAnswers(session.state)
     preempting, profile, asked = _preempting(session, answers), session.profile_for(pod), unbound(pod)
     with preempting.kept_room.deciding(profile) as closing:
-        plan = _counted(lambda: preempting.for_pod(asked, _planning(profile), closing, now.timestamp()))
-    return _view(session, plan, (asked,), profile)
+        found = _counted(lambda: preempting.for_pod(asked, _planning(profile), closing, now.timestamp())).plan
+    if isinstance(found, NoPreemption):
+        obstacles = () if found.reason else preempting.obstacles_for_pod(asked, profile)
+        return PreemptionView(found, (), profile.preemption, obstacles)
+    return _view(session, found, (asked,), profile, preempting.budgets)
 
 
 def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> PreemptionView:
@@ -61,10 +66,16 @@ def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> Pre
     preempting, profile = _preempting(session, answers), session.profile_for(gang.pods[0])
     scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
     with preempting.kept_room.deciding(profile) as closing:
-        plan = _counted(lambda: preempting.for_gang(GangUnit(key), scheduler, gang, closing, now.timestamp()))
+        attempt = partial(preempting.for_gang, GangUnit(key), scheduler, gang, closing, now.timestamp())
+        found = _counted(attempt).plan
+    if isinstance(found, NoPreemption):
+        obstacles = () if found.reason else preempting.obstacles_for_gang(scheduler, gang)
+        view = PreemptionView(found, (), profile.preemption, obstacles)
+    else:
+        view = _view(session, found, gang.pods, profile, preempting.budgets)
     least = min(gang.pods, key=priority_of)
     differ = any(priority_of(pod) > priority_of(least) for pod in gang.pods)
-    return replace(_view(session, plan, gang.pods, profile), least_important=least if differ else None)
+    return replace(view, least_important=least if differ else None)
 
 
 def _planning(profile: Profile) -> Profile:
@@ -80,13 +91,21 @@ def _counted(attempt: Callable[[], PreemptionResult | None]) -> PreemptionResult
     return outcome
 
 
-def _view(session: ClusterSession, outcome: PreemptionResult, pods: Sequence[Pod], profile: Profile) -> PreemptionView:
-    plan, state = outcome.plan, session.state
-    if isinstance(plan, NoPreemption):
-        return PreemptionView(plan, (), profile.preemption)
+def _view(
+    session: ClusterSession, plan: AnyPlan, pods: Sequence[Pod], profile: Profile, budgets: DisruptionBudgets
+) -> PreemptionView:
+    state = session.state
     wanted = {name for pod in pods for name in state.classes.of(pod).request.total}
     freed = tuple(freed_amounts(state, each.key, wanted) for each in plan.victims)
-    return PreemptionView(plan, freed, profile.preemption)
+    return PreemptionView(plan, freed, profile.preemption, unevictable=_unevictable(state, pods, budgets))
+
+
+def _unevictable(state: ClusterState, pods: Sequence[Pod], budgets: DisruptionBudgets) -> tuple[Unevictable, ...]:
+    """The less important pods that several budgets cover."""
+    priority = min(map(priority_of, pods))
+    less_important = ((key, pod) for key, pod in state.bound.items() if priority_of(pod) < priority)
+    covered = ((key, budgets.too_many(pod)) for key, pod in less_important)
+    return tuple(Unevictable(key, several) for key, several in sorted(covered) if several)
 
 
 def _preempting(session: ClusterSession, answers: ClassAnswers) -> Preempting:
@@ -111,12 +130,19 @@ def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
     for each in session.objects.others:
         if (each.api_version, each.kind) != kind:
             continue
+        key = f"{each.metadata.namespace or 'default'}/{each.metadata.name}"
         try:
-            found.append(decode(each.document, PodDisruptionBudget))
+            budget = decode(each.document, PodDisruptionBudget)
         except msgspec.DecodeError as error:
-            key = f"{each.metadata.namespace or 'default'}/{each.metadata.name}"
             budgets.set_unreadable(key)
-            warn([f"PodDisruptionBudget {key}: {error}; the budget covers every pod of the namespace"])
+            assumed = "assumed: the budget covers every pod of the namespace and allows no disruption"
+            warn([f"PodDisruptionBudget {key}: {error}; {assumed}"])
+            continue
+        found.append(budget)
+        everything = "; the selector is empty without it and covers every pod of the namespace"
+        effect = everything if budget.spec.selector == LabelSelector() else ""
+        for told in unread(decode(each.document), PodDisruptionBudget):
+            warn([f"PodDisruptionBudget {key}: {told}{effect if told.startswith('spec.selector.') else ''}"])
     for budget in found:
         try:
             budgets.set(budget)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bayplan.gangs.trees import Trees
     from bayplan.grouping.group import GroupingSettings
     from bayplan.kube.object_set import ObjectSet, OtherObject
+    from bayplan.kube.priority_classes import PriorityClass, PriorityClasses
     from bayplan.kube.wire.core_v1 import Pod
     from bayplan.scheduling.profile import Profile
 
@@ -63,6 +64,8 @@ class ClusterSession:
         self.source = source
         self.configuration = configuration
         self._profiles = profiles
+        if state is None and not self.runs:
+            warn(self._admit())
         if owners and self.runs:
             self._read_owners()
         self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
@@ -159,6 +162,28 @@ class ClusterSession:
         self.objects.others += found
         if left_out:
             warn([f"pods wait for more than {MOST_OWNERS} owners: {left_out} of them are not read"])
+
+    def _admit(self) -> list[str]:
+        """Set the priorities of a dump's pods; a cluster that runs has admitted its pods."""
+        from bayplan.cli.shared.priorities import admit_cluster
+
+        return admit_cluster(self.objects, self.priority_classes(), self.source)
+
+    def priority_classes(self, work: ObjectSet | None = None) -> PriorityClasses:
+        """The PriorityClasses of the cluster and of `-f`."""
+        from bayplan.kube.priority_classes import PriorityClasses
+
+        written = [*self._priority_classes_of_cluster, *(work.priority_classes if work is not None else ())]
+        return PriorityClasses(written, complete=bool(written))
+
+    @cached_property
+    def _priority_classes_of_cluster(self) -> list[PriorityClass]:
+        """Those of the dump; of a cluster that runs, read when they are needed."""
+        if self.runs and not self.objects.priority_classes:
+            from bayplan.kube.client.live import read_priority_classes
+
+            self.objects.priority_classes = asked_live(read_priority_classes)
+        return self.objects.priority_classes
 
     @property
     def runs(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import msgspec
 
 from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.priorities import admit_plan
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
@@ -41,6 +42,7 @@ INSTEAD = {
     ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
 }
 OWNERS_NAMED = 3
+_READ_LATER = {(POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)}
 _Key = tuple[str, str, str, str]
 _ALIKE = 0.85  # kinds are short: a Service is no RayService
 HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
@@ -65,6 +67,7 @@ class Workloads:
             ),
         )
         self._around = Around(self.settings.rules, session.state)
+        self._classes, self._source = session.priority_classes(objects), session.source
         written = {key_of(each).rpartition(" ")[2] for each in (*session.objects.gangs, *objects.gangs)}
         # Gangs that were made of the owners of pods are those of the workloads themselves.
         self._taken = written - session.grouped.names
@@ -92,17 +95,21 @@ class Workloads:
                 continue
             try:
                 _refuse_twice(Reference.of(thing), seen)
-                yield self.plan(thing)
+                yield self.plan(thing, submitted=True)
             except InvalidObject as error:
                 raise _naming_the_file(work, other, error) from None
 
-    def plan(self, thing: RawObject) -> WorkloadPlan:
-        """The plan of one workload. If another gang has its name, the kind becomes part of the name."""
+    def plan(self, thing: RawObject, *, submitted: bool = False) -> WorkloadPlan:
+        """The plan of one workload of the cluster or, `submitted`, of `-f`.
+
+        If another gang has its name, the kind becomes part of the name.
+        """
         planned = plan_of(thing, self._around, self.settings, self._beside)
         if not planned.about.uid and self._names(planned) & self._taken:
             metadata = {**thing["metadata"], "uid": planned.about.kind.lower()}
             planned = plan_of({**thing, "metadata": metadata}, self._around, self.settings, self._beside)
         self._taken |= self._names(planned)
+        planned = admit_plan(planned, self._classes, self._source, submitted=submitted)
         warn(list(planned.remarks))
         return planned
 
@@ -283,7 +290,7 @@ def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]
     others = [
         each
         for each in objects.others
-        if each.kind != POD_DISRUPTION_BUDGETS.kind and kind_of(_reference(each), settings.rules) is None
+        if (each.api_version, each.kind) not in _READ_LATER and kind_of(_reference(each), settings.rules) is None
     ]
     owning = _owning(objects) if others else set()
     return [each for each in others if _key(_reference(each)) not in owning]

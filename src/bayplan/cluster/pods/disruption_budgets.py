@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from bayplan.cluster.pods.label_selectors import EVERYTHING, AnchoredIndex, Selector, selector_of
 from bayplan.cluster.pods.terms import labels_of, namespace_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.validation.names import label_value, qualified_name
 from bayplan.kube.wire.core_v1 import LabelSelector, Pod
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+PENDING = "Pending"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +39,13 @@ class DisruptionBudgets:
     def set(self, written: PodDisruptionBudget) -> None:
         """Take over a budget.
 
-        Raises `InvalidObject` if its selector is invalid; the budget then counts as unreadable.
+        Raises `InvalidObject` if its selector is invalid; the budget then covers no pod, as in the eviction API.
         """
         key = f"{written.metadata.namespace or 'default'}/{written.metadata.name}"
         problem = _problem(written.spec.selector)
         if problem:
-            self.set_unreadable(key)
-            effect = "the budget covers every pod of the namespace and allows no disruption"
+            self.remove(key)
+            effect = "the budget covers no pod, as in the eviction API"
             raise InvalidObject(ObjectPath.of(written).child("spec").child("selector"), f"{problem}; {effect}")
         self.remove(key)
         status = written.status
@@ -74,17 +76,24 @@ class DisruptionBudgets:
 
         A pod that is being disrupted already counts against none.
         """
+        return tuple(each.key for each in self._matching(pod) if pod.metadata.name not in each.disrupted)
+
+    def too_many(self, pod: Pod) -> tuple[str, ...]:
+        """The budgets of a pod that several budgets cover, so that the eviction API refuses to evict it.
+
+        Empty for others, and for pods that have not started: the eviction API looks at no budget for them.
+        """
+        found = self._matching(pod)
+        has_started = pod.status is None or pod.status.phase != PENDING
+        return tuple(each.key for each in found) if len(found) > 1 and has_started else ()
+
+    def _matching(self, pod: Pod) -> list[_Budget]:
         budgets = self._by_namespace.get(namespace_of(pod))
         if not budgets:
-            return ()
+            return []
         labels = labels_of(pod)
-        return tuple(
-            sorted(
-                budget.key
-                for budget in budgets.for_labels(labels)
-                if budget.selector.matches(labels) and pod.metadata.name not in budget.disrupted
-            )
-        )
+        found = (each for each in budgets.for_labels(labels) if each.selector.matches(labels))
+        return sorted(found, key=lambda each: each.key)
 
     def allowed(self) -> dict[str, int]:
         """How many disruptions each budget still allows."""
@@ -92,11 +101,23 @@ class DisruptionBudgets:
 
 
 def _problem(selector: LabelSelector | None) -> str:
-    """What the API server would refuse about a selector."""
+    """Why the API server would not evaluate a selector."""
+    written = (selector.match_labels or {}) if selector is not None else {}
+    for key, value in written.items():
+        wrong = [f'key "{key}" {why}' for why in qualified_name(key)]
+        wrong += [f'value "{value}" of key "{key}" {why}' for why in label_value(value)]
+        if wrong:
+            return wrong[0]
     for each in (selector.match_expressions or ()) if selector is not None else ():
         if each.operator not in OPERATORS:
             return f'operator "{each.operator}" of key "{each.key}" is unknown: expected one of {", ".join(OPERATORS)}'
         if bool(each.values) != (each.operator in OPERATORS[:2]):
             needs = "needs values" if each.operator in OPERATORS[:2] else "takes no values"
             return f'operator "{each.operator}" of key "{each.key}" {needs}'
+        wrong = [f'key "{each.key}" {why}' for why in qualified_name(each.key)]
+        wrong += [
+            f'value "{value}" of key "{each.key}" {why}' for value in each.values or () for why in label_value(value)
+        ]
+        if wrong:
+            return wrong[0]
     return ""

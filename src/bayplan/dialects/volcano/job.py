@@ -74,7 +74,9 @@ def pods_of(job: Job) -> list[Pod]:
 def _pods_of_task(job: Job, task: Task) -> Iterator[Pod]:
     template = task.template
     spec = msgspec.structs.replace(
-        template.spec, scheduler_name=template.spec.scheduler_name or job.spec.scheduler_name
+        template.spec,
+        scheduler_name=template.spec.scheduler_name or job.spec.scheduler_name,
+        priority_class_name=template.spec.priority_class_name or job.spec.priority_class_name or None,
     )
     annotations = {**(template.metadata.annotations or {}), **policy_annotations(task.topology_policy)}
     annotations[GROUP_NAMES[1]] = job.metadata.name

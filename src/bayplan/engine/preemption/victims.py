@@ -1,10 +1,10 @@
 """Choose the cheapest victims on one node.
 
-A set of victims is judged in upstream's order: violated disruption budgets, highest priority, sum of priorities, number
-of victims. An alternative says how much must be freed where, such as 4 CPUs in zone 1; it is necessary, and `admits`
-tells whether it is sufficient. For each alternative the least number of violations and the lowest highest priority that
-suffice are found first; within these, branch and bound minimises the rest. The search is exact; one that reaches its
-limit returns the best set so far and says that it is not proven.
+A set of victims is judged in upstream's order: violated disruption budgets, highest priority, sum of priorities with
+2^31 added to each, number of victims. An alternative says how much must be freed where, such as 4 CPUs in zone 1; it is
+necessary, and `admits` tells whether it is sufficient. For each alternative the least number of violations and the
+lowest highest priority that suffice are found first; within these, branch and bound minimises the rest. The search is
+exact; one that reaches its limit returns the best set so far and says that it is not proven.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from bayplan.engine.budget import Budget, OutOfWork
 
-# Upstream adds this to each priority, so that more victims never cost less than fewer.
+# Upstream adds this to each priority in a sum, so that a further victim never makes a set cheaper.
 PRIORITY_OFFSET = 1 << 31
 # One step takes 5 to 20 us, more with hundreds of candidates; the replay charges its own admissions.
 WORK_OF_A_STEP = 15

@@ -18,6 +18,7 @@ from bayplan.kube.client.decoding import Broken, Listed
 from bayplan.kube.client.versions import cannot_read, list_served
 from bayplan.kube.client.watch import Absent, Changes, follow
 from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.priority_classes import PriorityClass
 from bayplan.kube.resources import (
     HYPER_NODES,
     KAI_TOPOLOGIES,
@@ -29,6 +30,7 @@ from bayplan.kube.resources import (
     NUMATOPOLOGIES,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     STORAGE,
     Resource,
     pod_groups,
@@ -77,6 +79,15 @@ async def read_nodes_and_pods(access: Access) -> ObjectSet:
     async with KubeClient(access) as client:
         nodes, pods = await asyncio.gather(client.list(NODES), client.list(PODS))
     return ObjectSet(nodes=nodes.items, pods=pods.items)
+
+
+async def read_priority_classes(access: Access) -> list[PriorityClass]:
+    """The PriorityClasses; none if they cannot be read."""
+    async with KubeClient(access) as client:
+        try:
+            return (await client.list(PRIORITY_CLASSES)).items
+        except ApiError:
+            return []
 
 
 class Follower(Protocol):

@@ -276,6 +276,7 @@ class PodSpec(WireStruct, frozen=True):
     scheduling_gates: list[SchedulingGate] | None = None
     scheduler_name: str | None = None
     priority: int | None = None
+    priority_class_name: str | None = None
     preemption_policy: str | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     resource_claims: list[dict[str, object]] | None = None

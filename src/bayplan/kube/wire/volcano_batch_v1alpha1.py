@@ -49,6 +49,7 @@ class JobSpec(WireStruct, frozen=True):
     scheduler_name: str = ""
     min_available: int | None = None
     queue: str = ""
+    priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
     tasks: list[Task] | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from bayplan.cluster.dry_run import zones_freed_by
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
@@ -12,6 +13,29 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.preemption.victims import Candidate, Cell, GangVictims
 from bayplan.kube.times import moment_of
 from bayplan.kube.wire.core_v1 import Pod
+
+
+class ObstacleKind(StrEnum):
+    """Why evictions make no room on a node, in the words of `-o json`."""
+
+    PRIORITY = "priority"
+    PROTECTED = "protected"
+    STATIC = "staticPod"
+    BUDGETS = "severalBudgets"
+    REFUSED = "evictionRefused"
+    GANG = "gang"
+    STUCK = "terminating"
+    NO_ROOM = "noRoom"
+    CLOSED = "closed"
+    NOT_EXAMINED = "notExamined"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Why a pod must not be evicted for others: the cause, and what says so."""
+
+    cause: ObstacleKind
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +47,13 @@ class RunningGang:
     surplus: int
 
 
-def _no_gang(_: str) -> RunningGang | None:
+def no_gang(_: str) -> RunningGang | None:
+    """Treat every pod as a pod by itself."""
+    return None
+
+
+def unprotected(_: Pod) -> Protection | None:
+    """Allow every pod to be evicted."""
     return None
 
 
@@ -32,13 +62,22 @@ class EvictionRules:
     """What limits evictions: disruption budgets, gangs, and pods that must stay for other reasons."""
 
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)
-    gang_of: Callable[[str], RunningGang | None] = _no_gang
+    gang_of: Callable[[str], RunningGang | None] = no_gang
     """The running gang of a pod, by its key."""
-    must_stay: Callable[[Pod], bool] = lambda _: False
+    protection: Callable[[Pod], Protection | None] = unprotected
+    """Why a pod must stay; `stays` adds what the budgets say."""
     is_stuck: Callable[[Pod], bool] = lambda _: False
     """True of a pod that should have left long ago: it is neither a victim nor counted as leaving."""
     being_evicted: Collection[str] = frozenset()
     """Pods whose eviction is under way, by their keys: they count as leaving."""
+
+    def stays(self, pod: Pod) -> Protection | None:
+        """Why a pod must not be evicted, whatever its priority; None if it may be."""
+        found = self.protection(pod)
+        if found is not None:
+            return found
+        several = self.budgets.too_many(pod)
+        return Protection(ObstacleKind.BUDGETS, " and ".join(several)) if several else None
 
     def is_leaving(self, key: str, pod: Pod) -> bool:
         """True of a pod that is about to leave its node, so that it needs no eviction."""
@@ -165,7 +204,7 @@ def freed_by(state: ClusterState, key: str) -> Mapping[Cell, int]:
 
 
 def _is_evictable(pod: Pod, priority: int, rules: EvictionRules) -> bool:
-    return priority_of(pod) < priority and not is_terminating(pod) and not rules.must_stay(pod)
+    return priority_of(pod) < priority and not is_terminating(pod) and rules.stays(pod) is None
 
 
 def _members(

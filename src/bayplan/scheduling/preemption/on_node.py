@@ -78,7 +78,7 @@ def victims_on(
     """
     with without(state, terminating_on(state, row, rules)):
         filters = preemptor.for_class()
-        if _fits(state, row, preemptor, filters, budget):
+        if fits(state, row, preemptor, filters, budget):
             return Victims((), NO_COST)
         conflicting = _conflicting(state, row, preemptor)
         if conflicting is None:
@@ -125,10 +125,10 @@ class _Trial:
 
     def _fits_without(self, victims: frozenset[str]) -> bool:
         with without(self.state, victims):
-            return _fits(self.state, self.row, self.preemptor, self.filters, self.budget)
+            return fits(self.state, self.row, self.preemptor, self.filters, self.budget)
 
 
-def _fits(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile, budget: Budget) -> bool:
+def fits(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile, budget: Budget) -> bool:
     """Whether a node takes the pod as it is now, by all filters and its kubelet."""
     budget.spend(WORK_OF_AN_ADMISSION // 5)
     if filters.blocked_by_usage_of_one(state, row) != PASSES:

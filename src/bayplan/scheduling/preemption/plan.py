@@ -3,17 +3,19 @@
     nodes whose filters an eviction can satisfy -> least cost of each (`freeable.py`) -> cheapest victims,
     node by node (`on_node.py`) -> Preemption
 
-Costs are compared as in kube-scheduler: violated disruption budgets, highest priority, sum of priorities, number of
-victims, latest start. The plan is minimal in this order: no node and no set of victims costs less, unless `proven` says
-that the search stopped early.
+Costs are compared as in kube-scheduler: violated disruption budgets, highest priority, sum of priorities with 2^31
+added to each, number of victims, latest start. The plan is minimal in this order: no node and no set of victims costs
+less, unless `proven` says that the search stopped early.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_STALE
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.engine.budget import Budget, OutOfWork
@@ -81,11 +83,7 @@ def plan_preemption(
     if held_back or pod.spec.preemption_policy == NEVER:
         return NoPreemption(held_back or "not eligible: preemptionPolicy is Never")
     preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
-    by_node = answers.for_class(pod_class, profile).blocked_by_node
-    rows = np.flatnonzero(by_node == PASSES)
-    if profile.topology is not None and profile.topology.applies(pod_class):
-        # No eviction makes a report fresh.
-        rows = rows[state.columns.topology[rows] != TOPOLOGY_STALE]
+    rows = rows_open_to(state, pod_class, profile, answers)
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
     bounds = freeable.bounds(preemptor, rows)
     not_helpful = int(state.columns.present.sum()) - len(rows)
@@ -124,6 +122,15 @@ def plan_preemption(
         tuple(terminating_on(state, row, rules)),
         proven=victims.proven and complete,
     )
+
+
+def rows_open_to(state: ClusterState, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> NDArray[np.intp]:
+    """The rows whose filters an eviction can satisfy."""
+    rows = np.flatnonzero(answers.for_class(pod_class, profile).blocked_by_node == PASSES)
+    if profile.topology is not None and profile.topology.applies(pod_class):
+        # No eviction makes a report fresh.
+        rows = rows[state.columns.topology[rows] != TOPOLOGY_STALE]
+    return rows
 
 
 def _may_be_better(

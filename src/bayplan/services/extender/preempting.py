@@ -17,7 +17,7 @@ from functools import partial
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.claims import claims_of
-from bayplan.dispatch.victim_gangs import is_protected, running_gang
+from bayplan.dispatch.victim_gangs import protection_of, running_gang
 from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.preemption.victims import Victims
 from bayplan.kube.wire.core_v1 import Pod
@@ -27,7 +27,7 @@ from bayplan.kube.wire.extender_v1 import (
     MetaPod,
     MetaVictims,
 )
-from bayplan.scheduling.preemption.candidates import EvictionRules, RunningGang, priority_of
+from bayplan.scheduling.preemption.candidates import EvictionRules, ObstacleKind, Protection, RunningGang, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor, victims_on
 from bayplan.scheduling.relations import incoming_pod
 from bayplan.services.extender.cluster import ExtenderCluster
@@ -100,14 +100,13 @@ def _checked(
 def _rules(cluster: ExtenderCluster, row: int, among: Collection[str] | None = None) -> EvictionRules:
     """Evictions on one node, by uid at most `among` these: pods of other nodes cannot be named in the answer."""
 
-    def must_stay(pod: Pod) -> bool:
-        return (
-            cluster.state.rows.get(pod.spec.node_name or "") != row
-            or (among is not None and pod.metadata.uid not in among)
-            or is_protected(cluster.roster, pod)
-        )
+    def protection(pod: Pod) -> Protection | None:
+        is_elsewhere = cluster.state.rows.get(pod.spec.node_name or "") != row
+        if is_elsewhere or (among is not None and pod.metadata.uid not in among):
+            return Protection(ObstacleKind.NOT_EXAMINED)
+        return protection_of(cluster.roster, pod)
 
-    return EvictionRules(cluster.budgets, partial(running_gang, cluster.roster), must_stay)
+    return EvictionRules(cluster.budgets, partial(running_gang, cluster.roster), protection)
 
 
 def _cripples_a_gang(cluster: ExtenderCluster, victims: Collection[str], row: int) -> bool:

@@ -66,7 +66,8 @@ class Entry:
 
     `unreadable(key, problem, now)` replaces `drop` where an unreadable object still matters. `required` resources are
     listed before the next one. `foreign` kinds of other systems count as not installed where RBAC forbids them.
-    `served` hears whether the API server has the kind.
+    `served` hears whether the API server has the kind. `settles_invalid`: `put` has dealt with an invalid object before
+    it raises, so nothing is dropped.
     """
 
     resource: Resource[Any]
@@ -77,6 +78,7 @@ class Entry:
     foreign: bool = False
     field_selector: str = ""
     served: Callable[[bool], object] = lambda _: None
+    settles_invalid: bool = False
 
 
 class WatchIntake:
@@ -169,7 +171,10 @@ class WatchIntake:
         try:
             entry.put(thing, now)
         except (InvalidObject, BrokenExtension) as error:
-            self._cannot_read(entry, key, str(error), now)
+            if entry.settles_invalid:
+                self.problems.set(f"{entry.resource} {key}", str(error))
+            else:
+                self._cannot_read(entry, key, str(error), now)
         except Exception as error:
             # A bug triggered by one object must not stop the scheduler for others.
             logger.exception("failed to apply object", extra={"object": f"{entry.resource} {key}"})
@@ -332,6 +337,7 @@ def _budget_entry(dispatcher: Dispatcher) -> Entry:
         _timeless(dispatcher.remove_budget),
         lambda key, _, __: budgets.set_unreadable(key),
         foreign=True,
+        settles_invalid=True,
     )
 
 

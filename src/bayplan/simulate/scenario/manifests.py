@@ -27,6 +27,7 @@ from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.files import read_document, read_objects
 from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.priority_classes import PriorityClasses
 from bayplan.kube.wire import volcano_batch_v1alpha1
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodShape
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
@@ -35,7 +36,7 @@ from bayplan.simulate.scenario.lines import Section, Wrong, YamlValue
 from bayplan.simulate.scenario.model import JOB_BACKOFF_LIMIT, GangPattern, Kind, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.scenario.values import name, text, whole_number
 from bayplan.workloads.kinds import kind_of
-from bayplan.workloads.plan import Beside, WorkloadPlan, plan_of, with_names
+from bayplan.workloads.plan import Beside, WorkloadPlan, admitted, plan_of, with_names
 from bayplan.workloads.planned import Around
 
 KEY = "manifest"
@@ -93,7 +94,7 @@ class Manifests:
         """The object that stands in the scenario; what is wrong with it is noted at its line."""
         thing = {key: value for key, value in written.plain().items() if key in (*OBJECT_KEYS, "status")}
         try:
-            return [self._plan(thing, home, KubernetesWorkloads())]
+            return [self._plan(thing, home, KubernetesWorkloads(), PriorityClasses())]
         except InvalidObject as error:
             written.at(error.at.field).wrong(f"{error.at.field}: {error.problem}")
             return []
@@ -122,13 +123,18 @@ class Manifests:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(unused.items()))
             self.remarks.append(f"{written.place}: not simulated: {kinds} of {path}")
         about = KubernetesWorkloads.of(objects.kubernetes_workloads, home)
-        return [self._plan(thing, home, about) for thing in known]
+        classes = PriorityClasses(objects.priority_classes)
+        return [self._plan(thing, home, about, classes) for thing in known]
 
-    def _plan(self, thing: dict[str, Any], home: str, about: KubernetesWorkloads) -> WorkloadPlan:
+    def _plan(
+        self, thing: dict[str, Any], home: str, about: KubernetesWorkloads, classes: PriorityClasses
+    ) -> WorkloadPlan:
         around = Around(self.settings.rules, self._state())
         plan = plan_of(with_names(thing, home), around, self.settings, Beside(workloads=about))
-        self.remarks += plan.remarks
-        return plan
+        unknown = dict.fromkeys(problem for each in plan.members if (problem := classes.problem(each.pod.spec)))
+        effect = "its pods count as priority 0; add the class to the file, or set priority"
+        self.remarks += [*plan.remarks, *(f"{plan.about}: {problem}; {effect}" for problem in unknown)]
+        return admitted(plan, classes)
 
     def _state(self) -> ClusterState:
         """The nodes, for DaemonSets."""

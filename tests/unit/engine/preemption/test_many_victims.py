@@ -44,3 +44,10 @@ def test_victims_that_weigh_nothing_are_not_evicted_without_need() -> None:
     found = victims(pods(*[LOWEST] * 20, cpus=2), 7)
     assert found is not None
     assert found.cost == (0, LOWEST, 0, 4)
+
+
+def test_two_victims_cost_less_than_three_with_a_lower_sum_of_priorities() -> None:
+    large = [Candidate(f"l{number}", 2, {CPU: 3}) for number in range(2)]
+    found = victims([*large, *pods(2, 0, 0, cpus=2)], 6)
+    assert found is not None
+    assert [each.key for each in found.pods] == ["l0", "l1"]

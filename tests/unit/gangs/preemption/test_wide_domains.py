@@ -12,7 +12,7 @@ from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
-from bayplan.scheduling.preemption.candidates import EvictionRules
+from bayplan.scheduling.preemption.candidates import EvictionRules, ObstacleKind, Protection
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.profile import default_profile
 from tests.builders.objects import node, simple_pod
@@ -31,10 +31,10 @@ def plan(nodes: int, *, open_from: int = 0) -> GangPreemption:
     scheduler = GangScheduler(state, trees, default_profile(), ClassAnswers(state))
     pods = tuple(simple_pod(AMOUNTS, f"w{number}", priority=10) for number in range(3))
 
-    def must_stay(pod: Pod) -> bool:
-        return int(pod.metadata.name.removeprefix("p")) < open_from
+    def protection(pod: Pod) -> Protection | None:
+        return Protection(ObstacleKind.PROTECTED) if int(pod.metadata.name.removeprefix("p")) < open_from else None
 
-    rules = EvictionRules(must_stay=must_stay)
+    rules = EvictionRules(protection=protection)
     found = plan_gang_preemption(scheduler, Gang("default/gang", Group(pods=pods), "network"), Freeable(state), rules)
     assert isinstance(found, GangPreemption), found
     return found

@@ -21,6 +21,7 @@ from bayplan.kube.resources import (
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PODS,
     Resource,
@@ -29,6 +30,7 @@ from bayplan.kube.topology_levels import Topology
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Namespace
 from bayplan.kube.wire.meta_v1 import Change
+from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.scheduler.intake import Intake, takes_long
 from tests.builders.clusters import decide
@@ -233,6 +235,17 @@ class TestBrokenObjects:
         assert _reason(dispatcher, 1) == "PodGroup ml/train: spec.size: must be a whole number, not a string"
         intake.take(POD_GROUPS, listed(), 2)
         assert _reason(dispatcher, 2) == "waits for PodGroup ml/train, which does not exist"
+
+    def test_an_invalid_budget_covers_no_pod_and_an_unreadable_one_every_pod(self) -> None:
+        intake, dispatcher = new_intake()
+        budgets, about = dispatcher.preempting.budgets, "poddisruptionbudgets.policy ml/odd"
+        selector = {"matchExpressions": [{"key": "app", "operator": "In"}]}
+        metadata = {"name": "odd", "namespace": "ml", "resourceVersion": "1"}
+        written = {"metadata": metadata, "spec": {"selector": selector}}
+        intake.take(POD_DISRUPTION_BUDGETS, listed(msgspec.convert(written, PodDisruptionBudget)), 1)
+        assert (budgets.covering(watched_pod("a")), [*intake.problems]) == ((), [about])
+        intake.take(POD_DISRUPTION_BUDGETS, listed(broken=(Broken("ml", "odd", "wrong"),)), 2)
+        assert (budgets.covering(watched_pod("a")), [*intake.problems]) == (("ml/odd",), [about])
 
     def test_an_invalid_object_is_dropped_with_a_message(self) -> None:
         intake, dispatcher = new_intake()

@@ -120,3 +120,24 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, workloads: str, pro
         scenario(tmp_path, workloads)
     assert problem in str(told.value)
     assert "scenario.yaml:" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "name, priority, told",
+    [
+        ("high", 100, ""),
+        ("system-node-critical", 2_000_001_000, ""),
+        ("hihg", None, 'Deployment shop/web: there is no PriorityClass "hihg"; did you mean high?; its pods count as'),
+    ],
+)
+def test_pods_have_the_priority_of_a_class_of_the_file(
+    tmp_path: Path, name: str, priority: int | None, told: str
+) -> None:
+    (web,) = yaml.safe_load(WEB)
+    web["spec"]["template"]["spec"]["priorityClassName"] = name
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump_all([web, high]))
+    read = scenario(tmp_path, "- {manifest: web.yaml}\n")
+    assert [each.template.spec.priority for each in read.workloads] == [priority]
+    assert told in "".join(read.remarks)
+    assert bool(told) == bool(read.remarks)

@@ -1,0 +1,75 @@
+"""Why no eviction makes room for a gang: for people, not for decisions.
+
+The plan is made again as if protected pods could go, and then pods that do not end. The pods that such a plan would
+evict and that must stay are the obstacles.
+"""
+
+from __future__ import annotations
+
+from bayplan.cluster.state import ClusterState
+from bayplan.gangs.model import Gang
+from bayplan.gangs.preemption.domains import DomainSearch
+from bayplan.gangs.preemption.plan import WORK_OF_A_QUICK_PROOF, GangPreemption, plan_gang_preemption
+from bayplan.gangs.scheduler import GangScheduler
+from bayplan.scheduling.preemption.candidates import EvictionRules, ObstacleKind, priority_of
+from bayplan.scheduling.preemption.freeable import Freeable
+from bayplan.scheduling.preemption.obstacles import (
+    ABOVE_ALL,
+    Obstacle,
+    counted,
+    deleted_at,
+    lenient,
+    stuck_on,
+    why_it_stays,
+)
+
+# In the units of `engine/budget.py`: about a second.
+WORK_OF_AN_EXPLANATION = 1_000_000
+
+
+def obstacles_for_gang(
+    scheduler: GangScheduler, gang: Gang, freeable: Freeable, rules: EvictionRules
+) -> tuple[Obstacle, ...]:
+    """Why no eviction makes room for a gang. The state is as before afterwards."""
+    priority = min(map(priority_of, gang.pods))
+    for stuck_pods_leave in (False, True):
+        made = plan_gang_preemption(
+            scheduler,
+            gang,
+            freeable,
+            lenient(rules, stuck_pods_leave=stuck_pods_leave),
+            WORK_OF_AN_EXPLANATION,
+            WORK_OF_A_QUICK_PROOF,
+        )
+        if isinstance(made, GangPreemption):
+            return _in_the_way(scheduler.state, made, priority, rules)
+    tree = scheduler.trees.get(scheduler.trees.name_for(gang))
+    if tree is None:
+        return ()
+    if next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is None:
+        return (Obstacle(ObstacleKind.NO_ROOM, tree.size),)
+    return (_more_important(scheduler.state, priority, tree.size),)
+
+
+def _in_the_way(state: ClusterState, made: GangPreemption, priority: int, rules: EvictionRules) -> tuple[Obstacle, ...]:
+    """The pods of a plan that must stay or do not end, once for each node and cause."""
+    found: dict[tuple[ObstacleKind, str], Obstacle] = {}
+    for each in made.victims:
+        why = why_it_stays(state, each.key, priority, rules)
+        if why is not None:
+            node = state.names[state.pods[each.key].row]
+            found.setdefault((why.cause, node), Obstacle(why.cause, 1, each.key, node, why.detail))
+    for node in dict.fromkeys(node for _, node in made.nodes):
+        for key in stuck_on(state, state.rows[node], rules)[:1]:
+            found[ObstacleKind.STUCK, node] = Obstacle(ObstacleKind.STUCK, 1, key, node, deleted_at(state, key))
+    return counted(found.values())
+
+
+def _more_important(state: ClusterState, priority: int, nodes: int) -> Obstacle:
+    """The least important of the pods that a gang must not evict."""
+    important = ((priority_of(pod), key) for key, pod in state.bound.items() if priority_of(pod) >= priority)
+    least = min(important, default=None)
+    if least is None:
+        return Obstacle(ObstacleKind.NO_ROOM, nodes)
+    node = state.names[state.pods[least[1]].row]
+    return Obstacle(ObstacleKind.PRIORITY, nodes, least[1], node, f"priority {least[0]}")
