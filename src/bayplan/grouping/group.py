@@ -27,13 +27,21 @@ from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
 from bayplan.grouping.annotations import GANG, AnnotationReader, asks, meant_for_pods
-from bayplan.grouping.exclusive import level_of_groups
-from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, Unanswered
+from bayplan.grouping.exclusive import exclusive_source, level_of_groups
+from bayplan.grouping.grouping import (
+    Answers,
+    AskedIn,
+    Grouping,
+    InvalidGrouping,
+    InvalidValue,
+    Lookup,
+    Unanswered,
+)
 from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
-from bayplan.grouping.podgroup import asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
+from bayplan.grouping.podgroup import WorkloadRequest, asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -272,9 +280,16 @@ def _gang(
             rank=rank,
             labels=labels,
             problems=problems,
-            asked_in={key: source.seen_from(workload.about) for key, source in asked.sources.items()},
+            asked_in=_asked_in(workload, asked),
         ),
     )
+
+
+def _asked_in(workload: OwningWorkload, asked: WorkloadRequest) -> AskedIn:
+    """The annotation behind each field and value of the PodGroup."""
+    found = {key: source.seen_from(workload.about) for key, source in asked.sources.items()}
+    level, where = exclusive_source(workload)
+    return {**found, ("required", level): where} if level else found
 
 
 def _which(workload: OwningWorkload, pod: RawObject) -> str:

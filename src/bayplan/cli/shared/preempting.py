@@ -30,7 +30,7 @@ from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.errors import InvalidObject
+from bayplan.kube.errors import InvalidObject, decoding_words
 from bayplan.kube.json_text import decode
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.wire.core_v1 import Pod
@@ -113,7 +113,7 @@ def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
         except msgspec.DecodeError as error:
             key = f"{each.metadata.namespace or 'default'}/{each.metadata.name}"
             budgets.set_unreadable(key)
-            warn([f"PodDisruptionBudget {key}: {error}; the budget covers every pod of the namespace"])
+            warn([f"PodDisruptionBudget {key}: {decoding_words(error)}; the budget covers every pod of the namespace"])
     for budget in found:
         try:
             budgets.set(budget)
