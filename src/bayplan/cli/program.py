@@ -25,7 +25,7 @@ from click.shell_completion import CompletionItem, shell_complete
 from bayplan import __version__
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 from bayplan.cli.options.flags import COMPLETE_VARIABLE
-from bayplan.kube.visible import visible_text
+from bayplan.kube.visible import short_values, visible_text
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
 
@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
         """Name close matches for a command that does not exist."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COMMANDS)}"
+            hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(COMMANDS)}"
             raise click.UsageError(f"no command '{args[0]}'{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -219,7 +219,10 @@ def is_bad_input(error: Exception) -> bool:
 def _messages(error: Exception) -> list[str]:
     """What is wrong with the user's files: usually one sentence, all of them for an object with several faults."""
     from bayplan.kube.errors import InvalidObjects
+    from bayplan.simulate.scenario.lines import ScenarioError
 
+    if isinstance(error, ScenarioError):
+        return str(error).split("\n")
     if not isinstance(error, InvalidObjects):
         return [str(error)]
     told = [str(fault) for fault in error.faults[:MOST_FAULTS]]
@@ -228,5 +231,5 @@ def _messages(error: Exception) -> list[str]:
 
 def _fail(*messages: str) -> int:
     for message in messages:
-        click.echo(f"error: {visible_text(message)}", err=True)
+        click.echo(f"error: {short_values(visible_text(message))}", err=True)
     return EXIT_ERROR

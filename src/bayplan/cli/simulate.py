@@ -158,8 +158,8 @@ def _schedulers(compare: str | None) -> list[str]:
     names = [name.strip() for name in compare.split(",")]
     for name in names:
         if name not in (*SCHEDULERS, *ON_REQUEST):
-            there_are = ", ".join((*SCHEDULERS, *ON_REQUEST))
-            raise click.UsageError(f"--compare: '{name}' is not a scheduler; there are {there_are}")
+            known = ", ".join((*SCHEDULERS, *ON_REQUEST))
+            raise click.UsageError(f"--compare: '{name}' is not a scheduler; known: {known}")
         if names.count(name) > 1:
             raise click.UsageError(f"--compare: '{name}' appears twice")
     return names

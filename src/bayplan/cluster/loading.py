@@ -100,7 +100,7 @@ class _Loading:
             put(thing)
         except InvalidObject as error:
             named = self._objects.naming_the_file(error, thing)
-            self._state.remarks.note(ObjectRemark(named.at, f"{named.problem}: the object is left out"))
+            self._state.remarks.note(ObjectRemark(named.at, f"{named.problem}; the {type(thing).__name__} is left out"))
             return False
         return True
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from bayplan.engine.gangs.objective import objective_of
+from bayplan.engine.gangs.objective import Goal, objective_of
 from bayplan.gangs.model import Gang, Patience
 from bayplan.gangs.ranks.parallelism import parallel_groups
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -38,12 +38,16 @@ FIELDS = {
 MOST_PARALLEL_GROUPS = 8
 SPREAD = "spread"
 _PATIENCE = re.compile(r"domains=([1-9][0-9]{0,5}),seconds=([0-9]{1,9}(?:\.[0-9]{1,3})?)")
+_NEGATIVE_SECONDS = re.compile(r"seconds=(-[0-9.]+)")
+_OTHER_SEPARATOR = re.compile(r"[a-z][ ;|/][a-z]")
 _PARALLEL_GROUP = re.compile(r"\s*([A-Za-z][-A-Za-z0-9]{0,62})\s*=\s*([1-9][0-9]{0,5})\s*")
 
 
 def objective_in(text: str) -> tuple[str, ...]:
     """`closest,least-leftover`: goals by name, in order."""
     names = tuple(name.strip() for name in text.split(","))
+    if _OTHER_SEPARATOR.search(text):
+        raise ValueError(f"must have commas between goals; goals are {', '.join(goal.value for goal in Goal)}")
     try:
         objective_of(names)
     except ValueError as wrong:
@@ -53,6 +57,9 @@ def objective_in(text: str) -> tuple[str, ...]:
 
 def patience_in(text: str) -> PatienceSpec:
     """`domains=2,seconds=300`."""
+    seconds = _NEGATIVE_SECONDS.search(text)
+    if seconds is not None:
+        raise ValueError(f"has seconds {seconds[1]}; must be 0 or more")
     found = _PATIENCE.fullmatch(text)
     if found is None:
         raise ValueError("must be such as domains=2,seconds=300")

@@ -8,6 +8,7 @@ listed, so that they are not called misspelt.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
@@ -45,8 +46,9 @@ OWN_FAMILY = KeyFamily(
     ),
     re.compile(""),
 )
+_OF_PODS = (POD_GROUP, GROUP, RANK, SEGMENT, TOPOLOGY, MOST_ZONES, OWN_PREFIX + "gang")
 _FAMILIES = (
-    OWN_FAMILY,
+    replace(OWN_FAMILY, told=_OF_PODS),
     KeyFamily("scheduling.x-k8s.io/", (coscheduling.POD_GROUP,)),
     KeyFamily(
         "scheduling.volcano.sh/",

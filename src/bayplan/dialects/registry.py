@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from bayplan.dialects.added import added_dialect
 from bayplan.dialects.coscheduling import pod_group as coscheduling
-from bayplan.dialects.dialect import Dialect, full_name
+from bayplan.dialects.dialect import TOPOLOGY, Dialect, full_name
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kubernetes import composite_pod_group as composite
 from bayplan.dialects.kubernetes import pod_group as upstream
@@ -53,6 +54,8 @@ def dialects() -> tuple[Dialect[Any], ...]:
     return (*_KNOWN, *found[len(_KNOWN) + 1 :], kueue.DIALECT)
 
 
+# Keys of ours that group objects of other systems may have.
+_OF_GROUPS = replace(OWN_FAMILY, told=(TOPOLOGY, *FIELDS))
 # Begins the group of a pod whose dialect fails on it. No object has such a name.
 UNTOLD = "?"
 # Every built-in group object.
@@ -94,7 +97,8 @@ def remarks_on(written: AnyPodGroup) -> tuple[str, ...]:
 
 def lost_words(written: AnyPodGroup | Job) -> tuple[str, ...]:
     """Fields and annotations of a group object without effect, one sentence each with its path."""
-    keys = ((key, complaint_about(key, OWN_FAMILY)) for key in judged(written.metadata.annotations or (), OWN_FAMILY))
+    meant = judged(written.metadata.annotations or (), _OF_GROUPS)
+    keys = ((key, complaint_about(key, _OF_GROUPS)) for key in meant)
     complaints = {key: complaint for key, complaint in keys if complaint}
     if isinstance(written, bayplan_v1alpha1.PodGroup):
         set_here = FIELDS.keys() & (written.metadata.annotations or {}).keys()

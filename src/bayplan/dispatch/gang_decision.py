@@ -28,7 +28,7 @@ from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespace
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, waited_for
-from bayplan.gangs.relations import may_concern
+from bayplan.gangs.relations.gang_relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.split_gangs import split_problem
 from bayplan.kube.errors import InvalidObject

@@ -22,10 +22,10 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, 
 from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
-from bayplan.gangs.member_rules import MOST_LAYOUTS, Classes, MemberRules, layouts
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.outline import NO_SUMS, Outline, Tried, node_sums, resources_of
-from bayplan.gangs.relations import NO_RELATIONS, GangRelations
+from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations
+from bayplan.gangs.relations.member_rules import MOST_LAYOUTS, Classes, MemberRules, layouts
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 

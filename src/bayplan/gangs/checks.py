@@ -120,10 +120,17 @@ def _prefix(group: Group) -> str:
 
 def _wrong_sizes(group: Group) -> str:
     if group.minimum is not None and not 0 <= group.minimum <= len(group.pods):
-        return f"minimum: {group.minimum} is not between 0 and the size {len(group.pods)}"
+        return f"minimum: {group.minimum} {_not_a_minimum(group)}"
     if group.minimum_groups is not None and not 0 <= group.minimum_groups <= len(group.groups):
         return f"minimumGroups: {group.minimum_groups} is not between 0 and the {len(group.groups)} groups inside"
     return ""
+
+
+def _not_a_minimum(group: Group) -> str:
+    if group.groups and (group.minimum or 0) > 0:
+        whose = "the group" if group.name else "the gang"
+        return f"is more than {whose}'s own pods ({len(group.pods)}); pods of groups have their own minimum"
+    return f"is not between 0 and the size {len(group.pods)}"
 
 
 def _wrong_segments(group: Group) -> str:

@@ -24,10 +24,10 @@ from bayplan.gangs.parts import PartOutcome
 from bayplan.gangs.plans import best_part
 from bayplan.gangs.ranks.late_segments import by_segments
 from bayplan.gangs.ranks.parallelism import preferring_groups
+from bayplan.gangs.relations.shared_claims import SharedVolumes
 from bayplan.gangs.room import as_later, room_for, with_room
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.seats import Seats, SeatTaker
-from bayplan.gangs.shared_claims import SharedVolumes
 from bayplan.scheduling.decision import Decision
 
 

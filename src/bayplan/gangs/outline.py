@@ -27,7 +27,7 @@ from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.numa_level import bundle_problem, zone_bundles
-from bayplan.gangs.shared_claims import once_only_problem
+from bayplan.gangs.relations.shared_claims import once_only_problem
 from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod, PodSpec, PodStatus
 from bayplan.scheduling.cycle import why_not_yet

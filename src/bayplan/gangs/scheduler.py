@@ -15,12 +15,12 @@ from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import UNLIMITED, Budget
 from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.class_slots import ClassSlots
-from bayplan.gangs.member_rules import MemberKind
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
-from bayplan.gangs.relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
-from bayplan.gangs.shared_claims import one_volume_rules, share_claims
+from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
+from bayplan.gangs.relations.member_rules import MemberKind
+from bayplan.gangs.relations.shared_claims import one_volume_rules, share_claims
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers

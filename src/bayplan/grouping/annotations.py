@@ -33,6 +33,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from bayplan.cluster.pods.pod_class import MOST_ZONES
+from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.dialects.dialect import TOPOLOGY as OWN_TOPOLOGY
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kai.pod_group import (
@@ -45,6 +46,8 @@ from bayplan.dialects.kai.pod_group import (
 )
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
+from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
 from bayplan.dialects.placement_annotations import (
     DOMAIN_PLACEMENT,
     OBJECTIVE,
@@ -58,6 +61,8 @@ from bayplan.dialects.placement_annotations import (
 )
 from bayplan.dialects.placement_annotations import FIELDS as PLACEMENT_FIELDS
 from bayplan.dialects.pod_words import OWN_FAMILY
+from bayplan.gangs.ranks.ranks import RANK, SEGMENT
+from bayplan.grouping.exclusive import JOB_SET_KEY, LEADER_WORKER_SET_KEY
 from bayplan.grouping.grouping import NOT_SUPPORTED, InvalidValue
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
@@ -96,7 +101,7 @@ _FAMILIES = (
         "kai.scheduler/", (*KAI_KEYS, kai.SKIP_POD_GROUPER), re.compile("topo|segment|placement|min-member|podgrouper")
     ),
     kueue.TOPOLOGY_KEYS,
-    OWN_FAMILY,
+    replace(OWN_FAMILY, told=OWN_KEYS),
     # Exclusive placement; `workloads/` turns it into affinity, as the webhooks do.
     KeyFamily(
         "alpha.jobset.sigs.k8s.io/",
@@ -115,8 +120,19 @@ _FAMILIES = (
 )
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
-# Read from pods, which have their template's annotations, not those of their owner.
+# Read from pods, which have their template's annotations, not those of their owner; and labels of pods.
 _OF_PODS = (MOST_ZONES, POLICY)
+_LABELS_OF_PODS = (POD_GROUP, GROUP, RANK, SEGMENT)
+_WRITTEN_BY_BAYPLAN = (EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, NUMA_ZONES)
+# What an owner's annotations are that nothing reads there.
+_IN_VAIN = {
+    **dict.fromkeys(_OF_PODS, "has no effect here; write it in the metadata of the pod template"),
+    **dict.fromkeys(
+        _LABELS_OF_PODS, "has no effect here: it is a label of pods; write it in those of the pod template"
+    ),
+    **dict.fromkeys(_WRITTEN_BY_BAYPLAN, "has no effect here: only bayplan writes it"),
+    EXCLUSIVE_TOPOLOGY: f"has no effect here; {JOB_SET_KEY} and {LEADER_WORKER_SET_KEY} ask for it",
+}
 
 
 def asks(annotations: Mapping[str, str]) -> bool:
@@ -125,10 +141,11 @@ def asks(annotations: Mapping[str, str]) -> bool:
 
 
 def meant_for_pods(about: Reference, annotations: Mapping[str, str]) -> Iterator[InvalidValue]:
-    """Remarks about annotations of an owner that are read from pods alone."""
-    for key in _OF_PODS:
-        if key in annotations and about.kind != "Pod":
-            why = "has no effect here; write it in the metadata of the pod template"
+    """Remarks about annotations of an owner that are read from pods alone, or not at all."""
+    if about.kind == "Pod":
+        return
+    for key, why in _IN_VAIN.items():
+        if key in annotations:
             yield InvalidValue(about, f'metadata.annotations["{key}"]', annotations[key], why, holds=False)
 
 

@@ -10,7 +10,7 @@ after the leader has a node. So leaders start first, where their followers have 
 from __future__ import annotations
 
 from bayplan.grouping.expressions import amount_of
-from bayplan.grouping.raw import annotations_of, map_at
+from bayplan.grouping.raw import annotations_of, list_at, map_at
 from bayplan.grouping.workload import OwningWorkload, RoleSpec
 from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec
 
@@ -44,6 +44,19 @@ def exclusive_level(workload: OwningWorkload) -> str:
     """The node label of exclusive placement, for the gang or one of its parts; empty for none."""
     of_parts = (level_of_jobs(workload, part) for part in workload.parts)
     return level_of_groups(workload) or next(filter(None, of_parts), "")
+
+
+def exclusive_source(workload: OwningWorkload) -> tuple[str, str]:
+    """The level of exclusive placement and the path of its annotation in the workload; both empty for none."""
+    level = exclusive_level(workload)
+    if not level:
+        return "", ""
+    key = LEADER_WORKER_SET_KEY if workload.about.group == LEADER_WORKER_SET else JOB_SET_KEY
+    if annotations_of(workload.thing).get(key) == level:
+        return level, f'metadata.annotations["{key}"]'
+    jobs = enumerate(list_at(workload.thing, ("spec", "replicatedJobs")))
+    of_job = (n for n, job in jobs if annotations_of(map_at(job, ("template",))).get(key) == level)
+    return level, f'spec.replicatedJobs[{next(of_job, 0)}].template.metadata.annotations["{key}"]'
 
 
 def groups_of_jobs(part: RoleSpec, level: str) -> tuple[list[GroupSpec], int | None]:

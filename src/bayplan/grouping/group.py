@@ -28,21 +28,21 @@ from bayplan.extensions import GROUPING, compat
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping import grove
 from bayplan.grouping.annotations import GANG, AnnotationReader, asks, meant_for_pods
-from bayplan.grouping.exclusive import level_of_groups
-from bayplan.grouping.grouping import Answers, Grouping, InvalidGrouping, InvalidValue, Lookup, Unanswered
+from bayplan.grouping.exclusive import exclusive_source, level_of_groups
+from bayplan.grouping.grouping import (
+    Answers,
+    AskedIn,
+    Grouping,
+    InvalidGrouping,
+    InvalidValue,
+    Lookup,
+    Unanswered,
+)
 from bayplan.grouping.job_set import without_ended
 from bayplan.grouping.kinds import KNOWN, spark_application, spark_workload
 from bayplan.grouping.kubernetes_workload import is_asked_for, with_templates
 from bayplan.grouping.one_scheduler import of_other_schedulers
-from bayplan.grouping.podgroup import (
-    WorkloadRequest,
-    asked_of,
-    in_vain,
-    manifest_of,
-    place_of,
-    pod_group,
-    with_minimum,
-)
+from bayplan.grouping.podgroup import WorkloadRequest, asked_of, in_vain, manifest_of, place_of, pod_group, with_minimum
 from bayplan.grouping.raw import (
     RawObject,
     Reference,
@@ -129,8 +129,11 @@ class _Request:
         return tuple(in_vain(self.workload, self.asked))
 
     @cached_property
-    def asked_in(self) -> dict[tuple[str, str], str]:
-        return {key: source.seen_from(self.workload.about) for key, source in self.asked.sources.items()}
+    def asked_in(self) -> AskedIn:
+        """The annotation behind each field and value of the PodGroup."""
+        found = {key: source.seen_from(self.workload.about) for key, source in self.asked.sources.items()}
+        level, where = exclusive_source(self.workload)
+        return {**found, ("required", level): where} if level else found
 
     def of_other_schedulers(self, part: RoleSpec, pod: RawObject, ours: frozenset[str]) -> tuple[InvalidValue, ...]:
         key = part.name, str(look_up(pod, ("spec", "schedulerName")))

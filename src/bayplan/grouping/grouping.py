@@ -25,6 +25,9 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 INVALID_GROUP = "InvalidGroup"
 NOT_SUPPORTED = "NotSupported"
 
+# The annotation behind each field and value of a PodGroup, as a path seen from the owner.
+AskedIn = Mapping[tuple[str, str], str]
+
 
 @dataclass(frozen=True, slots=True)
 class InvalidValue:
@@ -73,7 +76,7 @@ class Grouping:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[InvalidValue, ...] = ()
-    asked_in: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    asked_in: AskedIn = field(default_factory=dict)
 
     @property
     def held(self) -> bool:

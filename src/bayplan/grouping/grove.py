@@ -167,7 +167,7 @@ def _place(pod: RawObject, gang: PodGang) -> str:
         known = ", ".join(group.name for group in gang.pod_groups) or "none"
         raise InvalidGrouping(
             InvalidValue(
-                about, "metadata.name", about.name, f"is listed by no pod group of its PodGang; there are {known}"
+                about, "metadata.name", about.name, f"is listed by no pod group of its PodGang; known: {known}"
             )
         )
     return group_name(found)

@@ -223,7 +223,7 @@ def _by_group(workload: OwningWorkload, templates: list[_Template], about: Refer
         raise InvalidGrouping(InvalidValue(about, TEMPLATES, None, allowed))
     for each in templates:
         if each.name not in groups:
-            allowed = f"is no group of {workload.about}; there are {', '.join(groups)}"
+            allowed = f"is no group of {workload.about}; known: {', '.join(groups)}"
             raise InvalidGrouping(InvalidValue(about, f"{each.where}.name", each.name, allowed))
     return {each.name: each for each in templates}
 

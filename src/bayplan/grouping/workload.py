@@ -138,7 +138,7 @@ def part_of(workload: OwningWorkload, pod: RawObject) -> RoleSpec:
     known = ", ".join(part.value for part in workload.parts) or "none"
     field = f'{ITS_PODS}metadata.labels["{key}"]'
     raise InvalidGrouping(
-        InvalidValue(workload.about, field, labels[key], f"is no part of {workload.about}; there are {known}")
+        InvalidValue(workload.about, field, labels[key], f"is no part of {workload.about}; known: {known}")
     )
 
 

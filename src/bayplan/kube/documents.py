@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.json_text import BYTE, Step, Steps, json_words, shallow
+from bayplan.kube.json_text import BYTE, Step, Steps, json_words, number_out_of_range, shallow
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
@@ -33,7 +33,7 @@ _MOST_STEPS = 8
 
 _STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
 _WHITE_SPACE = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(parse_int=str)  # a whole number of 4,301 digits is an error otherwise
 
 
 class Position(NamedTuple):
@@ -85,6 +85,11 @@ class Document:
         found = next((steps[len(above) :] for steps in self._too_deep if steps[: len(above)] == above), None)
         return None if found is None else _field_of(found[:_MOST_STEPS]) + ("..." if len(found) > _MOST_STEPS else "")
 
+    def out_of_range(self, item: ListItem | None = None) -> str | None:
+        """The first number that no decoder takes, or None; `item` is the entry of a list in which to look for it."""
+        found = number_out_of_range(self.json if item is None else bytes(item.content))
+        return None if found is None else _field_of(found)
+
     def repeated_keys(self, item: ListItem | None = None) -> list[str]:
         """The fields that stand twice in one mapping."""
         if self._node is not None:
@@ -92,7 +97,7 @@ class Document:
             for step in () if item is None else item.steps:
                 node = _below(node, step)[1]
             return list(_repeated_in_yaml(node, ""))
-        read = json.loads(bytes(self.json if item is None else item.content), object_pairs_hook=_Pairs)
+        read = json.loads(bytes(self.json if item is None else item.content), object_pairs_hook=_Pairs, parse_int=str)
         return list(_repeated_in_json(read, ""))
 
 
@@ -121,6 +126,10 @@ def read_bytes(file: Path) -> bytes:
         with file.open("rb") as opened:
             packed = opened.peek(2)[:2] == GZIP
             data = (gzip.GzipFile(fileobj=opened) if packed else opened).read(largest + 1)
+    except FileNotFoundError:
+        raise InvalidObject(ObjectPath(f"file {file}"), "does not exist") from None
+    except IsADirectoryError:
+        raise InvalidObject(ObjectPath(f"file {file}"), "is a folder") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed data is damaged"
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {reason}") from None

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Protocol, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from bayplan.kube.visible import visible
+from bayplan.kube.json_text import OUT_OF_RANGE, json_words
+from bayplan.kube.visible import short_values, visible
 
 NAMELESS = "is missing: every object needs a name"
 
@@ -107,7 +108,7 @@ class InvalidObject(ValueError):
     """An object from a file or the API server that cannot mean what it says."""
 
     def __init__(self, at: ObjectPath, problem: str) -> None:
-        super().__init__(visible(f"{at}: {problem}"))
+        super().__init__(short_values(visible(f"{at}: {problem}")))
         self.at = at
         self.problem = problem
 
@@ -118,6 +119,12 @@ class InvalidObjects(InvalidObject):
     def __init__(self, faults: Sequence[InvalidObject]) -> None:
         super().__init__(faults[0].at, faults[0].problem)
         self.faults = tuple(faults)
+
+
+def left_out(error: InvalidObject) -> str:
+    """What a command says of an object of a cluster that it cannot use."""
+    kind = error.at.subject.partition(" ")[0]
+    return f"{error}; the {kind if kind[:1].isupper() else 'object'} is left out"
 
 
 def field_and_problem(error: msgspec.ValidationError, struct: type[Struct] | None = None) -> tuple[str, str]:
@@ -141,6 +148,20 @@ def field_and_problem(error: msgspec.ValidationError, struct: type[Struct] | Non
     if missing != problem:
         return ".".join(part for part in (field, missing.strip("`")) if part), "is missing"
     return field, _in_user_words(problem)
+
+
+def decoding_words(error: msgspec.DecodeError) -> str:
+    """What is wrong with JSON or its shape, in the words of a user and with the field if there is one."""
+    if not isinstance(error, msgspec.ValidationError):
+        return f"is not valid JSON: {json_words(error)}"
+    field, problem = field_and_problem(error)
+    return f"{field}: {problem}" if field else problem
+
+
+def within(at: str, error: msgspec.ValidationError) -> str:
+    """The same about a value at a path."""
+    field, problem = field_and_problem(error)
+    return f"{at}.{field}: {problem}" if field else f"{at}: {problem}"
 
 
 def _fields_at(struct: type[Struct], path: str) -> Iterable[str]:
@@ -224,6 +245,8 @@ def _in_user_words(problem: str) -> str:
             got = "a fraction"
         must = f"must be {' or '.join(dict.fromkeys(expected))}{wrong['rest'].replace('`', '')}"
         return f"{must}, not {got}" if got else must
+    if problem.endswith(" out of range"):
+        return OUT_OF_RANGE
     enum = problem.removeprefix("Invalid enum value ")
     if enum != problem:
         return f'"{enum.strip("`").strip(chr(39))}" is not allowed'

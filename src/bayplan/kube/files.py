@@ -12,6 +12,7 @@ counts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +23,7 @@ import msgspec
 
 from bayplan.kube.documents import Document, ListItem, Position, not_utf_8, read_documents
 from bayplan.kube.errors import NAMELESS, InvalidObject, InvalidObjects, ObjectPath, exact_field, field_and_problem
-from bayplan.kube.json_text import TOO_DEEP, decode
+from bayplan.kube.json_text import OUT_OF_RANGE, TOO_DEEP, decode, json_words
 from bayplan.kube.object_heads import HEADER_DECODER, Header, Named
 from bayplan.kube.object_set import ObjectSet, OtherObject, kind_in_set
 from bayplan.kube.priority_classes import PriorityClass
@@ -104,7 +105,10 @@ def decoded(document: Document, path: Path, *, strict: bool = True) -> Any:
     try:
         return decode(document.json)
     except msgspec.DecodeError as error:
-        raise InvalidObject(ObjectPath(f"file {path}"), str(error)) from None
+        number = document.out_of_range()
+        if number is None:
+            raise InvalidObject(ObjectPath(f"file {path}"), json_words(error)) from None
+        raise InvalidObject(ObjectPath(f"file {path}:{document.position(number)}", number), OUT_OF_RANGE) from None
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -227,11 +231,18 @@ class _Reader:
             if self._submitted:
                 self._check(entry, kind, api_version)
             self._decode_into_set(entry, kind, api_version)
-        except (InvalidObject, RecursionError) as error:
+        except (InvalidObject, RecursionError, msgspec.DecodeError) as error:
             if kind == NodeResourceTopology.__name__ and not self._submitted:
                 self._found.unreadable_topologies.append(entry.header.metadata.name)
-            too_deep = InvalidObject(self._subject(kind, entry, ""), TOO_DEEP)
-            self._leave_out(error if isinstance(error, InvalidObject) else too_deep)
+            self._leave_out(error if isinstance(error, InvalidObject) else self._unreadable(kind, entry, error))
+
+    def _unreadable(self, kind: str, entry: _Entry, error: RecursionError | msgspec.DecodeError) -> InvalidObject:
+        """What a decoder refuses in JSON that is well-formed."""
+        if isinstance(error, RecursionError):
+            return InvalidObject(self._subject(kind, entry, ""), TOO_DEEP)
+        number = entry.document.out_of_range(entry.item)
+        problem = json_words(error) if number is None else OUT_OF_RANGE
+        return InvalidObject(self._subject(kind, entry, number or ""), problem)
 
     def _refuse_too_deep(self, entry: _Entry, kind: str) -> None:
         deep = entry.document.too_deep(entry.item)
@@ -264,14 +275,14 @@ class _Reader:
         if kind == "Node" and not group:
             node = self._decode(entry, Node)
             found.nodes.append(node)
-            self._remark_unknown(entry, kind, node.metadata.uid)
+            self._remark_by_hand(entry, kind, node.metadata.uid)
         elif kind == "Pod" and not group:
             pod = self._decode(entry, Pod)
             if not pod.spec.containers:
                 at = self._subject(kind, entry, "spec.containers")
                 raise InvalidObject(at, "is empty: a pod needs at least one container")
             found.pods.append(pod)
-            self._remark_unknown(entry, kind, pod.metadata.uid)
+            self._remark_by_hand(entry, kind, pod.metadata.uid)
         elif kind == "Namespace" and not group:
             found.namespaces.append(self._decode(entry, Namespace))
         elif kind == NodeResourceTopology.__name__:
@@ -281,6 +292,7 @@ class _Reader:
                 raise InvalidObject(at, f'"{api_version}" is not understood; expected {allowed}')
             report = self._decode(entry, NodeResourceTopology)
             found.topologies.append(report)
+            self._remark_by_hand(entry, kind, report.metadata.uid, unknown=False)
             self._remark_unread(entry, kind, unread_in_report(entry.content))
         elif (known := kind_in_set(api_version, kind)) is not None:
             struct, group_of_set = known
@@ -298,13 +310,16 @@ class _Reader:
             field, _, problem = each.partition(": ")
             self._found.remarks.append(str(InvalidObject(self._subject(kind, entry, field), problem)))
 
-    def _remark_unknown(self, entry: _Entry, kind: str, uid: str) -> None:
-        """Unknown fields of an object that was written by hand: an API server gives each object a uid, and keeps no
-        field that it does not know.
+    def _remark_by_hand(self, entry: _Entry, kind: str, uid: str, *, unknown: bool = True) -> None:
+        """Repeated and unknown fields of an object that was written by hand: an API server gives each object a uid,
+        writes no field twice, and keeps no field that it does not know.
         """
         if self._submitted or uid:
             return
-        for fault in field_faults(msgspec.json.decode(entry.content), kind, _path(kind, entry)):
+        at = _path(kind, entry)
+        for field in entry.document.repeated_keys(entry.item):
+            self._found.remarks.append(str(self._placed(RepeatedField(_below(at, field), "appears twice"), entry)))
+        for fault in field_faults(msgspec.json.decode(entry.content), kind, at) if unknown else ():
             if isinstance(fault, UnknownField):
                 self._found.remarks.append(str(self._placed(fault, entry)))
 
@@ -354,7 +369,7 @@ def _named_in(content: msgspec.Raw) -> dict[str, str]:
     """Kind, namespace and name of an object of which not even the head has the right shape, as
     far as they can be read.
     """
-    read = msgspec.json.decode(content)
+    read = json.loads(bytes(content), parse_int=str)
     head = read if isinstance(read, dict) else {}
     metadata = head.get("metadata")
     named = {**(metadata if isinstance(metadata, dict) else {}), "kind": head.get("kind")}

@@ -9,12 +9,16 @@ from its neighbours and named (`kube/client/decoding.py`).
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from collections.abc import Iterator
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 TOO_DEEP = "is nested too deeply to be read"
+OUT_OF_RANGE = "is a number that is too large to be read"
 # Deep enough for metadata and its labels, of an object or of a watch event around it.
 HEAD_DEPTH = 4
 DEEPEST = 200
@@ -34,6 +38,9 @@ _NOT_A_LINE_END = re.compile(rb"[^\n]")
 
 _METADATA, _VERSION = b'"metadata"', b'"resourceVersion"'
 
+MOST_DIGITS = 4300
+"""More digits than these Python makes no whole number of."""
+
 BYTE = re.compile(r" \(byte (\d+)\)$")
 """Where msgspec's message says in which byte it stopped."""
 
@@ -52,6 +59,36 @@ def decode(data: bytes | str | msgspec.Raw, kind: Any = Any) -> Any:
         raise msgspec.ValidationError(TOO_DEEP) from None
     except UnicodeError as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+def number_out_of_range(data: bytes) -> Steps | None:
+    """The way to the first number that no decoder takes, such as 1e400; None if there is none."""
+    found = json.loads(data, parse_int=_whole, parse_float=_fraction, parse_constant=str)
+    return next(_ways_to_unreadable(found, ()), None)
+
+
+class _Unreadable:
+    """Stands for a number that is out of range."""
+
+
+def _whole(text: str) -> int | _Unreadable:
+    return int(text) if len(text) <= MOST_DIGITS else _Unreadable()
+
+
+def _fraction(text: str) -> float | _Unreadable:
+    number = float(text)
+    return number if math.isfinite(number) else _Unreadable()
+
+
+def _ways_to_unreadable(value: Any, steps: Steps) -> Iterator[Steps]:
+    if isinstance(value, _Unreadable):
+        yield steps
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _ways_to_unreadable(each, (*steps, key))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _ways_to_unreadable(each, (*steps, index))
 
 
 def items_of(page: bytes) -> tuple[list[bytes], bytes]:

@@ -14,6 +14,8 @@ import msgspec
 from bayplan.kube.documents import ListItem, Position, read_documents
 from bayplan.kube.wire.core_v1 import Metadata, WireStruct
 
+_OF_OBJECT = ("apiVersion", "kind", "metadata", "spec", "status")
+
 
 class Named(WireStruct, frozen=True):
     """As little of an object's metadata as possible: what is wrong may stand anywhere else."""
@@ -58,7 +60,8 @@ def position_of(kind: str, metadata: Metadata, nth: int, file: Path, field: str)
                     # Messages about gangs name the fields of their spec.
                     found = document.position(field, item)
                     top = document.position("", item)
-                    return found if not field or found != top else document.position(f"spec.{field}", item)
+                    of_object = not field or field.partition(".")[0] in _OF_OBJECT
+                    return found if of_object or found != top else document.position(f"spec.{field}", item)
                 nth -= 1
     return None
 

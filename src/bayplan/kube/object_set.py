@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,18 @@ class OtherObject:
         return {**content, "apiVersion": self.api_version, "kind": self.kind}
 
 
+@dataclass(frozen=True, slots=True)
+class MadeFrom:
+    """The workload that a PodGroup was made of, such as `Job ml/train`, and its manifest if it is in a file.
+
+    `fields` has the workload's annotation for fields of the PodGroup and their values.
+    """
+
+    about: str
+    fields: Mapping[tuple[str, str], str]
+    other: OtherObject | None = None
+
+
 @dataclass
 class ObjectSet:
     """The objects found. `others` are those of kinds that decisions are not made from; workloads are among them.
@@ -141,6 +154,8 @@ class ObjectSet:
     """What is wrong with objects of a cluster that have a wrong shape."""
     remarks: list[str] = field(default_factory=list)
     """What is wrong with objects that were submitted and are used nevertheless."""
+    origins: dict[str, MadeFrom] = field(default_factory=dict)
+    """By namespace and name of bayplan's own PodGroups what those were made of that are in no file."""
     files: list[tuple[Path, ObjectSet]] = field(default_factory=list)
     searches: int = 0
 
@@ -187,9 +202,19 @@ class ObjectSet:
         """How many objects there are of each kind that decisions are not made from."""
         return Counter(each.shown for each in self.others)
 
-    def file_of(self, other: OtherObject) -> Path | None:
-        """The file that an object of another kind came from."""
-        return next((file for file, part in self.files if any(each is other for each in part.others)), None)
+    def naming_the_file_of(self, error: InvalidObject, other: OtherObject) -> InvalidObject:
+        """The same error about an object of another kind, with the file it came from and its place there."""
+        for file, part in self.files:
+            alike = [each for each in part.others if each.kind == other.kind]
+            alike = [each for each in alike if same_name(each.metadata, other.metadata)]
+            nth = next((number for number, each in enumerate(alike) if each is other), None)
+            if nth is not None:
+                self.searches += 1
+                searched = self.searches <= MOST_SEARCHES
+                field = error.at.field
+                position = position_of(other.kind, other.metadata, nth, file, field) if searched else None
+                return InvalidObject(error.at.in_file(file, position), error.problem)
+        return error
 
     def all_of(self, kind: type[WireObject]) -> list[WireObject]:
         """The objects of one kind."""

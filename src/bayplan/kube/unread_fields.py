@@ -35,6 +35,7 @@ from bayplan.kube.wire.core_v1 import GroupObject, Metadata, OwnerReference, Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 
 UNKNOWN = "unknown field"
+WITHOUT_EFFECT = ", which has no effect"
 SILENT = ""
 TOGETHER = "has no effect: bayplan starts all tasks together"
 
@@ -87,6 +88,17 @@ _BEYOND: dict[type[Struct], Known] = {
         SILENT,
     ),
     volcano_batch_v1alpha1.Task: {"policies": SILENT, "maxRetry": SILENT, "dependsOn": TOGETHER},
+}
+# What other systems call fields of bayplan's own PodGroup.
+_OURS = (bayplan_v1alpha1.PodGroupSpec, bayplan_v1alpha1.GroupSpec)
+_OTHER_WORDS = {
+    **dict.fromkeys(("minMember", "minCount", "minAvailable"), "minimum"),
+    **dict.fromkeys(("replicas", "totalCount"), "size"),
+    "subGroups": "groups",
+    "minSubGroup": "minimumGroups",
+    **dict.fromkeys(("requiredTopologyLevel", "requiredTopology"), "required"),
+    **dict.fromkeys(("preferredTopologyLevel", "preferredTopology"), "preferred"),
+    "template": "pod",
 }
 # Pod specs are checked by other rules.
 _NOT_LOOKED_INTO = (PodSpec,)
@@ -146,7 +158,18 @@ def unknown_field(document: bytes | Raw, struct: type) -> str:
     """What to say about the first unknown field of an object whose struct forbids them; empty if there is none."""
     if not issubclass(struct, bayplan_v1alpha1.PodGroup):
         return ""
-    return next((each for each in unread(msgspec.json.decode(document), struct) if UNKNOWN in each), "")
+    found = next((each for each in unread(msgspec.json.decode(document), struct) if UNKNOWN in each), "")
+    return found.removesuffix(WITHOUT_EFFECT)
+
+
+def _meant(name: str, struct: type[Struct]) -> str:
+    """The field that is meant, perhaps in the words of another system."""
+    fields = struct_fields(struct)
+    if issubclass(struct, _OURS):
+        words = {word: field for word, field in _OTHER_WORDS.items() if field in fields}
+        hint = did_you_mean(name, (*fields, *words))
+        return next((f"; did you mean {field}?" for word, field in words.items() if hint.endswith(f" {word}?")), hint)
+    return did_you_mean(name, (*fields, *_beyond(struct)))
 
 
 def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[str]:
@@ -160,7 +183,7 @@ def unread(document: object, struct: type[Struct], path: str = "") -> Iterator[s
             if beyond[name] and value:
                 yield f"{where}: {beyond[name]}"
         elif name not in fields:
-            yield f"{where}: {UNKNOWN}{did_you_mean(name, (*fields, *beyond)) or ', which has no effect'}"
+            yield f"{where}: {UNKNOWN}{_meant(name, struct) or WITHOUT_EFFECT}"
         elif (inner := fields[name].struct) is not None and inner not in _NOT_LOOKED_INTO:
             if isinstance(value, list):
                 for index, each in enumerate(value):

@@ -8,7 +8,13 @@ another text than there is. Every output passes here: `visible` for people's tex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+LONGEST_VALUE = 1000
+"""Letters of a value that a message shows whole: more than any name has, and enough for a list of hosts."""
+_SHOWN = 80
+_LONG = re.compile(rf'"[^"]{{{LONGEST_VALUE},}}"|[^\s"]{{{LONGEST_VALUE},}}')
 
 
 def visible(text: str) -> str:
@@ -19,6 +25,20 @@ def visible(text: str) -> str:
     'a\\x1b[31m\\nb\\u202e'
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def short_values(text: str) -> str:
+    """A message with the beginning of each value that is too long to read; texts in quotes are values, too.
+
+    >>> short_values(f'Pod {"x" * 1000}: is "{"y " * 500}"') == f'Pod {"x" * 80}...: is "{"y " * 40}..."'
+    True
+    """
+    return text if len(text) < LONGEST_VALUE else _LONG.sub(_shortened, text)
+
+
+def _shortened(found: re.Match[str]) -> str:
+    value = found[0]
+    return f'{value[: _SHOWN + 1]}..."' if value.startswith('"') else f"{value[:_SHOWN]}..."
 
 
 def visible_lines(lines: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bayplan.kube.json_text import DEEPEST, Step, Steps
+from bayplan.kube.json_text import DEEPEST, MOST_DIGITS, Step, Steps
 
 DEEPEST_PARSED = 10_000
 """A text that is nested deeper than this is not parsed any further.
@@ -250,9 +250,12 @@ def go_loader() -> Any:
     return loader
 
 
-def _whole_number(loader: Any, node: Any) -> int:
+def _whole_number(loader: Any, node: Any) -> int | str:
+    """One with more digits than Python reads stays text."""
     text = loader.construct_scalar(node).replace("_", "")
     sign, digits = (-1 if text.startswith("-") else 1), text.lstrip("+-")
+    if len(digits) > MOST_DIGITS:
+        return str(node.value)
     octal = len(digits) > 1 and digits[0] == "0" and digits[1:].isdigit()
     return sign * int(digits, 8 if octal else 0)
 

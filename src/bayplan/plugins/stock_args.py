@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bayplan.kube.errors import within
 from bayplan.kube.wire.core_v1 import NodeAffinity as WrittenAffinity
 from bayplan.kube.wire.core_v1 import TopologySpreadConstraint
 from bayplan.plugins.node_affinity import AddedAffinity, NodeAffinity
@@ -41,7 +42,7 @@ def node_affinity(arguments: dict[str, Any]) -> NodeAffinity:
     try:
         written = msgspec.convert(arguments.get("addedAffinity") or {}, WrittenAffinity)
     except msgspec.ValidationError as error:
-        raise ArgumentError(f"addedAffinity: {error}") from None
+        raise ArgumentError(within("addedAffinity", error)) from None
     preferred = tuple(written.preferred_during_scheduling_ignored_during_execution or ())
     for index, term in enumerate(preferred):
         if not 1 <= term.weight <= LARGEST_WEIGHT:
@@ -104,7 +105,7 @@ def _constraint(written: Any, at: str) -> DefaultConstraint:
     try:
         constraint = msgspec.convert(written, TopologySpreadConstraint)
     except msgspec.ValidationError as error:
-        raise ArgumentError(f"{at}: {error}") from None
+        raise ArgumentError(within(at, error)) from None
     if constraint.when_unsatisfiable != "ScheduleAnyway":
         refused = f'Invalid value: "{constraint.when_unsatisfiable}": must be ScheduleAnyway'
         raise ArgumentError(f"{at}.whenUnsatisfiable: {refused}; set other constraints on the pods")

@@ -28,6 +28,7 @@ from bayplan.grouping.group import (
 )
 from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference
+from bayplan.kube.object_set import MadeFrom
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.existing import controller_of, is_active, owner_of
@@ -42,13 +43,15 @@ _RARELY_ASK = {("apps", "ReplicaSet"), ("apps", "DaemonSet")}
 class Grouped:
     """Pods with the labels of their gangs, missing PodGroups, and problems and unknowns by pod.
 
-    `missing` is the nearest unknown owner of a waiting pod, if it could request a topology.
+    `missing` is the nearest unknown owner of a waiting pod, if it could request a topology; `origins` are what the
+    PodGroups were made of.
     """
 
     pods: list[Pod] = field(default_factory=list)
     gangs: list[PodGroup] = field(default_factory=list)
     problems: dict[str, tuple[InvalidValue, ...]] = field(default_factory=dict)
     missing: dict[str, Reference] = field(default_factory=dict)
+    origins: dict[str, MadeFrom] = field(default_factory=dict)
 
     def held_back(self, pod: Pod) -> str:
         """Why a pod must not be placed until its owner is corrected; empty if it can."""
@@ -63,7 +66,8 @@ class Grouped:
 def group_pods(beside: Beside, settings: GroupingSettings, written: Collection[str]) -> Grouped:
     """Group the pods of `beside` by their owners; `written` are the existing PodGroups, as `namespace/name`."""
     grouper = _Grouper(beside, settings, written)
-    return Grouped([grouper.take(pod) for pod in beside.pods], grouper.gangs, grouper.problems, grouper.missing)
+    pods = [grouper.take(pod) for pod in beside.pods]
+    return Grouped(pods, grouper.gangs, grouper.problems, grouper.missing, grouper.origins)
 
 
 class _Grouper:
@@ -71,6 +75,7 @@ class _Grouper:
 
     def __init__(self, beside: Beside, settings: GroupingSettings, written: Collection[str]) -> None:
         self.gangs: list[PodGroup] = []
+        self.origins: dict[str, MadeFrom] = {}
         self.problems: dict[str, tuple[InvalidValue, ...]] = {}
         self.missing: dict[str, Reference] = {}
         self._beside = beside
@@ -140,3 +145,5 @@ class _Grouper:
         if name not in self._known:
             self._known.add(name)
             self.gangs.append(msgspec.convert(grouping.manifest, PodGroup))
+            if grouping.owner is not None:
+                self.origins[name] = MadeFrom(str(grouping.owner), grouping.asked_in)

@@ -9,7 +9,7 @@ with the field in the workload, such as `spec.template.spec.containers[0].resour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -19,7 +19,7 @@ from bayplan.cluster.pods.pod_class import PodClasses
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.own.members import POD_GROUP
 from bayplan.grouping.group import GroupingSettings, KnownRequests, group_for, settled_by_others
-from bayplan.grouping.grouping import Grouping, InvalidValue, Lookup
+from bayplan.grouping.grouping import AskedIn, Grouping, InvalidValue, Lookup
 from bayplan.grouping.raw import RawObject, Reference, WrongValue, metadata_of
 from bayplan.kube.errors import NAMELESS, InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.manifest_limits import count_pods, most_pods_of
@@ -52,13 +52,14 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """A workload with all its pods and gangs."""
+    """A workload with all its pods and gangs; `asked_in` has the annotations behind each PodGroup, by its name."""
 
     about: Reference
     kind: WorkloadKind
     members: tuple[PlannedMember, ...]
     gangs: tuple[PodGroup, ...] = ()
     remarks: tuple[str, ...] = ()
+    asked_in: Mapping[str, AskedIn] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -111,7 +112,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
     rule = settings.rules.get((about.group, about.kind))
     told_apart_by = [] if rule is None else [*rule.role_label, *(rank.label for rank in rule.rank)]
     slots = matched(made, existing, told_apart_by)
-    members, gangs, problems = _grouped(thing, planned, made, slots, settings, beside)
+    members, gangs, problems, asked_in = _grouped(thing, planned, made, slots, settings, beside)
     remarks = [str(problem) for problem in problems]
     older = sum(each is not None and _is_of_another_template(each, pod) for each, pod in zip(slots, made, strict=True))
     if older:
@@ -121,7 +122,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
         )
     if stops:
         remarks.append(f"{about}: {kind.stopped}: true: no pods are created until it is resumed; planned as if it were")
-    return WorkloadPlan(about, kind, members, gangs, tuple(remarks))
+    return WorkloadPlan(about, kind, members, gangs, tuple(remarks), asked_in)
 
 
 def _is_of_another_template(existing: Pod, made: Pod) -> bool:
@@ -223,14 +224,15 @@ def _grouped(
     slots: Sequence[Pod | None],
     settings: GroupingSettings,
     beside: Beside,
-) -> tuple[tuple[PlannedMember, ...], tuple[PodGroup, ...], tuple[InvalidValue, ...]]:
-    """Each pod with the labels of its gang, and the gangs."""
+) -> tuple[tuple[PlannedMember, ...], tuple[PodGroup, ...], tuple[InvalidValue, ...], dict[str, AskedIn]]:
+    """Each pod with the labels of its gang, the gangs, problems, and the annotations behind each gang."""
     above_top = owner_of(thing)
     above = () if above_top is None else beside.owners.above(above_top)
     answers: dict[Lookup, list[RawObject]] = {}
     known: KnownRequests = {}
     members: list[PlannedMember] = []
     gangs: dict[str, PodGroup] = {}
+    asked_in: dict[str, AskedIn] = {}
     problems: dict[InvalidValue, None] = {}
     alone: set[str] = set()
     for each, pod, existing in zip(planned, made, slots, strict=True):
@@ -248,8 +250,9 @@ def _grouped(
             problems[problem] = None
         if grouping.manifest is not None and grouping.name not in gangs:
             gangs[grouping.name] = msgspec.convert(grouping.manifest, PodGroup)
+            asked_in[grouping.name] = grouping.asked_in
         members.append(PlannedMember(labelled(existing or pod, grouping), existing is None, each.where))
-    return tuple(members), tuple(gangs.values()), tuple(problems)
+    return tuple(members), tuple(gangs.values()), tuple(problems), asked_in
 
 
 def grouping_of(

@@ -91,8 +91,12 @@ def _workers(cluster: RawObject, group: RawObject, where: str, owners: Sequence[
         raise WrongValue(f"{where}.groupName", None, "is missing")
     if is_true(group, "suspend"):
         return
-    replicas = max(number("replicas", 0), number("minReplicas", 0))
-    replicas = min(replicas, number("maxReplicas", replicas))
+    least = number("minReplicas", 0)
+    replicas = max(number("replicas", 0), least)
+    most = number("maxReplicas", replicas)
+    if least > most:
+        raise WrongValue(f"{where}.minReplicas", least, f"is more than maxReplicas {most}")
+    replicas = min(replicas, most)
     hosts = max(number("numOfHosts", 1), 1)
     template = template_at(group, "template", f"{where}.template")
     template = template.with_spec(initContainers=[*(template.spec.get("initContainers") or ()), _WAIT_FOR_HEAD])

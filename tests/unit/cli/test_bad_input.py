@@ -56,7 +56,7 @@ def container(resources: str) -> str:
         ),
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n",
-            "pod.yaml): spec.template.spec: is missing: a pod template needs a spec",
+            "): spec.template.spec: is missing: a pod template needs a spec",
         ),
         ("apiVersion: v1\nkind: List\nitems: []\n", "-f holds no pod"),
         ("\n", "-f holds no pod"),

@@ -61,7 +61,7 @@ def test_the_version_is_the_package_version(bayplan: Bayplan) -> None:
         (
             ["get"],
             (
-                "error: no command 'get'; there are demo, place, why, nodes, numa, topology, slots, web, doctor, "
+                "error: no command 'get'; known: demo, place, why, nodes, numa, topology, slots, web, doctor, "
                 "simulate, scheduler, extender, extender-config, pod-grouper, agent, agent-gc, kubelets, snapshot, "
                 "replay, completion. See"
             ),

@@ -172,14 +172,14 @@ def test_report_delay_takes_the_place_of_the_scenarios(
         (
             ["--compare", "blind,kube"],
             (
-                "--compare: 'kube' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, "
+                "--compare: 'kube' is not a scheduler; known: blind, upstream, bayplan, upstream-uncached, "
                 "volcano, unordered, numa-aware"
             ),
         ),
         (
             ["--compare", ""],
             (
-                "--compare: '' is not a scheduler; there are blind, upstream, bayplan, upstream-uncached, volcano, "
+                "--compare: '' is not a scheduler; known: blind, upstream, bayplan, upstream-uncached, volcano, "
                 "unordered, numa-aware"
             ),
         ),
@@ -207,7 +207,7 @@ def test_faults_of_a_scenario_name_file_line_and_key(bayplan: Bayplan, scenario:
 def test_a_scenario_that_is_not_there(bayplan: Bayplan, tmp_path: Path) -> None:
     result = bayplan("simulate", tmp_path / "none.yaml", cluster=None)
     assert result.code == 2
-    assert result.err == f"error: {tmp_path / 'none.yaml'}: cannot be read: No such file or directory\n"
+    assert result.err == f"error: file {tmp_path / 'none.yaml'}: does not exist\n"
 
 
 # -- files --------------------------------------------------------------------------------------------------------

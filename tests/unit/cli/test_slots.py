@@ -87,7 +87,7 @@ def test_as_a_document(bayplan: Bayplan) -> None:
         ([*WORKER, "--pods", "8", "--level", "row"], '--level: "row" is not a level'),
         (
             [*WORKER, "--pods", "8", "--topology", "torus"],
-            "there is no Topology 'torus' in the dump; there are network",
+            "there is no Topology 'torus' in the dump; known: network",
         ),
     ],
 )

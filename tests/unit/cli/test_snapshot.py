@@ -82,7 +82,7 @@ class TestGangs:
         file = written_to(tmp_path, "snapshot", "--cluster", CLUSTER, "-f", wrong)
         document = json.loads(bayplan("replay", file, "-o", "json", cluster=None).out)
         (answer,) = (item["answer"] for item in document["items"] if item["gang"] == "ml/g")
-        assert answer.startswith('ml/g is not placed: PodGroup ml/g: required: "example.com/rak" is not a level')
+        assert answer.startswith('ml/g is not placed: PodGroup ml/g: spec.required: "example.com/rak" is not a level')
         assert document["differences"] == []
 
     def test_the_moment_is_recorded_where_a_gang_has_patience(self, bayplan: Bayplan, tmp_path: Path) -> None:

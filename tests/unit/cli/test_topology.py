@@ -134,15 +134,34 @@ def test_labels_that_no_node_carries(bayplan: Bayplan, tmp_path: Path) -> None:
     assert "several Topologies: other, network; name one" in several.err
 
 
+def test_a_device_with_a_name_that_no_pod_can_ask_for_is_no_error(bayplan: Bayplan, tmp_path: Path) -> None:
+    topology = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Topology",
+        "metadata": {"name": "net"},
+        "spec": {"levels": [{"nodeLabel": "x.io/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+    }
+    labels = {"x.io/rack": "r1", "kubernetes.io/hostname": "n1"}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1", "labels": labels},
+        "status": {"allocatable": {"cpu": "8", "pods": "9", "x.io/odd\u202ename": "4"}},
+    }
+    (tmp_path / "odd.json").write_text(json.dumps({"kind": "List", "items": [topology, node]}))
+    result = bayplan("topology", cluster=tmp_path / "odd.json")
+    assert (result.code, result.answer) == (0, "net: 1 rack, 1 node"), result
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["netwrk"], "there is no Topology 'netwrk' in the dump; there are network"),
+        (["netwrk"], "there is no Topology 'netwrk' in the dump; known: network"),
         (
             ["--level", "row"],
-            '--level: "row" is not a level; there are example.com/block, example.com/rack, node, numa',
+            '--level: "row" is not a level; known: example.com/block, example.com/rack, node, numa',
         ),
-        (["-r", "tpu"], "-r: 'tpu' is not known; there are cpu, memory, pods"),
+        (["-r", "tpu"], "-r: 'tpu' is not known; expected cpu, memory, pods"),
         (["--requests", "cpu"], "--requests: 'cpu' is not an amount; expected such as cpu=8"),
         (["--requests", "cpu=1,cpu=2"], "--requests: 'cpu' appears twice"),
         (["--requests", "cpu=1x"], '--requests: cpu: invalid quantity "1x"'),

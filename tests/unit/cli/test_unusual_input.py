@@ -128,7 +128,7 @@ SUBMITTED = [
         "outdated group",
         replicated("replicas: 1", version="extensions/v1beta1"),
         2,
-        'Deployment web (in.yaml): apiVersion: "extensions/v1beta1" has no Deployment; expected group apps',
+        'Deployment web (in.yaml:1:1): apiVersion: "extensions/v1beta1" has no Deployment; expected group apps',
     ),
     # Workloads
     Unusual(

@@ -88,7 +88,7 @@ class TestNodes:
     def test_a_node_that_stands_twice_in_a_dump_counts_once(self) -> None:
         state = load_state(ObjectSet(nodes=[node("n1"), node("n1")]))
         assert list(state.rows) == ["n1"]
-        assert [str(problem) for problem in state.remarks] == ["Node n1: appears twice: the object is left out"]
+        assert [str(problem) for problem in state.remarks] == ["Node n1: appears twice; the Node is left out"]
 
 
 class TestManyResources:

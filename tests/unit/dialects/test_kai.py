@@ -66,7 +66,30 @@ def test_pods_that_failed_are_members_no_more() -> None:
 
 def test_a_pod_of_a_sub_group_that_is_not_there_is_named() -> None:
     told = wrong(DIALECT, kai_group(subGroups=[{"name": "workers"}]), [in_sub_group("a", "leader")])
-    assert 'pod ml/a belongs to "leader", which holds no pods; there are workers' in told
+    assert 'pod ml/a names the subgroup "leader", which does not exist; known: workers' in told
+
+
+@pytest.mark.parametrize(
+    "spec, told",
+    [
+        ({"minMember": -1}, "spec.minMember: -1 must be 1 or more"),
+        ({"subGroups": [{"name": "a"}, {"name": "b", "minMember": -3}]}, "spec.subGroups[1].minMember: -3 must be 1"),
+    ],
+)
+def test_a_negative_minimum_is_named(spec: dict[str, Any], told: str) -> None:
+    assert told in wrong(DIALECT, kai_group(**spec), [])
+
+
+@pytest.mark.parametrize("least, is_told", [(9, True), (3, False), (1, False)])
+def test_a_minimum_beside_sub_groups_has_no_effect_and_is_told_if_they_say_otherwise(least: int, is_told: bool) -> None:
+    sub_groups = [{"name": "leader", "minMember": 1}, {"name": "workers", "minMember": 2}]
+    told = DIALECT.remarks(kai_group(minMember=least, subGroups=sub_groups))
+    said = f"minMember: {least} has no effect beside subGroups, whose minimums add up to 3"
+    assert told == ((said,) if is_told else ())
+
+
+def test_without_sub_groups_it_is_waited_for() -> None:
+    assert waits(DIALECT, kai_group(minMember=9), [member("a")]) == "waits for pods: 1 of 9 have arrived"
 
 
 def test_a_gang_is_in_one_topology() -> None:
@@ -138,7 +161,7 @@ def test_a_constraint_without_a_topology_means_the_only_one() -> None:
     "topologies, known",
     [
         (Topologies(), "the cluster has no Topology"),
-        (Topologies({"blue": ("rack",), "green": ("rack",)}), "there are blue, green"),
+        (Topologies({"blue": ("rack",), "green": ("rack",)}), "known: blue, green"),
     ],
 )
 def test_a_constraint_without_a_topology_waits_where_none_or_several_could_be_meant(

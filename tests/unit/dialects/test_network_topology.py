@@ -64,7 +64,7 @@ def test_an_annotation_chooses_a_topology_instead() -> None:
     "asked, told",
     [
         ({"highestTierAllowed": 1}, "highestTierAllowed: 1 must be 2 or more"),
-        ({"highestTierName": "rack"}, 'highestTierName: "rack" is not a level; there are switch, volcano.sh/spine'),
+        ({"highestTierName": "rack"}, 'highestTierName: "rack" is not a level; known: switch, volcano.sh/spine'),
     ],
 )
 def test_tiers_that_no_hyper_node_has(asked: dict[str, Any], told: str) -> None:

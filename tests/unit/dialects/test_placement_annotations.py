@@ -77,6 +77,15 @@ def test_without_annotations_a_gang_stays_as_its_system_means_it(kind: str) -> N
     "key, text, allowed",
     [
         ("objective", "closest,closest", 'is no order of goals: "closest" is there twice'),
+        (
+            "objective",
+            "closest;fewest-nodes",
+            (
+                "must have commas between goals; "
+                "goals are fewest-domains, mean-distance, fewest-nodes, least-leftover, closest"
+            ),
+        ),
+        ("patience", "domains=1,seconds=-4", "has seconds -4; must be 0 or more"),
         ("patience", "2", "must be such as domains=2,seconds=300"),
         ("placement", "wide", "must be one of binpack, spread"),
         ("domain-placement", "wide", "must be one of binpack, spread"),

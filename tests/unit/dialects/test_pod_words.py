@@ -25,7 +25,7 @@ ANNOTATIONS = "Pod ml/w-0: metadata.annotations"
         ({}, {"scheduling.volcano.sh/groupname": "g"}, "did you mean scheduling.volcano.sh/group-name?"),
         ({}, {"volcano.sh/numa-topology-polcy": "restricted"}, "did you mean volcano.sh/numa-topology-policy?"),
         ({}, {"kueue.x-k8s.io/pod-group-totalcount": "2"}, "did you mean kueue.x-k8s.io/pod-group-total-count?"),
-        ({"bayplan.io/whatever": "x"}, {}, 'bayplan.io/whatever"]: "x" is not known; there are bayplan.io/pod-group, '),
+        ({"bayplan.io/whatever": "x"}, {}, 'bayplan.io/whatever"]: "x" is not known; expected bayplan.io/pod-group, '),
         ({}, {"bayplan.io/pod-group": "g"},
          f'{ANNOTATIONS}["bayplan.io/pod-group"]: "g" has no effect: it is read from the label of this name'),
         ({}, {"scheduling.x-k8s.io/pod-group": "g"}, "it is read from the label of this name"),

@@ -71,7 +71,7 @@ class TestTheTree:
     "policy, keys, told",
     [
         ({}, (), "schedulingPolicy: needs one of basic and gang"),
-        ({"basic": {}, "gang": {"minCount": 1}}, (), "schedulingPolicy: needs one of basic and gang"),
+        ({"basic": {}, "gang": {"minCount": 1}}, (), "schedulingPolicy: has both basic and gang; only one is allowed"),
         ({"gang": {"minCount": 0}}, (), "schedulingPolicy.gang.minCount: 0 must be 1 or more"),
         (GANG_OF_TWO, (RACK, BLOCK), "schedulingConstraints.topology: has 2 entries: must be at most 1"),
         (

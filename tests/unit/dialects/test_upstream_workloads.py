@@ -83,7 +83,7 @@ def test_one_that_is_gone_or_is_about_something_else_is_found_no_more() -> None:
             asked(GANG_OF_FOUR),
             (
                 'podGroupTemplateRef.workload.podGroupTemplateName: "wrker" is no template of Workload plan;'
-                " there are worker; " + COUNTS,
+                " known: worker; " + COUNTS,
             ),
         ),
         (
@@ -121,7 +121,7 @@ def test_a_pod_group_is_compared_with_its_template(
         ({"workloadName": "plan", "templateName": "worker"}, ()),
         (
             {"workloadName": "plan", "templateName": "wrker"},
-            (f'workloadRef.templateName: "wrker" is no template of Workload plan; there are worker; {COUNTS}',),
+            (f'workloadRef.templateName: "wrker" is no template of Workload plan; known: worker; {COUNTS}',),
         ),
         (
             {"workloadName": "lost", "templateName": "worker"},

@@ -168,7 +168,7 @@ class TestTiers:
             (
                 {"highestTierName": "row"},
                 NETWORK,
-                f'highestTierName: "row" is not a level; there are {RACK}, {BLOCK}, {ZONE}',
+                f'highestTierName: "row" is not a level; known: {RACK}, {BLOCK}, {ZONE}',
             ),
             (
                 {"highestTierAllowed": 1},

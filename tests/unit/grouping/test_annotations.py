@@ -138,6 +138,8 @@ def test_what_cannot_be_meant(annotations: dict[str, str], key: str, complaint: 
         ("bayplan.io/gangs", "bayplan.io/gang"),
         ("bayplan.io/gnag", "bayplan.io/gang"),
         ("bayplan.io/toplogy", "bayplan.io/topology"),
+        ("Bayplan.io/gang", "bayplan.io/gang"),
+        ("Kai.scheduler/topology-required-placement", "kai.scheduler/topology-required-placement"),
     ],
 )
 def test_a_misspelt_wish_is_not_lost_in_silence(key: str, meant: str) -> None:
@@ -149,8 +151,7 @@ def test_a_misspelt_wish_is_not_lost_in_silence(key: str, meant: str) -> None:
 def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
     _, problems = read({"kai.scheduler/placement": RACK})
     assert problems[0].startswith(
-        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: is not known; there '
-        "are kai.scheduler/topology, "
+        'Job ml/train: metadata.annotations["kai.scheduler/placement"]: is not known; expected kai.scheduler/topology, '
     )
 
 
@@ -162,8 +163,6 @@ def test_a_key_that_resembles_none_is_told_which_there_are() -> None:
         "kueue.x-k8s.io/queue-name",
         "kueue.x-k8s.io/pod-group-name",
         "kueue.x-k8s.io/pod-group-total-count",
-        "bayplan.io/group",
-        "bayplan.io/rank",
     ],
 )
 def test_other_keys_of_these_systems_ask_for_nothing(key: str) -> None:
@@ -222,7 +221,8 @@ def test_the_nearer_place_wins_and_the_farther_fills_in() -> None:
 
 def test_a_key_with_bayplans_own_prefix_is_never_lost() -> None:
     _, problems = read({"bayplan.io/whatever": "x"})
-    assert problems[0].startswith('Job ml/train: metadata.annotations["bayplan.io/whatever"]: is not known; there are ')
+    assert problems[0].startswith('Job ml/train: metadata.annotations["bayplan.io/whatever"]: is not known; expected ')
+    assert problems[0].endswith("bayplan.io/parallelism")
 
 
 def test_a_level_may_be_short_in_one_language_and_whole_in_the_other() -> None:
@@ -238,6 +238,23 @@ def test_volcanos_network_annotations_are_a_remark_that_holds_no_pod() -> None:
     assert not problem.holds
     told = '"hard" has no effect on this gang; write kai.scheduler/topology-required-placement or '
     assert told in str(problem)
+
+
+@pytest.mark.parametrize(
+    "key, said",
+    [
+        ("bayplan.io/pod-group", "has no effect here: it is a label of pods"),
+        ("bayplan.io/group", "has no effect here: it is a label of pods"),
+        ("bayplan.io/rank", "has no effect here: it is a label of pods"),
+        ("bayplan.io/exclusive-topology", "has no effect here; alpha.jobset.sigs.k8s.io/exclusive-topology and"),
+        ("bayplan.io/numa-zones", "has no effect here: only bayplan writes it"),
+    ],
+)
+def test_a_key_that_nothing_reads_on_an_owner_is_a_remark(key: str, said: str) -> None:
+    (problem,) = meant_for_pods(JOB, {key: "1"})
+    assert not asks({key: "1"})
+    assert (problem.holds, f'metadata.annotations["{key}"]: "1" {said}' in str(problem)) == (False, True)
+    assert list(meant_for_pods(Reference("v1", "Pod", "ml", "train-0"), {key: "1"})) == []
 
 
 @pytest.mark.parametrize("key", ["bayplan.io/max-numa-zones", "volcano.sh/numa-topology-policy"])

@@ -79,7 +79,7 @@ def test_configurations_are_groups_around_pod_groups() -> None:
         (pod_gang({"name": "decode"}), "PodGang ml/train: spec.podgroups[0].minReplicas: is missing"),
         (
             pod_gang(pod_group("prefill", 1, "prefill-0")),
-            'Pod ml/decode-0: metadata.name: "decode-0" is listed by no pod group of its PodGang; there are prefill',
+            'Pod ml/decode-0: metadata.name: "decode-0" is listed by no pod group of its PodGang; known: prefill',
         ),
     ],
 )

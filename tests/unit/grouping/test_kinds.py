@@ -395,7 +395,7 @@ def test_two_trees_are_one_too_many() -> None:
             (
                 'JAXJob ml/train: its pods: metadata.labels["training.kubeflow.org/replica-type"]: "ps" is no '
                 "part of JAXJob ml/train; "
-                "there are worker"
+                "known: worker"
             ),
         ),
         (

@@ -224,7 +224,7 @@ class TestTheTree:
         (
             [JOB_SET],
             [about_job_set(template(gang_of(1), name="driver"), template(gang_of(1), name="wrker"))],
-            'plan: spec.podGroupTemplates[1].name: "wrker" is no group of JobSet ml/train; there are driver, worker',
+            'plan: spec.podGroupTemplates[1].name: "wrker" is no group of JobSet ml/train; known: driver, worker',
         ),
         (
             [job()],
@@ -367,7 +367,7 @@ class TestJobsThatSayHow:
             ({"schedulingPolicy": gang_of(-1)}, "spec.scheduling.schedulingPolicy.gang.minCount: -1 must be 1 or more"),
             ({"schedulingPolicy": gang_of(9)}, "spec.scheduling.schedulingPolicy.gang.minCount: 9 is more than"),
             ({"schedulingPolicy": "gang"}, "spec.scheduling.schedulingPolicy: must be"),
-            ({"schedulingPolicy": BASIC | gang_of(4)}, "spec.scheduling.schedulingPolicy: needs one of basic and gang"),
+            ({"schedulingPolicy": BASIC | gang_of(4)}, "spec.scheduling.schedulingPolicy: has both basic and gang"),
         ],
         ids=["negative", "too many", "text", "both"],
     )

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.files import read_objects
+from bayplan.kube.files import Strictness, read_document, read_objects
 from bayplan.kube.object_set import ObjectSet
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": {"a": "b"}}, "extra": [1, {}]}
@@ -169,6 +169,58 @@ def test_a_wrong_object_is_named_with_its_field(tmp_path: Path, content: object,
     file = tmp_path / "dump.json"
     file.write_text(json.dumps(content))
     assert problem_in(file) == message.format(file=file)
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 4301], ids=["exponent", "digits"])
+@pytest.mark.parametrize("submitted", [None, Strictness.STRICT], ids=["cluster", "submitted"])
+def test_a_number_that_nothing_can_hold_leaves_out_or_refuses_its_object_only(
+    tmp_path: Path, number: str, submitted: Strictness | None
+) -> None:
+    file = tmp_path / "dump.json"
+    wrong = POD | {"metadata": {"name": "big"}, "spec": {"priority": 7, "containers": [{"name": "a", "image": "b"}]}}
+    file.write_text(json.dumps({"kind": "List", "items": [wrong, POD]}).replace(": 7", f": {number}"))
+    if submitted:
+        with pytest.raises(InvalidObject) as caught:
+            read_objects(file, submitted)
+        problem = str(caught.value)
+    else:
+        found = read_objects(file)
+        (left_out,) = found.left_out
+        problem = str(left_out)
+        assert [pod.metadata.name for pod in found.pods] == ["p1"]
+    place = problem.partition("(")[2].partition(")")[0]
+    assert place.startswith(f"{file}:1:")
+    assert problem == f"Pod big ({place}): spec.priority: is a number that is too large to be read"
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 4301], ids=["exponent", "digits"])
+@pytest.mark.parametrize(
+    "suffix, problem",
+    [("json", ":1:2: a: is a number that is too large to be read"), ("yaml", None)],
+)
+def test_such_a_number_in_a_file_of_another_shape_has_its_place_and_is_text_in_yaml(
+    tmp_path: Path, number: str, suffix: str, problem: str | None
+) -> None:
+    file = tmp_path / f"settings.{suffix}"
+    file.write_text(f'{{"a": {number}}}' if suffix == "json" else f"a: {number}\n")
+    if problem is None:
+        assert read_document(file) == {"a": number}
+        return
+    with pytest.raises(InvalidObject) as caught:
+        read_document(file)
+    assert str(caught.value) == f"file {file}{problem}"
+
+
+@pytest.mark.parametrize("uid, told", [("", 1), ("8f0c", 0)], ids=["by hand", "of an API server"])
+@pytest.mark.parametrize("kind", ["Node", "Pod", "NodeResourceTopology"])
+def test_a_field_that_stands_twice_in_a_dump_is_a_remark(tmp_path: Path, kind: str, uid: str, told: int) -> None:
+    written = dict(zip(("Node", "Pod", "NodeResourceTopology"), EVERYTHING, strict=True))[kind]
+    thing = {key: value for key, value in written.items() if key != "extra"}
+    text = json.dumps({**thing, "metadata": {**written["metadata"], "uid": uid}})
+    file = tmp_path / "dump.json"
+    file.write_text(text.replace('"name": "', '"name": "x", "name": "', 1))
+    remarks = [each for each in read_objects(file).remarks if each.endswith("metadata.name: appears twice")]
+    assert len(remarks) == told
 
 
 @pytest.mark.parametrize(

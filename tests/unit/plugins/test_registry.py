@@ -99,7 +99,7 @@ def test_kube_schedulers_arguments_are_taken(name: str, arguments: Json | None, 
             {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}},
             "scoringStrategy.resources[0].weight: Invalid value: 101: must be 1 to 100",
         ),
-        ("NodeAffinity", {"addedAffinity": [1]}, "addedAffinity: Expected `object`, got `array`"),
+        ("NodeAffinity", {"addedAffinity": [1]}, "addedAffinity: must be a mapping, not a list"),
         (
             "VolumeBinding",
             {"bindTimeoutSeconds": 0},

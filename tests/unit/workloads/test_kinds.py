@@ -208,6 +208,13 @@ def test_workers_of_a_pytorch_job_wait_for_the_master_in_an_init_container() -> 
     assert [each.name for each in worker.pod.spec.init_containers or ()] == ["init-pytorch"]
 
 
+def test_bounds_of_a_ray_group_that_exclude_each_other_are_named() -> None:
+    group = {"groupName": "tpu", "minReplicas": 9, "maxReplicas": 8, "template": TEMPLATE}
+    spec = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [group]}
+    with pytest.raises(InvalidObject, match=r"spec\.workerGroupSpecs\[0\]\.minReplicas: 9 is more than maxReplicas 8"):
+        planned(workload("ray.io/v1", "RayCluster", spec))
+
+
 def test_a_ray_cluster_keeps_its_replicas_between_both_bounds_and_numbers_hosts() -> None:
     group = {
         "groupName": "tpu",

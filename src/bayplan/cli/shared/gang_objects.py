@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
+from types import MappingProxyType
 
 import click
 import msgspec
 
+from bayplan.cli.shared.gang_sources import of_origin, of_shape, path_of
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.session import DEFAULT_SCHEDULER, ClusterSession
 from bayplan.cluster.state import pod_key
+from bayplan.dialects.dialect import full_name
 from bayplan.dialects.given_ranks import rank_remarks
 from bayplan.dialects.members import Incomplete
+from bayplan.dialects.own.pod_group import redundant_levels
 from bayplan.dialects.own.reader import has_shapes, read_gang
 from bayplan.dialects.registry import (
     AnyPodGroup,
@@ -60,15 +64,22 @@ def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
     _warn_of(objects, written, lost_words(written))
 
 
-def warn_of_demands(objects: ObjectSet, written: PodGroup) -> None:
-    """Name what a PodGroup asks for and bayplan does not do."""
-    _warn_of(objects, written, [f"spec.{remark}" for remark in dialect_of(written).remarks(written)])
+def warn_of_demands(
+    objects: ObjectSet, written: PodGroup, topologies: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> None:
+    """Name what a PodGroup asks for and bayplan does not do, and levels that have no effect in their Topology."""
+    remarks = [f"spec.{remark}" for remark in dialect_of(written).remarks(written)]
+    if isinstance(written, bayplan_v1alpha1.PodGroup):
+        levels = dict.fromkeys(redundant_levels(written.spec, topologies))
+        remarks += [f"{path_of(written, level.field, level.name)}: {level.problem}" for level in levels]
+    _warn_of(objects, written, remarks)
 
 
 def _warn_of(objects: ObjectSet, written: PodGroup | Job, remarks: Sequence[str]) -> None:
     for remark in remarks:
         field, _, problem = remark.partition(": ")
-        warn([str(objects.naming_the_file(InvalidObject(ObjectPath.of(written).child(field), problem), written))])
+        error = InvalidObject(ObjectPath.of(written).child(field), problem)
+        warn([str(in_users_words(objects, written, error))])
 
 
 def with_volcano_jobs(objects: ObjectSet, cluster: ObjectSet, namespace: str | None = None) -> ObjectSet:
@@ -98,11 +109,23 @@ def with_volcano_jobs(objects: ObjectSet, cluster: ObjectSet, namespace: str | N
 
 @contextmanager
 def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[None]:
-    """Errors about a gang name the file that it came from."""
+    """Errors about a gang name what its user has written, and the file that this came from."""
     try:
         yield
     except InvalidObject as error:
-        raise objects.naming_the_file(error, written) from None
+        raise in_users_words(objects, written, error) from None
+
+
+def in_users_words(objects: ObjectSet, written: PodGroup | Job, error: InvalidObject) -> InvalidObject:
+    """The same error about the shapes of a PodGroup or the workload that it was made of, with its file."""
+    origin = (
+        objects.origins.get(full_name(written.metadata)) if isinstance(written, bayplan_v1alpha1.PodGroup) else None
+    )
+    if origin is None:
+        return objects.naming_the_file(of_shape(error, written), written)
+    found = of_origin(error, origin)
+    is_named = origin.other is not None and found.at.subject == origin.about
+    return objects.naming_the_file_of(found, origin.other) if is_named and origin.other is not None else found
 
 
 def gang_in(
@@ -192,14 +215,6 @@ def gang_of_key(session: ClusterSession, key: str, pods: Sequence[Pod]) -> tuple
         roster.set_member(pod)
     gang = roster.gang(key)
     return replace(gang, gang=key.rpartition(" ")[2]) if isinstance(gang, Incomplete) else gang, None
-
-
-def written_by_user(written: PodGroup) -> str:
-    """The owner that a PodGroup of ours was made for: the object that its user has written; else empty."""
-    owner = next(iter(written.metadata.owner_references or ()), None)
-    if not isinstance(written, bayplan_v1alpha1.PodGroup) or owner is None:
-        return ""
-    return f"{owner.kind} {written.metadata.namespace or 'default'}/{owner.name}"
 
 
 def owner_of_gang(written: PodGroup) -> str:

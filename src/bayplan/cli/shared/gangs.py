@@ -21,8 +21,8 @@ from bayplan.cli.shared.gang_objects import (
     warn_of_demands,
     warn_of_fields,
     warn_of_members,
-    written_by_user,
 )
+from bayplan.cli.shared.gang_sources import wrong_gang
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among
@@ -40,12 +40,12 @@ from bayplan.gangs.closeness import closeness_of, running_members, unbound
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, Seat, waited_for
 from bayplan.gangs.ranks.ranks import rank_key
+from bayplan.gangs.relations.shared_claims import shared_by
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.gangs.shared_claims import shared_by
 from bayplan.gangs.split_gangs import running_seats, split_problem
 from bayplan.gangs.trees import rooms_of, single_label
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject
 from bayplan.kube.times import moment_of
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Pod
@@ -81,12 +81,10 @@ class GangPlacer:
         """
         owner = "" if written is None else owner_of_gang(written)
         since = created if written is None else written.metadata.creation_timestamp
-        subject = "" if written is None else written_by_user(written)
-        kind = "PodGroup" if written is None else resource_of(written).kind
-        return replace(self._placed(gang, now, since, subject, kind), owner=owner)
+        return replace(self._placed(gang, now, since, written), owner=owner)
 
     def _placed(
-        self, gang: Gang | Incomplete, now: datetime, created: str | None, subject: str, kind: str
+        self, gang: Gang | Incomplete, now: datetime, created: str | None, written: PodGroup | None
     ) -> GangOutcome:
         session = self._session
         begun = moment_of(created or "")
@@ -99,7 +97,7 @@ class GangPlacer:
         tree = session.trees.get(topology)
         wrong = problem_of(gang, tree, session.trees.names)
         if wrong or tree is None:
-            raise InvalidObject(ObjectPath(subject or f"{kind} {gang.name}"), wrong)
+            raise wrong_gang(gang, written, "" if written is None else resource_of(written).kind, wrong)
         scheduler = self._scheduler(gang)
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)
@@ -208,7 +206,7 @@ def outcome_of(session: ClusterSession, written: PodGroup, now: datetime) -> Gan
         warn_of_members(session, gang)
         placer = GangPlacer(session, ClassAnswers(session.state))
         outcome = placer.place(gang, now, written)
-    warn_of_demands(session.objects, written)
+    warn_of_demands(session.objects, written, session.trees.levels)
     return outcome
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.kube.visible import visible, visible_json, visible_text
+from bayplan.kube.visible import short_values, visible, visible_json, visible_text
 
 if TYPE_CHECKING:
     from bayplan.explain.styled import StyledLine
@@ -162,6 +162,7 @@ def _folded(line: str, width: int) -> list[str]:
 
 def warn(messages: Sequence[str]) -> None:
     """Say on stderr what was odd about the input, once for each cause; after ten lines only how much more there was."""
+    messages = [short_values(visible(message)) for message in messages]
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta.setdefault(WARNINGS, []).extend(messages)
@@ -170,7 +171,7 @@ def warn(messages: Sequence[str]) -> None:
     lines = _grouped(messages)
     show_progress("")
     for line, _ in lines[:MOST_WARNINGS]:
-        click.echo(f"warning: {visible(line)}", err=True)
+        click.echo(f"warning: {line}", err=True)
     if len(lines) > MOST_WARNINGS:
         click.echo(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more", err=True)
 

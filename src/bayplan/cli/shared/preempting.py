@@ -31,7 +31,7 @@ from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.errors import InvalidObject
+from bayplan.kube.errors import InvalidObject, decoding_words
 from bayplan.kube.json_text import decode
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.unread_fields import unread
@@ -136,7 +136,7 @@ def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
         except msgspec.DecodeError as error:
             budgets.set_unreadable(key)
             assumed = "assumed: the budget covers every pod of the namespace and allows no disruption"
-            warn([f"PodDisruptionBudget {key}: {error}; {assumed}"])
+            warn([f"PodDisruptionBudget {key}: {decoding_words(error)}; {assumed}"])
             continue
         found.append(budget)
         everything = "; the selector is empty without it and covers every pod of the namespace"

@@ -79,9 +79,10 @@ class ClusterSession:
     def problems(self) -> list[str]:
         """What users should know about the objects."""
         from bayplan.cli.shared.workloads import unused_kinds
+        from bayplan.kube.errors import left_out
 
         ignored = unused_kinds(self.objects, self.grouping)
-        problems = [f"{error}: the object is left out" for error in self.objects.left_out]
+        problems = [left_out(error) for error in self.objects.left_out]
         problems += [*self.objects.remarks, *map(str, self.state.remarks)]
         if self.state.rows and not any(self.state.reports):
             problems.insert(0, f"the {self.source} has no NodeResourceTopology: NUMA zones are unknown on every node")
@@ -198,7 +199,7 @@ class ClusterSession:
         is a warning.
         """
         from bayplan.gangs.trees import Trees
-        from bayplan.kube.errors import InvalidObject
+        from bayplan.kube.errors import InvalidObject, left_out
         from bayplan.kube.topology_levels import aliases_of, levels_of
 
         trees = Trees(self.state)
@@ -208,7 +209,7 @@ class ClusterSession:
             try:
                 levels, aliases = levels_of(topology), aliases_of(topology)
             except InvalidObject as error:
-                warn([f"{self.objects.naming_the_file(error, topology)}: the object is left out"])
+                warn([left_out(self.objects.naming_the_file(error, topology))])
                 continue
             if known.setdefault(name, levels) != levels:
                 warn(

@@ -70,7 +70,7 @@ def tree_named(session: ClusterSession, name: str | None, levels: str | None = N
         raise click.UsageError(f"the {session.source} holds several Topologies: {', '.join(names)}; name one")
     wanted = names[0] if name is None else name
     if wanted not in names:
-        raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; there are {', '.join(names)}")
+        raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; known: {', '.join(names)}")
     tree = session.trees.get(wanted)
     if tree is None:
         raise click.ClickException(f"the HyperNodes are not a tree: {topologies.hyper_nodes_problem}")
@@ -122,7 +122,7 @@ def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
         return names.index(text)
     meant = level_meant(text, (*tree.levels, *below))
     if meant is None or (meant == NUMA and NUMA not in below):
-        known = f"there are {', '.join(names)}"
+        known = f"known: {', '.join(names)}"
         raise click.UsageError(f"--level: {not_a_level(text, names, known)}")
     return names.index(NODE if meant == HOSTNAME else meant)
 
@@ -136,7 +136,7 @@ def by_last_part(text: str, names: Sequence[str], option: str) -> str:
         return close[0]
     if close:
         raise click.UsageError(f"{option}: '{text}' may be {' or '.join(close)}")
-    raise click.UsageError(f"{option}: '{text}' is not known; there are {', '.join(names)}{_did_you_mean(text, names)}")
+    raise click.UsageError(f"{option}: '{text}' is not known; expected {', '.join(names)}{_did_you_mean(text, names)}")
 
 
 def _did_you_mean(text: str, names: Sequence[str]) -> str:
@@ -218,9 +218,13 @@ def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
     one CPU or 1Gi of the resource that is shown; none of others.
     """
     name = leading_resource(resources)
-    if name == CPU or "/" in name:
-        return shape_of(session, f"{name}=1", ())
-    return shape_of(session, f"{name}=1Gi", ()) if name == MEMORY else None
+    amount = "1" if name == CPU or "/" in name else "1Gi" if name == MEMORY else ""
+    container = {"resources": {"limits": {name: amount}}}
+    if not amount or any(True for _ in container_faults(container, (), ObjectPath(name))):
+        return None  # a node may have a device with a name that no pod can ask for
+    pod = pod_requesting({name: amount}, "--requests")
+    session.state.classes.of(pod)
+    return pod
 
 
 def _resource_meant(session: ClusterSession, name: str) -> str:

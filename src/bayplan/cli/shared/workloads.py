@@ -16,6 +16,7 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.priorities import admit_plan
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
+from bayplan.dialects.dialect import full_name
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
 from bayplan.dialects.registry import key_of
 from bayplan.explain.topology.hostlist import hostlist
@@ -24,7 +25,7 @@ from bayplan.grouping.group import GroupingSettings, with_rules
 from bayplan.grouping.raw import RawObject, Reference, raw_pod
 from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.object_set import ObjectSet, OtherObject
+from bayplan.kube.object_set import MadeFrom, ObjectSet, OtherObject
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.kube.wire.core_v1 import Pod
@@ -97,7 +98,7 @@ class Workloads:
                 _refuse_twice(Reference.of(thing), seen)
                 yield self.plan(thing, submitted=True)
             except InvalidObject as error:
-                raise _naming_the_file(work, other, error) from None
+                raise work.naming_the_file_of(error, other) from None
 
     def plan(self, thing: RawObject, *, submitted: bool = False) -> WorkloadPlan:
         """The plan of one workload of the cluster or, `submitted`, of `-f`.
@@ -125,6 +126,7 @@ def group_by_owners(objects: ObjectSet, settings: GroupingSettings) -> Grouped:
     found = _grouped(objects.pods, settings, [(objects, "default")])
     objects.pods = found.pods
     objects.gangs += found.gangs
+    objects.origins |= found.origins
     return found
 
 
@@ -141,6 +143,7 @@ def group_files_by_owners(
     grouped = {pod_key(pod): pod for pod in found.pods}
     work.pods = [grouped.get(pod_key(pod), pod) for pod in work.pods]
     work.gangs += found.gangs
+    work.origins |= found.origins
     warn_of_owners(found, pods, f"{session.source} or -f")
 
 
@@ -206,7 +209,7 @@ def take_workloads(session: ClusterSession, work: ObjectSet, namespace: str | No
     session.objects.pods = [
         members[key].pod if (key := pod_key(pod)) in members else pod for pod in session.objects.pods
     ]
-    _take_gangs(work, plans)
+    _take_gangs(work, plans, namespace)
     _take_topologies(session, work)
     return plans
 
@@ -222,10 +225,20 @@ def _take_topologies(session: ClusterSession, work: ObjectSet) -> None:
             warn([f"Topology {name} of -f is not used: the {session.source} has one of that name with other levels"])
 
 
-def _take_gangs(work: ObjectSet, plans: Iterable[WorkloadPlan]) -> None:
+def _take_gangs(work: ObjectSet, plans: Iterable[WorkloadPlan], namespace: str | None) -> None:
     """The gangs of workloads; a PodGroup of `-f` with the same name counts as it is written."""
     written = {key_of(each) for each in work.gangs}
-    work.gangs += [gang for plan in plans for gang in plan.gangs if key_of(gang) not in written]
+    in_file = {
+        (other.kind, other.metadata.namespace or namespace or "default", other.metadata.name): other
+        for other in work.others
+    }
+    for plan in plans:
+        manifest = in_file.get((plan.about.kind, plan.about.namespace, plan.about.name))
+        for gang in plan.gangs:
+            if key_of(gang) not in written:
+                work.gangs.append(gang)
+                asked_in = plan.asked_in.get(gang.metadata.name, {})
+                work.origins[full_name(gang.metadata)] = MadeFrom(str(plan.about), asked_in, manifest)
 
 
 def unused_kinds(objects: ObjectSet, settings: GroupingSettings) -> str:
@@ -251,7 +264,7 @@ def unused_pods(objects: ObjectSet, settings: GroupingSettings) -> list[str]:
 def misspelt_kinds(objects: ObjectSet, settings: GroupingSettings) -> list[InvalidObject]:
     """Objects whose kind or group is misspelt or outdated, each with the one that is meant."""
     meant = ((each, _kind_meant(each, settings)) for each in _unused(objects, settings))
-    return [_naming_the_file(objects, each, fault) for each, fault in meant if fault is not None]
+    return [objects.naming_the_file_of(fault, each) for each, fault in meant if fault is not None]
 
 
 def _kind_meant(other: OtherObject, settings: GroupingSettings) -> InvalidObject | None:
@@ -348,11 +361,6 @@ def _refuse_twice(about: Reference, seen: set[Reference]) -> None:
     if about in seen:
         raise InvalidObject(ObjectPath(str(about)).child("metadata.name"), f"is the name of two {about.kind}s of -f")
     seen.add(about)
-
-
-def _naming_the_file(work: ObjectSet, other: OtherObject, error: InvalidObject) -> InvalidObject:
-    file = work.file_of(other)
-    return error if file is None else InvalidObject(error.at.in_file(file), error.problem)
 
 
 def running_members(plan: WorkloadPlan) -> list[Pod]:

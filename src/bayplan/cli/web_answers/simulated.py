@@ -96,7 +96,7 @@ class SimulationAnswers(ClusterAnswers):
         wanted = question.get("scheduler")
         names = [each.scheduler for each in self._recordings]
         if wanted and wanted not in names:
-            raise Unanswerable(HTTPStatus.NOT_FOUND, f"no scheduler {wanted!r}; there are {', '.join(names)}")
+            raise Unanswerable(HTTPStatus.NOT_FOUND, f"no scheduler {wanted!r}; known: {', '.join(names)}")
         items = [
             {
                 "scheduler": each.scheduler,

@@ -50,6 +50,7 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
     """The gang of a PodGroup, in the Topology that it names or in the only one."""
     at = ObjectPath.of(written).child("spec")
     spec = _with_one_constraint(written.spec)
+    _check_minima(spec, at)
     topology = _topology(spec, topologies, at)
     constraint = msgspec.structs.replace(spec.topology_constraint, topology=topology)
     tree = kai.gang_tree(msgspec.structs.replace(spec, topology_constraint=constraint))
@@ -64,7 +65,7 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
     stray = next((name for name in by_group if name not in known), None)
     if stray is not None:
         first, names = pod_key(by_group[stray][0]), ", ".join(sorted(known))
-        problem = f'pod {first} belongs to "{stray}", which holds no pods; there are {names}'
+        problem = f'pod {first} names the subgroup "{stray}", which does not exist; known: {names}'
         raise InvalidObject(at.child("subGroups"), problem)
     started = has_started(members, was_complete=was_complete(written))
     name, missing = full_name(written.metadata), _missing(tree, by_group)
@@ -72,6 +73,15 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
         return Incomplete(name, missing)
     root = _group(tree, by_group, started=started)
     return Gang(name, root, topology, objective=as_others_prefer(root))
+
+
+def _check_minima(spec: kai.PodGroupSpec, at: ObjectPath) -> None:
+    """KAI takes 0 for 1; an API server refuses what is below."""
+    minima = [(spec.min_member, at)]
+    minima += [(each.min_member, at.child("subGroups").item(n)) for n, each in enumerate(spec.sub_groups or ())]
+    for least, place in minima:
+        if least < 0:
+            raise InvalidObject(place.child("minMember"), f"{least} must be 1 or more")
 
 
 def _check_min_sub_groups(tree: kai.SubGroupSet, at: ObjectPath) -> None:
@@ -120,7 +130,7 @@ def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) ->
         return single_label(HOSTNAME)  # every cluster has nodes and NUMA zones
     if len(topologies.levels) == 1:
         return next(iter(topologies.levels))
-    known = f"there are {', '.join(topologies.levels)}" if topologies.levels else "the cluster has no Topology"
+    known = f"known: {', '.join(topologies.levels)}" if topologies.levels else "the cluster has no Topology"
     raise InvalidObject(
         at.child("topologyConstraint").child("topology"), f'is missing for level "{levels[0]}"; {known}'
     )
@@ -171,8 +181,11 @@ def _levels(constraint: kai.TopologyConstraint | kai.WireConstraint | None) -> t
 
 
 def remarks(written: kai.PodGroup) -> tuple[str, ...]:
-    """Queues, which bayplan does not have, and constraints that have no effect."""
+    """Queues, which bayplan does not have, and minima and constraints that have no effect."""
     spec, found = written.spec, []
+    least = _least_in_sub_groups(spec)
+    if least and spec.min_member not in (1, least):
+        found.append(f"minMember: {spec.min_member} has no effect beside subGroups, whose minimums add up to {least}")
     if spec.queue not in ("", DEFAULT_QUEUE):
         found.append(f'queue: "{spec.queue}" is kept, but bayplan has no queues or quotas')
     places = [("", spec.topology_constraint, spec.topology_constraints)]
@@ -184,6 +197,12 @@ def remarks(written: kai.PodGroup) -> tuple[str, ...]:
                 f"{prefix}topologyConstraints: has no effect: {prefix}topologyConstraint says otherwise and counts"
             )
     return tuple(found)
+
+
+def _least_in_sub_groups(spec: kai.PodGroupSpec) -> int:
+    """How many pods the sub-groups need together; 0 if they cannot be counted."""
+    tree = kai.sub_group_tree(spec)
+    return 0 if isinstance(tree, str) else sum(pod_set.min_available for pod_set in tree.all_pod_sets())
 
 
 def was_complete(written: kai.PodGroup) -> bool:

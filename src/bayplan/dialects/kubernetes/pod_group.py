@@ -59,7 +59,9 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
     """The number of pods that must start together; one with policy `basic`."""
     policy = asked.scheduling_policy
     where = at.child("schedulingPolicy")
-    if (policy.basic is None) == (policy.gang is None):
+    if policy.basic is not None and policy.gang is not None:
+        raise InvalidObject(where, "has both basic and gang; only one is allowed")
+    if policy.basic is None and policy.gang is None:
         raise InvalidObject(where, "needs one of basic and gang")
     if policy.gang is None:
         return 1

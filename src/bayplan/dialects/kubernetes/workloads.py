@@ -79,7 +79,7 @@ class KubernetesWorkloads:
         templates = {each.name: each for each in workload.spec.pod_group_templates or ()}
         template = templates.get(reference.template)
         if template is None:
-            known = f"is no template of Workload {workload.metadata.name}; there are {', '.join(templates) or 'none'}"
+            known = f"is no template of Workload {workload.metadata.name}; known: {', '.join(templates) or 'none'}"
             return (f'{reference.template_at}: "{reference.template}" {known}; {COUNTS}',)
         whose = f'the template "{template.name}" of Workload {workload.metadata.name}'
         return tuple(

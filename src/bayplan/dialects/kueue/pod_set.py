@@ -56,6 +56,11 @@ TOPOLOGY_KEYS = KeyFamily(
 # The index of the first pod of a pod set, if not 0: a launcher that also works can precede it.
 INDEX_OFFSET = PREFIX + "pod-index-offset"
 NAMING_LEVELS = (REQUIRED, PREFERRED, SLICE_LEVEL, SLICE_LAYERS)
+# What a gang's fields are called in annotations of its pods.
+_FIELD_NAMES = {
+    field: f'metadata.annotations["{key}"]'
+    for field, key in (("required", REQUIRED), ("preferred", PREFERRED), ("segments", SLICE_SIZE))
+}
 MOST_LAYERS = 3
 MUST_BE_A_LABEL = "must be a node label, such as topology.kubernetes.io/zone"
 
@@ -176,7 +181,8 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
     levels = [level for _, request in pod_sets for level in request.levels]
     topology = topology_for(first.metadata, levels, topologies, _annotations(first))
     asked_in = asked_by_label(topology, _where_asked(pods), topologies)
-    return Gang(name, root, topology, objective=as_others_prefer(root), asked_in=asked_in)
+    objective = as_others_prefer(root)
+    return Gang(name, root, topology, objective=objective, asked_in=asked_in, field_names=_FIELD_NAMES)
 
 
 def _where_asked(pods: Sequence[Pod]) -> ObjectPath:

@@ -11,7 +11,7 @@ those that are there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -41,17 +41,29 @@ def gang_with_pods(written: PodGroup, pods: Iterable[Pod]) -> Gang | Incomplete:
     by_group = _by_group(written.spec, members)
     for name, some in by_group.items():
         if name not in names:
-            allowed = ", ".join(sorted(names - {""})) or "none"
-            raise InvalidObject(at.child("groups"), f'pod {pod_key(some[0])} belongs to "{name}"; there are {allowed}')
+            raise InvalidObject(at.child("groups"), _no_such_group(some[0], name, names - {""}))
     started = has_started(members, was_complete=was_complete(written))
     missing = _missing(written.spec, by_group)
     if missing and not started:
-        return Incomplete(frame.name, f"waits for pods: {missing} have arrived")
+        return Incomplete(frame.name, f"waits for pods: {missing} have arrived{_without_group(written.spec, by_group)}")
     root = _filled(frame.root, written.spec, by_group, started=started)
     parallelism = parallel_groups(written.spec.parallelism or (), written.spec.size, at.child("parallelism"))
     likely = _waiting(members) or [pod for pod in members if started and pod.spec.node_name]
     root = _expecting(root, frame.root, written.spec, by_group, likely[-1]) if likely else root
     return replace(frame, root=root, parallelism=parallelism)
+
+
+def _no_such_group(pod: Pod, name: str, names: Collection[str]) -> str:
+    named = f'pod {pod_key(pod)} names the group "{name}"'
+    if not names:
+        return f"{named}, but the PodGroup has no groups"
+    return f"{named}, which does not exist; known: {', '.join(sorted(names))}"
+
+
+def _without_group(spec: PodGroupSpec, by_group: Mapping[str, list[Pod]]) -> str:
+    """The first pod that counts nowhere, because all pods belong into groups and it names none."""
+    strays = by_group.get("") if not spec.size and spec.groups else None
+    return f"; pod {pod_key(strays[0])} names no group (label {GROUP})" if strays else ""
 
 
 def members_left(written: PodGroup, pods: Iterable[Pod]) -> str:

@@ -113,7 +113,7 @@ class Tiers:
             levels = list(self.named)
             tier = self.named.get(level_meant(name, levels) or "")
             if tier is None:
-                known = f"there are {', '.join(each.level for each in self.tiers)}"
+                known = f"known: {', '.join(each.level for each in self.tiers)}"
                 raise InvalidObject(where, not_a_level(name, levels, known))
         lowest = self.tiers[0].number if self.tiers else 1
         if tier < lowest:

@@ -131,6 +131,8 @@ def _policy_part(
     size = 1 if policy.sub_group_size is None else policy.sub_group_size
     if size < 1:
         raise InvalidObject(at.child("subGroupSize"), f"{size} must be 1 or more")
+    if (policy.min_sub_groups or 0) < 0:
+        raise InvalidObject(at.child("minSubGroups"), f"{policy.min_sub_groups} is negative: must be 0 or more")
     by_values: dict[tuple[str, ...], list[Pod]] = {}
     for pod in pods:
         labels = pod.metadata.labels or {}

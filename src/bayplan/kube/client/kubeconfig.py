@@ -171,10 +171,12 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
     configs = [(file, _read(file)) for file in files]
     where = ", ".join(str(file) for file in files)
     contexts = _first_wins(configs, "contexts", "context")
-    known = f"there are {', '.join(sorted(contexts))}" if contexts else "there are no contexts"
+    known = f"known: {', '.join(sorted(contexts))}"
     name = context or next((config.current_context for _, config in configs if config.current_context), None)
+    if not contexts:
+        raise AccessError(f"{where} is no kubeconfig, or has no contexts")
     if name is None:
-        raise AccessError(f"{where}: current-context: is not set; choose a context: {known}")
+        raise AccessError(f"{where}: current-context: is not set; choose a context: {', '.join(sorted(contexts))}")
     if name not in contexts:
         source = "context" if context else "current-context"
         raise AccessError(f'{where}: {source}: "{name}" does not exist; {known}')
@@ -195,8 +197,8 @@ def choose(files: Sequence[Path], context: str | None) -> Chosen:
 
 
 def _does_not_exist(name: str, known: Mapping[str, object], plural: str) -> str:
-    there_are = f"there are {', '.join(sorted(known))}" if known else f"there are no {plural}"
-    return f'"{name}" does not exist; {there_are}' if name else "is not set"
+    listed = f"known: {', '.join(sorted(known))}" if known else f"there are no {plural}"
+    return f'"{name}" does not exist; {listed}' if name else "is not set"
 
 
 def _first_wins(

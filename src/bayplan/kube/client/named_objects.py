@@ -17,7 +17,7 @@ import msgspec
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
 from bayplan.kube.client.versions import ServedResource, resources_of
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, decoding_words
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import OtherObject
 from bayplan.kube.resources import Resource
@@ -153,7 +153,7 @@ def _decoded(answer: bytes, kind: type[_Struct], about: str) -> _Struct:
     try:
         return decode(answer, kind)
     except msgspec.DecodeError as error:
-        raise InvalidObject(ObjectPath(about), str(error)) from None
+        raise InvalidObject(ObjectPath(about), decoding_words(error)) from None
 
 
 def _references(owned: Iterable[Metadata], without: frozenset[str] = LOWEST) -> list[tuple[str, OwnerReference]]:

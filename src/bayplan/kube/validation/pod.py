@@ -15,7 +15,7 @@ from typing import Any
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation import containers, names, resources, scheduling, security, volumes
 from bayplan.kube.validation.fields import UnknownField, field_faults
-from bayplan.kube.validation.metadata import metadata_faults
+from bayplan.kube.validation.metadata import built_in_metadata_faults
 from bayplan.kube.validation.rules import (
     Faults,
     Json,
@@ -59,9 +59,7 @@ def pod_faults(pod: Any, at: ObjectPath) -> list[InvalidObject]:
     if found:
         return found
     metadata, spec = part(pod, "metadata") or {}, part(pod, "spec") or {}
-    if not text(metadata, "name") and not text(metadata, "generateName"):
-        found.append(missing(at.child("metadata.name"), "every pod needs a name or generateName"))
-    found += metadata_faults(metadata, at.child("metadata"))
+    found += built_in_metadata_faults(metadata, at.child("metadata"))
     found += _annotation_faults(metadata, spec, at.child("metadata"))
     found += _spec_faults(spec, metadata, at.child("spec"))
     return found

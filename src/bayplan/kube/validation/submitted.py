@@ -9,7 +9,7 @@ from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.fields import UnknownField, field_faults
-from bayplan.kube.validation.metadata import metadata_faults
+from bayplan.kube.validation.metadata import built_in_metadata_faults, metadata_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
 from bayplan.kube.validation.rules import part
@@ -36,25 +36,52 @@ def submitted_faults(document: Any, kind: str, api_version: str, at: ObjectPath)
     if not api_version:
         return [InvalidObject(at.child("apiVersion"), "is missing")]
     group = api_version.partition("/")[0]
-    known = next((each for each in _BUILT_IN if each.partition("/")[0] == group), api_version)
-    if known != api_version and kind in _BUILT_IN[known]:
-        return [InvalidObject(at.child("apiVersion"), f'"{api_version}" is not served; expected {known}')]
-    is_built_in = kind in _BUILT_IN.get(api_version, ())
-    found = list(field_faults(document, kind, at) if is_built_in else _custom_metadata_faults(document, group, at))
-    if is_built_in and _is_well_formed(found):
-        found += metadata_faults(part(document, "metadata") or {}, at.child("metadata"))
+    built_in = next((each for each in _BUILT_IN if each.partition("/")[0] == group), "")
+    if kind in _BUILT_IN.get(built_in, ()):
+        if api_version != built_in:
+            return [InvalidObject(at.child("apiVersion"), f'"{api_version}" is not served; expected {built_in}')]
+        return _built_in_object_faults(document, kind, at)
     if api_version.startswith(_PLANNING):
-        for shape, place in pod_templates(document, at):
-            found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
-        return found
-    if not is_built_in:
-        found += custom_field_faults(document, kind, api_version, at)
-    elif _is_well_formed(found):
-        found += (storage_faults if kind in (CLAIM, VOLUME, CLASS) else built_in_faults)(document, kind, at)
+        return _planning_faults(document, group, at)
+    return _custom_faults(document, kind, api_version, at)
+
+
+def _built_in_object_faults(document: Any, kind: str, at: ObjectPath) -> list[InvalidObject]:
+    """Of a workload, or an object of storage, that is a kind of Kubernetes itself."""
+    found = list(field_faults(document, kind, at))
     if _is_well_formed(found):
-        for template, place in pod_templates(document, at):
-            whole = _with_claims(template, document) if kind == "StatefulSet" else template
-            found += [fault for fault in template_faults(whole, place) if str(fault) not in map(str, found)]
+        found += built_in_metadata_faults(part(document, "metadata") or {}, at.child("metadata"))
+        found += (storage_faults if kind in (CLAIM, VOLUME, CLASS) else built_in_faults)(document, kind, at)
+    return _with_templates(found, document, at, claims=kind == "StatefulSet")
+
+
+def _planning_faults(document: Any, group: str, at: ObjectPath) -> list[InvalidObject]:
+    """Of a kind of ours, whose pods need neither names nor images."""
+    found = list(_custom_metadata_faults(document, group, at))
+    for shape, place in pod_templates(document, at):
+        found += field_faults(shape["spec"], "PodSpec", place.child("spec"))
+    return found
+
+
+def _custom_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> list[InvalidObject]:
+    """Of any other kind, which may have pod templates inside."""
+    found = list(_custom_metadata_faults(document, api_version.partition("/")[0], at))
+    found += custom_field_faults(document, kind, api_version, at)
+    return _with_templates(found, document, at)
+
+
+def _with_templates(
+    found: list[InvalidObject], document: Any, at: ObjectPath, *, claims: bool = False
+) -> list[InvalidObject]:
+    """The faults of a document with those of its pod templates, unless values have wrong types.
+
+    With `claims`, the pods have volumes for claim templates.
+    """
+    if not _is_well_formed(found):
+        return found
+    for template, place in pod_templates(document, at):
+        whole = _with_claims(template, document) if claims else template
+        found += [fault for fault in template_faults(whole, place) if str(fault) not in map(str, found)]
     return found
 
 

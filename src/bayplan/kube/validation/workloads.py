@@ -1,5 +1,5 @@
-"""What is wrong with a submitted workload beside its pod templates: the rules of built-in kinds, and misspelt fields of
-custom ones.
+"""What is wrong with a submitted workload beside its pod templates: the rules of built-in kinds, and misspelt fields
+and words of custom ones.
 
 An API server knows the schema of a custom kind; bayplan knows the fields that decide how many pods there are and where
 they go, and their neighbours. A field that resembles one of them and is none of them is taken for a spelling mistake.
@@ -19,6 +19,14 @@ from bayplan.kube.validation.volumes import claim_faults
 _WITH_SELECTOR = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _RESTARTS = {"Job": ("OnFailure", "Never"), **dict.fromkeys(_WITH_SELECTOR, ("Always",))}
 _MODES = ("NonIndexed", "Indexed")
+_REPLACEMENTS = ("TerminatingOrFailed", "Failed")
+_POD_MANAGEMENT = ("OrderedReady", "Parallel")
+# Of a strategy or update strategy: its type.
+_STRATEGIES = {
+    "Deployment": ("strategy", ("Recreate", "RollingUpdate")),
+    "StatefulSet": ("updateStrategy", ("RollingUpdate", "OnDelete")),
+    "DaemonSet": ("updateStrategy", ("RollingUpdate", "OnDelete")),
+}
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 
 # The fields of custom kinds: each with the type of its value where that is looked into; `[]` and `{}` before it as in
@@ -35,10 +43,19 @@ _CUSTOM: dict[str, dict[str, str]] = {
     "JobSet": {**_OBJECT, "spec": "JobSetSpec"},
     "JobSetSpec": {
         "replicatedJobs": "[]ReplicatedJob",
-        **_plain("network", "successPolicy", "failurePolicy", "startupPolicy", "suspend", "coordinator", "managedBy"),
+        "startupPolicy": "StartupPolicy",
+        "successPolicy": "SuccessPolicy",
+        **_plain("network", "failurePolicy", "suspend", "coordinator", "managedBy"),
         **_plain("ttlSecondsAfterFinished", "volumeClaimPolicies"),
     },
-    "ReplicatedJob": {"template": "JobTemplateSpec", **_plain("name", "groupName", "replicas", "dependsOn")},
+    "StartupPolicy": _plain("startupPolicyOrder"),
+    "SuccessPolicy": _plain("operator", "targetReplicatedJobs"),
+    "ReplicatedJob": {
+        "template": "JobTemplateSpec",
+        "dependsOn": "[]DependsOn",
+        **_plain("name", "groupName", "replicas"),
+    },
+    "DependsOn": _plain("name", "status"),
     "JobTemplateSpec": {"metadata": "", "spec": "JobSpec"},
     "LeaderWorkerSet": {**_OBJECT, "spec": "LeaderWorkerSetSpec"},
     "LeaderWorkerSetSpec": {
@@ -76,11 +93,39 @@ _CUSTOM: dict[str, dict[str, str]] = {
     "RayServiceSpec": {"rayClusterConfig": "RayClusterSpec"},
     "RayClusterSpec": {
         "workerGroupSpecs": "[]WorkerGroupSpec",
-        **_plain("headGroupSpec", "headServiceAnnotations", "enableInTreeAutoscaling", "autoscalerOptions", "suspend"),
+        "autoscalerOptions": "AutoscalerOptions",
+        **_plain("headGroupSpec", "headServiceAnnotations", "enableInTreeAutoscaling", "suspend"),
     },
+    "AutoscalerOptions": _plain(
+        "upscalingMode", "idleTimeoutSeconds", "resources", "image", "imagePullPolicy", "version"
+    ),
     "WorkerGroupSpec": _plain(
         "groupName", "replicas", "minReplicas", "maxReplicas", "numOfHosts", "rayStartParams", "template", "suspend"
     ),
+}
+# Fields that have one of a few words.
+_CLEANED = ("None", "Running", "All")
+_WORDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("JobSpec", "completionMode"): _MODES,
+    ("JobSpec", "podReplacementPolicy"): _REPLACEMENTS,
+    ("StartupPolicy", "startupPolicyOrder"): ("AnyOrder", "InOrder"),
+    ("SuccessPolicy", "operator"): ("All", "Any"),
+    ("DependsOn", "status"): ("Ready", "Complete"),
+    ("LeaderWorkerSetSpec", "startupPolicy"): ("LeaderCreated", "LeaderReady"),
+    ("LeaderWorkerTemplate", "restartPolicy"): (
+        "RecreateGroupOnPodRestart",
+        "RecreateGroupAfterStart",
+        "None",
+        "Default",
+    ),
+    ("SubGroupPolicy", "subGroupPolicyType"): ("LeaderWorker", "LeaderExcluded"),
+    ("TrainingJobSpec", "cleanPodPolicy"): _CLEANED,
+    ("RunPolicy", "cleanPodPolicy"): _CLEANED,
+    ("TrainingJobSpec", "launcherCreationPolicy"): ("AtStartup", "WaitForWorkersReady"),
+    ("TrainingJobSpec", "mpiImplementation"): ("OpenMPI", "Intel", "MPICH"),
+    ("ReplicaSpec", "restartPolicy"): ("Always", "OnFailure", "Never", "ExitCode"),
+    ("RayJobSpec", "submissionMode"): ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
+    ("AutoscalerOptions", "upscalingMode"): ("Default", "Aggressive", "Conservative"),
 }
 _GROUPS = ("jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "kubeflow.org", "ray.io")
 
@@ -100,12 +145,20 @@ def built_in_faults(document: Json, kind: str, at: ObjectPath) -> Faults:
         return
     if kind == "Job":
         yield from chosen(spec, "completionMode", _MODES, place)
+        yield from chosen(spec, "podReplacementPolicy", _REPLACEMENTS, place)
         if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
             yield missing(place.child("completions"), "an Indexed Job says how many indexes there are")
     else:
         yield from _selector_faults(spec, place)
     for claim, where in entries(spec, "volumeClaimTemplates", place):
         yield from claim_faults(part(claim, "spec") or {}, where.child("spec"))
+    if kind == "StatefulSet" and text(spec, "podManagementPolicy"):
+        yield from chosen(spec, "podManagementPolicy", _POD_MANAGEMENT, place)
+    if kind in _STRATEGIES:
+        field, types = _STRATEGIES[kind]
+        strategy = part(spec, field) or {}
+        if text(strategy, "type"):
+            yield from chosen(strategy, "type", types, place.child(field))
     template = part(spec, "template") or {}
     if pod := part(template, "spec"):
         restarts = _RESTARTS[kind]
@@ -130,7 +183,7 @@ def selector_warnings(document: Json, at: ObjectPath) -> Faults:
 
 
 def custom_field_faults(document: Any, kind: str, api_version: str, at: ObjectPath) -> Iterator[InvalidObject]:
-    """Fields of a custom workload that resemble one that its kind has."""
+    """Fields of a custom workload that resemble one that its kind has, and words that a field does not have."""
     if api_version.partition("/")[0] in _GROUPS and kind in _CUSTOM:
         yield from _misspelt(document, kind, at)
 
@@ -152,3 +205,5 @@ def _misspelt(value: Any, expected: str, at: ObjectPath) -> Iterator[InvalidObje
             yield UnknownField(at.child(str(key)), f"unknown field{hint}")
         elif known.get(key):
             yield from _misspelt(each, known[key], at.child(key))
+        elif isinstance(each, str) and each and (expected, key) in _WORDS:
+            yield from choice(each, _WORDS[expected, key], at.child(key))

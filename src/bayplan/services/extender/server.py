@@ -99,7 +99,7 @@ class ExtenderVerbs:
             return _refused(HTTPStatus.UNAUTHORIZED, "a bearer token is required", {"WWW-Authenticate": "Bearer"})
         if request.path not in self._verbs:
             names = ", ".join(path[1:] for path in self._verbs)
-            return _refused(HTTPStatus.NOT_FOUND, f"no such verb; there are {names}")
+            return _refused(HTTPStatus.NOT_FOUND, f"no such verb; known: {names}")
         if request.method != "POST":
             text = f"{request.method} is not allowed; use POST"
             return _refused(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})

@@ -95,7 +95,7 @@ class Api:
             unknown = [name for name in request.query if name not in route.parameters]
             if unknown:
                 known = ", ".join(route.parameters) or "none"
-                raise Unanswerable(HTTPStatus.BAD_REQUEST, f"unknown parameter {unknown[0]!r}; there are: {known}")
+                raise Unanswerable(HTTPStatus.BAD_REQUEST, f"unknown parameter {unknown[0]!r}; known: {known}")
             namespace = given.get("namespace", "")
             if namespace and viewer.visible is not None and namespace not in viewer.visible:
                 raise Unanswerable(HTTPStatus.NOT_FOUND, f"no namespace {namespace!r} that {viewer.name} may read")

@@ -21,7 +21,7 @@ from bayplan.cluster.reports.topology_report import TopologyReport, read_report
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import gang_named
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, left_out
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
@@ -51,7 +51,7 @@ class RecordedCluster:
 def read_cluster(path: Path) -> RecordedCluster:
     """The cluster in a file or folder. An object that makes no sense is left out, with a remark that names it."""
     objects = read_objects(path)
-    remarks = [f"{error}: the object is left out" for error in objects.left_out]
+    remarks = [left_out(error) for error in objects.left_out]
     reports = _reports(objects, remarks)
     recorded = _recorded(objects, reports, remarks)
     assumed: dict[str, list[str]] = {}
@@ -79,7 +79,7 @@ def _reports(objects: ObjectSet, remarks: list[str]) -> dict[str, TopologyReport
         try:
             report = read_report(topology)
         except InvalidObject as error:
-            remarks.append(f"{objects.naming_the_file(error, topology)}: the object is left out")
+            remarks.append(left_out(objects.naming_the_file(error, topology)))
             continue
         remarks += map(str, report.remarks)
         if report.usable and report.zones:
@@ -100,7 +100,7 @@ def _recorded(
         try:
             found[node.metadata.name] = (node, _machine(node, reports))
         except InvalidObject as error:
-            remarks.append(f"{objects.naming_the_file(error, node)}: the object is left out")
+            remarks.append(left_out(objects.naming_the_file(error, node)))
     return found
 
 
@@ -139,7 +139,7 @@ def _pods(objects: ObjectSet, nodes: set[str], remarks: list[str]) -> tuple[list
         try:
             pod_class_of(pod)
         except InvalidObject as error:
-            remarks.append(f"{objects.naming_the_file(error, pod)}: the object is left out")
+            remarks.append(left_out(objects.naming_the_file(error, pod)))
             continue
         if pod.spec.node_name in nodes:
             running.append(pod)

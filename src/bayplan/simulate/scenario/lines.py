@@ -233,7 +233,7 @@ def read_yaml(path: Path, faults: Faults) -> YamlValue:
     try:
         documents = list(composed(loader(read_bytes(path).decode())))
     except InvalidObject as error:
-        raise ScenarioError(str(error).removeprefix("file ")) from None
+        raise ScenarioError(str(error)) from None
     except UnicodeDecodeError as error:
         raise ScenarioError(str(not_utf_8(error.object, path)).removeprefix("file ")) from None
     except YamlLimit as error:

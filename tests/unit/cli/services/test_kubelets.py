@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import EXAMPLES, Bayplan
         (["--report-delay", "soon"], '--report-delay: "soon" is no duration'),
         (["--heartbeat", "-1s"], '--heartbeat: "-1s" is negative'),
         (["--scenario", str(EXAMPLES / "scenarios/demo.yaml"), "--nodes", "3"], "--nodes does not go with --scenario"),
-        (["--scenario", "no-such.yaml"], "no-such.yaml: cannot be read"),
+        (["--scenario", "no-such.yaml"], "no-such.yaml: does not exist"),
         (["--kubeconfig", "no-such-file"], "no-such-file"),
     ],
 )

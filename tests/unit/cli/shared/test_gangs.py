@@ -232,12 +232,22 @@ def test_the_picture_marks_the_nodes_of_the_gang(bayplan: Bayplan) -> None:
 @pytest.mark.parametrize(
     "fields, message",
     [
-        (["size: 2", "required: example.com/rak"], 'required: "example.com/rak" is not a level; the topology has'),
-        (["size: 2", "minimum: 9"], "minimum: 9 is not between 0 and the size 2"),
-        (["size: 7", f"segments: [{{size: 2, level: {RACK}}}]"], "segments: size 2 does not divide 7"),
-        (["groups: [{name: a, size: 1}, {name: a, size: 1}]"], 'groups: "a" is the name of two groups'),
+        (["size: 2", "required: example.com/rak"], 'spec.required: "example.com/rak" is not a level; the topology has'),
+        (["size: 2", "minimum: 9"], "spec.minimum: 9 is not between 0 and the size 2"),
+        (["size: 7", f"segments: [{{size: 2, level: {RACK}}}]"], "spec.segments: size 2 does not divide 7"),
+        (["groups: [{name: a, size: 1}, {name: a, size: 1}]"], 'spec.groups: "a" is the name of two groups'),
         (["sise: 2"], "spec.sise: unknown field; did you mean size?"),
-        (["size: 0"], "size: 0; the gang or a group inside it must have 1 pod or more"),
+        (["size: 0"], "spec.size: 0; the gang or a group inside it must have 1 pod or more"),
+        (["minMembr: 2"], "spec.minMembr: unknown field; did you mean minimum?"),
+        (["colour: 2"], "spec.colour: unknown field\n"),
+        (
+            ["groups: [{name: a, size: 1}, {name: b, size: 2, minimum: 3}]"],
+            "spec.groups[1].minimum: 3 is not between 0 and the size 2",
+        ),
+        (
+            ["groups: [{name: a, size: 1}]", "minimum: 3"],
+            "spec.minimum: 3 is more than the gang's own pods (0); pods of groups have their own minimum",
+        ),
         (["size: 1", "placement: everywhere"], 'spec.placement: "everywhere" must be one of binpack, spread'),
     ],
 )
@@ -250,6 +260,19 @@ def test_a_gang_that_is_wrong_in_itself_is_an_error(
     where, _, problem = result.err.removeprefix(f"error: PodGroup ml/g ({file}:").partition("): ")
     assert re.fullmatch(r"\d+:\d+", where)
     assert problem.startswith(message)
+
+
+def test_the_shape_of_a_group_is_named_and_not_the_pods_made_of_it(bayplan: Bayplan, tmp_path: Path) -> None:
+    group = '{name: a, size: 1, pod: {resources: {cpu: "99999999999999999999E"}}}'
+    result = bayplan("place", "-f", gang_file(tmp_path, f"groups: [{group}]"), cluster=CLUSTER)
+    assert "): spec.groups[0].pod.resources.cpu: " in result.err, result.err
+
+
+def test_levels_without_effect_are_a_warning_that_names_their_group(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = gang_file(tmp_path, f"required: {RACK}", "groups: [{name: a, size: 1, required: block}]")
+    result = bayplan("place", "-f", file, cluster=CLUSTER)
+    said = f'spec.groups[0].required: "block" has no effect: it is wider than {RACK}, which is required already'
+    assert (result.code, said in result.err) == (0, True), result.err
 
 
 def test_two_podgroups_of_one_name_are_an_error_that_names_the_podgroup(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -299,7 +322,7 @@ def test_kai_gang_with_its_pods_is_placed_as_one(bayplan: Bayplan, tmp_path: Pat
     [
         ("subGroups: [{name: a, parent: b}, {name: b, parent: a}]", "cycle detected in subgroups"),
         ("subGroups: [{name: a}, {name: a}]", "subgroup <a> already exists"),
-        ("subGroups: [{name: a}]", 'pod ml/k-0 belongs to "z", which holds no pods; there are a'),
+        ("subGroups: [{name: a}]", 'pod ml/k-0 names the subgroup "z", which does not exist; known: a'),
     ],
 )
 def test_kai_sub_groups_that_make_no_sense_are_an_error(

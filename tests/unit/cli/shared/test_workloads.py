@@ -431,4 +431,28 @@ def test_a_level_that_does_not_exist_is_told_by_the_workload_that_asks_for_it(ba
     text = (WORKLOADS / "job.yaml").read_text().replace("example.com/rack   #", "zone   #")
     (tmp_path / "job.yaml").write_text(text)
     result = bayplan("place", "-f", tmp_path / "job.yaml", cluster=GANGS)
-    assert (result.code, result.err.startswith('error: Job ml/train: required: "zone" is not a level')) == (2, True)
+    where = f"({tmp_path / 'job.yaml'}:9:5)"
+    asked = f'Job ml/train {where}: metadata.annotations["kai.scheduler/topology-required-placement"]'
+    assert (result.code, result.err.startswith(f'error: {asked}: "zone" is not a level')) == (2, True), result.err
+
+
+def test_a_label_of_exclusive_placement_that_no_node_has_is_told_by_the_annotation(
+    bayplan: Bayplan, tmp_path: Path
+) -> None:
+    key = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+    text = (WORKLOADS / "jobset.yaml").read_text()
+    lines = [line for line in text.splitlines() if "kai.scheduler/" not in line]
+    (tmp_path / "jobset.yaml").write_text(
+        "\n".join(lines).replace("  annotations:", f"  annotations:\n    {key}: example.com/rak", 1)
+    )
+    result = bayplan("place", "-f", tmp_path / "jobset.yaml", cluster=GANGS)
+    said = f'metadata.annotations["{key}"]: no node carries the label example.com/rak; known levels: '
+    assert (result.code, said in result.err, "PodGroup" in result.err) == (2, True, False), result.err
+
+
+def test_pods_of_kueue_are_told_by_their_group_and_annotation(bayplan: Bayplan, tmp_path: Path) -> None:
+    text = (EXAMPLES / "dialects" / "kueue-pods.yaml").read_text()
+    (tmp_path / "pods.yaml").write_text(text.replace('slice-size: "2"', 'slice-size: "3"'))
+    result = bayplan("place", "-f", tmp_path / "pods.yaml", cluster=GANGS)
+    said = 'metadata.annotations["kueue.x-k8s.io/podset-slice-size"]: size 3 does not divide 4'
+    assert result.err == f"error: Pods of group ml/train: {said}\n"

@@ -188,19 +188,20 @@ NO_PEM = base64.b64encode(b"nothing").decode()
             {},
             'users["dev"].user.auth-provider: "gcp" plug-ins are gone since Kubernetes 1.26; use an exec plug-in',
         ),
-        ({}, {}, {"current-context": None}, "current-context: is not set; choose a context: there are dev"),
-        ({}, {}, {"current-context": "prod"}, 'current-context: "prod" does not exist; there are dev'),
+        ({}, {}, {"current-context": None}, "current-context: is not set; choose a context: dev"),
+        ({}, {}, {"contexts": []}, "config is no kubeconfig, or has no contexts"),
+        ({}, {}, {"current-context": "prod"}, 'current-context: "prod" does not exist; known: dev'),
         (
             {},
             {},
             {"contexts": [{"name": "dev", "context": {"cluster": "x", "user": "dev"}}]},
-            'contexts["dev"].context.cluster: "x" does not exist; there are dev',
+            'contexts["dev"].context.cluster: "x" does not exist; known: dev',
         ),
         (
             {},
             {},
             {"contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "x"}}]},
-            'contexts["dev"].context.user: "x" does not exist; there are dev',
+            'contexts["dev"].context.user: "x" does not exist; known: dev',
         ),
         ({}, {}, {"contexts": [{"name": "dev"}]}, 'contexts["dev"].context.cluster: is not set'),
         ({}, {}, {"users": [{"name": "a"}, {"name": "a"}]}, 'users: the name "a" appears twice'),
@@ -219,7 +220,7 @@ def test_what_is_wrong_is_told_by_file_and_field(
 
 
 def test_a_context_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match=r'config: context: "prod" does not exist; there are dev'):
+    with pytest.raises(AccessError, match=r'config: context: "prod" does not exist; known: dev'):
         find_access(str(kubeconfig(tmp_path / "config")), "prod")
 
 

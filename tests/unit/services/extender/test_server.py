@@ -64,7 +64,7 @@ def during(story: Callable[[Extender], Awaitable[Any]], **options: Any) -> Any:
         ("preempt", {"NodeNameToMetaVictims": {}}, 400, "Pod: is missing"),
         ("preempt", {"Pod": wire_pod(POD), "NodeNameToMetaVictims": {"n1": 3}}, 400, None),
         ("filter", b" " * (MOST_BYTES + 1), 413, None),
-        ("predict", {}, 404, "no such verb; there are filter, prioritize, preempt, bind"),
+        ("predict", {}, 404, "no such verb; known: filter, prioritize, preempt, bind"),
     ],
 )
 def test_a_bad_request_is_one_line_and_disturbs_nothing(verb: str, body: object, status: int, line: str | None) -> None:

@@ -1,6 +1,6 @@
 """Pod affinity of gangs: which nodes other pods close to members, and the rules among members.
 
-Other pods become a mask on slots, terms among members become rules for the whole gang (`gangs/member_rules.py`). Pod
+Other pods become a mask on slots, terms among members become rules for the whole gang (`member_rules.py`). Pod
 preferences do not order seats: the topology decides a gang's place.
 """
 
@@ -17,9 +17,9 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.member_rules import MemberKind, MemberRules, about_others, member_rules
 from bayplan.gangs.model import Gang
-from bayplan.gangs.shared_claims import OneVolume
+from bayplan.gangs.relations.member_rules import MemberKind, MemberRules, about_others, member_rules
+from bayplan.gangs.relations.shared_claims import OneVolume
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 

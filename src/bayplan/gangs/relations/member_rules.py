@@ -31,7 +31,7 @@ from bayplan.cluster.volumes.sharing import distinct
 from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
-from bayplan.gangs.shared_claims import OneVolume
+from bayplan.gangs.relations.shared_claims import OneVolume
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
