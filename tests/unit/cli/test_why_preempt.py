@@ -64,7 +64,11 @@ def test_the_cheapest_victim_is_named(bayplan: Bayplan, tmp_path: Path, objects:
 @pytest.mark.parametrize(
     "priorities, victim, counted",
     [
-        ((9, 0), "no pod: 1 node without victims of lower priority that would make room", 0),
+        (
+            (9, 0),
+            "no pod: 1 node where only pods of equal or higher priority would make room: a/log on n1 (priority 1)",
+            0,
+        ),
         ((9, 3), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", 3),
         ((9, 9), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", None),
     ],
@@ -232,7 +236,7 @@ def test_pods_that_are_passed_over_are_named_beside_the_plan(bayplan: Bayplan, t
         (
             "app=log",
             (
-                "Expected `object | null`, got `str` - at `$.spec.selector`; "
+                "spec.selector: must be a mapping, not a string; "
                 "assumed: the budget covers every pod of the namespace and allows no disruption"
             ),
         ),

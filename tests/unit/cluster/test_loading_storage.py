@@ -29,7 +29,7 @@ def test_an_object_that_cannot_be_used_is_left_out_and_named(body: Json, remark:
     state = load_state(ObjectSet(storage=[struct(each) for each in (volume("pv", on="n1"), storage_class(), body)]))
     (found,) = map(str, state.remarks)
     assert remark in found
-    assert found.endswith("the object is left out")
+    assert found.endswith(" is left out")
     assert state.volumes.claim("default/data") is None
     first = state.volumes.static.get("pv")
     assert first is not None

@@ -77,13 +77,13 @@ def volcano_job(name: str, replicas: int) -> Json:
     [
         pytest.param([pod_group("a", 15), pod_group("b", 15)], "PodGroup default/b (manifest): spec.size", id="gangs"),
         pytest.param(
-            [deployment("a", 15), deployment("b", 15)], "Deployment default/b (manifest): spec", id="workloads"
+            [deployment("a", 15), deployment("b", 15)], "Deployment default/b (manifest:3:76): spec", id="workloads"
         ),
         pytest.param(
             [deployment("a", 15), pod_group("a", 15)], "PodGroup default/a (manifest): spec.size", id="of both kinds"
         ),
         pytest.param(
-            [volcano_job("a", 15), deployment("b", 15)], "Deployment default/b (manifest): spec", id="Volcano"
+            [volcano_job("a", 15), deployment("b", 15)], "Deployment default/b (manifest:3:76): spec", id="Volcano"
         ),
     ],
 )

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs import relations
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
+from bayplan.gangs.relations import gang_relations
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
@@ -143,12 +143,12 @@ def test_a_profile_without_the_plugin_does_not_ask() -> None:
 
 def test_pods_with_too_many_different_terms_about_each_other_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks that share their terms are one pair each; unlike terms multiply, and so do several terms of one pod."""
-    monkeypatch.setattr(relations, "MOST_PAIRS", 8)
+    monkeypatch.setattr(gang_relations, "MOST_PAIRS", 8)
     scheduler = scheduler_of("abcd")
     assert decide(scheduler, *members(4, **apart("train"))).placed
     unlike = [app_pod(f"p{each}", f"app-{each}", **apart(f"app-{each}")) for each in range(4)]
     assert decide(scheduler, *unlike[:2]).placed
-    assert decide(scheduler, *unlike).problem == relations.TOO_MANY
+    assert decide(scheduler, *unlike).problem == gang_relations.TOO_MANY
 
 
 @pytest.mark.parametrize(
