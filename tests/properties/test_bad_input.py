@@ -310,7 +310,7 @@ def check_decisions(state: ClusterState, profile: Profile) -> None:
         answer = answers.for_class(state.classes.of(pod), profile)
         passing = answer.blocked == 0
         passing[list(answer.refused_by_replay)] = False
-        assert np.all(answer.rank[passing] >= 0)
+        assert np.all(answer.total_score[passing] >= 0)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -177,7 +177,7 @@ def test_repaired_answers_equal_fresh_ones(state: ClusterState, waiting: list[Po
             assert kept.blocked.tolist() == fresh.blocked.tolist()
             for row, admission in kept.refused_by_replay.items():
                 fresh.refuse(row, admission)
-            assert kept.rank.tolist() == fresh.rank.tolist()
+            assert kept.total_score.tolist() == fresh.total_score.tolist()
 
 
 @given(state=clusters(), pod=pods())

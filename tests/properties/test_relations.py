@@ -275,7 +275,9 @@ def without_relations(state: ClusterState, pod: Pod, profile: Profile) -> dict[s
     """Scores of the nodes that every other filter leaves."""
     pod_class = state.classes.of(pod)
     answer = ClassAnswers(state).for_class(pod_class, profile)
-    return {name: int(answer.rank[row]) for name, row in state.rows.items() if answer.rank[row] != NOT_USABLE}
+    return {
+        name: int(answer.total_score[row]) for name, row in state.rows.items() if answer.total_score[row] != NOT_USABLE
+    }
 
 
 def test_a_copy_judges_alike() -> None:
@@ -290,7 +292,7 @@ def test_a_copy_judges_alike() -> None:
         pod = msgspec.convert(story.new_pod(), Pod)
         copied = story.state.copy()
         ranks = [
-            answer_for(state, pod, state.classes.of(pod), profile, ClassAnswers(state)).rank.tolist()
+            answer_for(state, pod, state.classes.of(pod), profile, ClassAnswers(state)).total_score.tolist()
             for state in (story.state, copied)
         ]
         assert ranks[0] == ranks[1]

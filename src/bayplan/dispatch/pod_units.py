@@ -230,7 +230,7 @@ class PodUnits:
 def _waits_for(core: Core, pod: Pod, profile: Profile) -> Waits:
     """Room, if no node takes the pod's class; otherwise the pods that keep it off the nodes that would."""
     pod_class = core.state.classes.of(pod)
-    if not (core.answers.for_class(pod_class, profile).rank != NOT_USABLE).any():
+    if not (core.answers.for_class(pod_class, profile).total_score != NOT_USABLE).any():
         return ForRoom(profile.name, pod_class)
     metadata, spec = pod.metadata, pod.spec
     alike = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)

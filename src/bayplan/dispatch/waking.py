@@ -280,7 +280,7 @@ class Waking:
         """The nodes that take a pod of a class now."""
         scheduler = self._schedulers[profile]
         answer = scheduler.answers.for_class(pod_class, scheduler.profile)
-        usable: Mask = answer.rank != NOT_USABLE
+        usable: Mask = answer.total_score != NOT_USABLE
         return usable
 
     def _neighbour_news(self, namespaces: Namespaces) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The candidates of a decision: nodes by rank, with each plugin's score and the zones.
+"""The candidates of a decision: nodes by score, with each plugin's score and the zones.
 
 Order and scores come from the answer of the decision; the plugin that chose the zones provides them. Nothing is decided
 again. `placement.py` prints the result.
@@ -56,7 +56,7 @@ class Ranking:
 
 def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer, most: int) -> Ranking:
     """The best `most` nodes. Nodes that the kubelet's replay rejects are skipped, as in the decision."""
-    usable = int((answer.rank != NOT_USABLE).sum())
+    usable = int((answer.total_score != NOT_USABLE).sum())
     candidates: list[RankedNode] = []
     for row in ranking(answer, usable):
         if len(candidates) == most:
@@ -67,15 +67,15 @@ def ranked(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer,
             continue
         scores = _together(profile, *_scores_of(state, pod, profile, row), *_scores_of_neighbours(answer, row))
         unknown = profile.topology is not None and bool(profile.topology.remark(state, pod, row))
-        score = score_in(int(answer.rank[row]))
+        score = score_in(int(answer.total_score[row]))
         candidates.append(RankedNode(state.names[row], score, scores, placement.containers, unknown))
     return Ranking(tuple(candidates), usable)
 
 
 def ranking(answer: Answer, most: int) -> list[int]:
     """Return the best rows, best first; equal scores in row order."""
-    usable = np.nonzero(answer.rank != NOT_USABLE)[0]
-    order = np.argsort(-answer.rank[usable], kind="stable")[:most]
+    usable = np.nonzero(answer.total_score != NOT_USABLE)[0]
+    order = np.argsort(-answer.total_score[usable], kind="stable")[:most]
     return [int(row) for row in usable[order]]
 
 

@@ -19,7 +19,7 @@ from bayplan.engine.numa.rows import Rows, Scores
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
 
 NOT_USABLE = -1
-# Added to the rank of nodes that a class prefers regardless of scores, which always stay below it.
+# Added to the total score of nodes that a class prefers regardless of scores, which always stay below it.
 PREFERRED = 1 << 30
 # Up to this many changed rows are judged one by one: 25 us each, and 220 us for any few together.
 FEW_ROWS = 5
@@ -28,12 +28,12 @@ NO_NODE = np.int16(0x7FFF)
 
 
 class Answer(Protocol):
-    """For every row, which filter refuses it and why (`blocked`), and its score (`rank`)."""
+    """For every row, which filter refuses it and why (`blocked`), and its `total_score`."""
 
     blocked: Blocked
 
     @property
-    def rank(self) -> Scores:
+    def total_score(self) -> Scores:
         """The score of each row that passes, else -1."""
         ...
 
@@ -47,15 +47,15 @@ class Answer(Protocol):
         ...
 
 
-def score_in(rank: int) -> int:
-    """Return the weighted scores contained in a rank."""
-    return rank & (PREFERRED - 1)
+def score_in(total_score: int) -> int:
+    """Return the weighted scores contained in a total score."""
+    return total_score & (PREFERRED - 1)
 
 
 class ClassAnswer:
-    """One class's answer for every row. `rank` is the score, plus `PREFERRED` if the class prefers the node, else -1.
+    """One class's answer for every row: -1 if it is refused, with `PREFERRED` added if the class prefers the node.
 
-    Nothing is scored before the first access to `rank`: gangs only ask which nodes pass.
+    Nothing is scored before the first access to `total_score`: gangs only ask which nodes pass.
     """
 
     def __init__(self, state: ClusterState, pod: PodClass, profile: Profile) -> None:
@@ -69,23 +69,23 @@ class ClassAnswer:
         self._score_of_node: Scores = np.zeros(0, dtype=np.int32)
         self.blocked: Blocked = np.zeros(0, dtype=np.int16)
         self.refused_by_replay: dict[int, Admission] = {}
-        self._rank: Scores | None = None
+        self._total_score: Scores | None = None
 
     @property
-    def rank(self) -> Scores:
+    def total_score(self) -> Scores:
         """The score of each row that passes, else -1."""
-        if self._rank is None:
+        if self._total_score is None:
             size = len(self.blocked)
-            self._score_of_node, self._rank = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
+            self._score_of_node, self._total_score = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32)
             try:
                 self._score_nodes(slice(0, size))
                 self._score_usage(slice(0, size))
             except Exception:
                 # A plugin failed: in half an answer every node would look usable.
-                self._rank = None
+                self._total_score = None
                 raise
-            self._rank[list(self.refused_by_replay)] = NOT_USABLE
-        return self._rank
+            self._total_score[list(self.refused_by_replay)] = NOT_USABLE
+        return self._total_score
 
     def refresh(self) -> ClassAnswer:
         """Bring the answer up to date with the change logs."""
@@ -117,7 +117,7 @@ class ClassAnswer:
     def refuse(self, row: int, admission: Admission) -> None:
         """Record a replay's refusal: the row is skipped until it changes."""
         self.refused_by_replay[row] = admission
-        self.rank[row] = NOT_USABLE
+        self.total_score[row] = NOT_USABLE
 
     @property
     def blocked_by_node(self) -> Blocked:
@@ -128,7 +128,7 @@ class ClassAnswer:
         if size != len(self.blocked):
             self._blocked_by_node = np.zeros(size, dtype=np.int16)
             self.blocked = np.zeros(size, dtype=np.int16)
-            self._rank = None
+            self._total_score = None
 
     def _judge_nodes(self, rows: Rows) -> None:
         blocked = self._profile.blocked_by_node(self._state, rows)
@@ -136,7 +136,7 @@ class ClassAnswer:
         here = self._state.columns.present[rows]
         if not here.all():
             self._blocked_by_node[rows] = np.where(here, self._blocked_by_node[rows], NO_NODE)
-        if self._rank is not None:
+        if self._total_score is not None:
             self._score_nodes(rows)
 
     def _judge_usage(self, rows: Rows) -> None:
@@ -145,7 +145,7 @@ class ClassAnswer:
         if by_usage is not None:
             blocked = np.where(blocked == PASSES, by_usage, blocked)
         self.blocked[rows] = blocked
-        if self._rank is not None:
+        if self._total_score is not None:
             self._score_usage(rows)
 
     def _score_nodes(self, rows: Rows) -> None:
@@ -155,7 +155,7 @@ class ClassAnswer:
         score = self._score_of_node[rows] + self._profile.score_of_usage(self._state, rows)
         if self._prefers_reported:
             score = score + np.where(self._state.columns.topology[rows] > NO_TOPOLOGY, np.int32(PREFERRED), np.int32(0))
-        self.rank[rows] = np.where(self.blocked[rows] == PASSES, score, NOT_USABLE)
+        self.total_score[rows] = np.where(self.blocked[rows] == PASSES, score, NOT_USABLE)
 
     def _judge_usage_of_one(self, row: int) -> None:
         """Handle the common case: few placements changed few rows."""
@@ -163,14 +163,14 @@ class ClassAnswer:
         if blocked == PASSES:
             blocked = self._profile.blocked_by_usage_of_one(self._state, row)
         self.blocked[row] = blocked
-        if self._rank is None:
+        if self._total_score is None:
             return
         score = NOT_USABLE
         if blocked == PASSES:
             score = int(self._score_of_node[row]) + self._profile.score_of_usage_of_one(self._state, row)
             if self._prefers_reported and self._state.columns.topology[row] > NO_TOPOLOGY:
                 score += PREFERRED
-        self._rank[row] = score
+        self._total_score[row] = score
 
 
 class ClassAnswers:

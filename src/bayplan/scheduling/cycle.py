@@ -57,7 +57,7 @@ def schedule_one(
         key,
         state.names[row],
         row,
-        score_in(int(answer.rank[row])),
+        score_in(int(answer.total_score[row])),
         placement.containers,
         placement.charges,
         by_amounts=placement.by_amounts,
@@ -88,7 +88,7 @@ def _nominated_node(
     """
     nominated = pod.status.nominated_node_name if pod.status else None
     row = state.rows.get(nominated, -1) if nominated else -1
-    if row < 0 or answer.rank[row] == NOT_USABLE:
+    if row < 0 or answer.total_score[row] == NOT_USABLE:
         return -1, Placement()
     placement = profile.topology.place(state, pod_class, row) if profile.topology else Placement()
     if placement.refusal is None:
@@ -105,12 +105,12 @@ def _best_node(
     Counting can be wrong about a node whose containers depend on each other. If the kubelet's replay refuses the node,
     the answer remembers it and the next best is tried.
     """
-    while len(answer.rank):
-        row = int(answer.rank.argmax())
-        if answer.rank[row] == NOT_USABLE:
+    while len(answer.total_score):
+        row = int(answer.total_score.argmax())
+        if answer.total_score[row] == NOT_USABLE:
             break
         if choose is not None:
-            row = choose(np.flatnonzero(answer.rank == answer.rank[row]).tolist())
+            row = choose(np.flatnonzero(answer.total_score == answer.total_score[row]).tolist())
         placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
         if placement.refusal is None:
             return row, placement

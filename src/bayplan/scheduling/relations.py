@@ -38,7 +38,7 @@ class PodAnswer:
 
     of_class: Answer
     blocked: Blocked
-    rank: Scores
+    total_score: Scores
     open_rows: NDArray[np.intp]
     given: list[Given]
 
@@ -50,7 +50,7 @@ class PodAnswer:
     def refuse(self, row: int, admission: Admission) -> None:
         """Record a replay's refusal."""
         self.of_class.refuse(row, admission)
-        self.rank[row] = NOT_USABLE
+        self.total_score[row] = NOT_USABLE
 
     def given_to(self, row: int) -> list[tuple[str, int, int]]:
         """Return plugin, score and weight of each relation score of an open row."""
@@ -68,7 +68,7 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
     blocked = _closed(state, incoming, profile) if incoming is not None else None
     if blocked is not None:
         blocked = np.where(of_class.blocked == PASSES, blocked, of_class.blocked)
-    is_open = of_class.rank != NOT_USABLE
+    is_open = of_class.total_score != NOT_USABLE
     open_rows = np.flatnonzero(is_open if blocked is None else is_open & (blocked == PASSES))
     given: list[Given] = []
     if len(open_rows):
@@ -78,12 +78,12 @@ def answer_for(state: ClusterState, pod: Pod, pod_class: PodClass, profile: Prof
         ]
     if blocked is None and not given:
         return of_class
-    open_ranks = of_class.rank[open_rows]
+    open_scores = of_class.total_score[open_rows]
     for each in given:
-        open_ranks += each.scores * np.int32(each.weight)
-    rank = np.full(len(of_class.rank), NOT_USABLE, dtype=np.int32)
-    rank[open_rows] = open_ranks
-    return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, rank, open_rows, given)
+        open_scores += each.scores * np.int32(each.weight)
+    total_score = np.full(len(of_class.total_score), NOT_USABLE, dtype=np.int32)
+    total_score[open_rows] = open_scores
+    return PodAnswer(of_class, of_class.blocked if blocked is None else blocked, total_score, open_rows, given)
 
 
 def incoming_pod(state: ClusterState, pod: Pod, pod_class: PodClass) -> IncomingPod | None:

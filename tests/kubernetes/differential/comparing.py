@@ -149,7 +149,9 @@ class Comparison:
         held_back = why_not_yet(asked, pod_class)
         answer = answer_for(self._state, asked, pod_class, self._profile, self._answers)
         usable = (
-            {self._state.names[row] for row in np.flatnonzero(answer.rank != NOT_USABLE)} if not held_back else set()
+            {self._state.names[row] for row in np.flatnonzero(answer.total_score != NOT_USABLE)}
+            if not held_back
+            else set()
         )
         decision = schedule_one(self._state, asked, self._profile, self._answers)
         pinned = decision.node if decision.node is not None and number % 2 and not _counts_domains(body) else None

@@ -51,7 +51,10 @@ class ScoreComparison(Comparison):
         body = random_pods.scored_pod(self._random, f"p{number}", namespace, self._owners[namespace])
         asked = await self._as_stored(body)
         answer = answer_for(self._state, asked, self._state.classes.of(asked), self._profile, self._answers)
-        ours = {self._state.names[row]: int(answer.rank[row]) for row in np.flatnonzero(answer.rank != NOT_USABLE)}
+        ours = {
+            self._state.names[row]: int(answer.total_score[row])
+            for row in np.flatnonzero(answer.total_score != NOT_USABLE)
+        }
         decision = schedule_one(self._state, asked, self._profile, self._answers)
         node, told = await self._stock(body)
         self._tally.pods += 1

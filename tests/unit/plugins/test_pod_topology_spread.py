@@ -168,7 +168,7 @@ class TestSystemDefaults:
         selects = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
         state.owner_selectors.set(msgspec.convert(selects, Service))
         answer = answer_for(state, pod, state.classes.of(pod), self.PROFILE, ClassAnswers(state))
-        return answer.rank.tolist() if isinstance(answer, PodAnswer) else None
+        return answer.total_score.tolist() if isinstance(answer, PodAnswer) else None
 
     def labels(self, name: str) -> dict[str, str]:
         zones = {"n1": "a", "n2": "a", "n3": "b"}

@@ -29,7 +29,7 @@ def one_node_per_policy() -> ClusterState:
 
 def usable(state: ClusterState, waiting: Pod, profile: Profile) -> set[str]:
     answer = ClassAnswers(state).for_class(state.classes.of(waiting), profile)
-    return {state.names[row] for row in np.flatnonzero(answer.rank >= 0)}
+    return {state.names[row] for row in np.flatnonzero(answer.total_score >= 0)}
 
 
 def causes(state: ClusterState, waiting: Pod, profile: Profile) -> dict[str, str]:

@@ -111,7 +111,7 @@ class Weather:
             repaired = self.answers.for_class(pod_class, self.profile)
             fresh = ClassAnswer(self.state, pod_class, self.profile).refresh()
             assert repaired.blocked.tolist() == fresh.blocked.tolist()
-            assert repaired.rank.tolist() == fresh.rank.tolist()
+            assert repaired.total_score.tolist() == fresh.total_score.tolist()
 
 
 @pytest.mark.parametrize("strategy", PROFILES)
@@ -133,7 +133,7 @@ def test_a_row_without_a_node_is_neither_usable_nor_refused() -> None:
     state.remove_node("a")
     answer = answers.for_class(asked, PROFILES["LeastAllocated"])
     assert answer.blocked.tolist() == [NO_NODE, 0]
-    assert answer.rank[0] == -1
+    assert answer.total_score[0] == -1
 
 
 def test_nothing_is_asked_again_while_nothing_changes() -> None:
@@ -141,8 +141,8 @@ def test_nothing_is_asked_again_while_nothing_changes() -> None:
     answers = ClassAnswers(state)
     asked = state.classes.of(PODS[0])
     first = answers.for_class(asked, PROFILES["LeastAllocated"])
-    first.rank[0] = 12345
-    assert answers.for_class(asked, PROFILES["LeastAllocated"]).rank[0] == 12345
+    first.total_score[0] = 12345
+    assert answers.for_class(asked, PROFILES["LeastAllocated"]).total_score[0] == 12345
 
 
 def test_a_reader_that_slept_through_many_changes_reads_everything() -> None:
@@ -155,8 +155,8 @@ def test_a_reader_that_slept_through_many_changes_reads_everything() -> None:
     for _ in range(140_000):
         state.node_log.append(3)
     fresh = ClassAnswer(state, asked, PROFILES["LeastAllocated"]).refresh()
-    assert np.array_equal(answers.for_class(asked, PROFILES["LeastAllocated"]).rank, fresh.rank)
-    assert fresh.rank[state.rows["n7"]] == -1
+    assert np.array_equal(answers.for_class(asked, PROFILES["LeastAllocated"]).total_score, fresh.total_score)
+    assert fresh.total_score[state.rows["n7"]] == -1
 
 
 def test_profiles_keep_their_answers_apart() -> None:
@@ -172,11 +172,11 @@ def test_what_is_assumed_and_forgotten_leaves_the_answers_as_they_were() -> None
     state = cluster(topology(zone(0, {"cpu": 8, "memory": "8Gi"})))
     answers = ClassAnswers(state)
     profile = PROFILES["LeastAllocated"]
-    before = answers.for_class(state.classes.of(PODS[0]), profile).rank.copy()
+    before = answers.for_class(state.classes.of(PODS[0]), profile).total_score.copy()
     assume(state, schedule_one(state, PODS[0], profile, answers), PODS[0])
-    during = answers.for_class(state.classes.of(PODS[0]), profile).rank.copy()
+    during = answers.for_class(state.classes.of(PODS[0]), profile).total_score.copy()
     state.forget("default/pod")
-    after = answers.for_class(state.classes.of(PODS[0]), profile).rank
+    after = answers.for_class(state.classes.of(PODS[0]), profile).total_score
     assert before.tolist() == after.tolist() != during.tolist()
 
 

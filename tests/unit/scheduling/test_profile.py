@@ -88,7 +88,7 @@ def test_scores_are_summed_by_weight() -> None:
 
     def score(**weights: int) -> int:
         profile = Profile(str(weights), (), tuple((SCORES[name], weight) for name, weight in weights.items()))
-        return int(ClassAnswers(state).for_class(asked, profile).rank[0])
+        return int(ClassAnswers(state).for_class(asked, profile).total_score[0])
 
     assert score(NodeResourcesFit=1) == 82
     assert score(NodeResourcesFit=10) == 820

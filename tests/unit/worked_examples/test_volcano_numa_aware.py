@@ -70,7 +70,7 @@ def test_the_three_nodes_end_to_end(compatibility: str) -> None:
     waiting = policy_pod("best-effort", 8)
     profile = numa_aware_profile(weight=10, compatibility=compatibility)
     answer = answer_for(state, waiting, state.classes.of(waiting), profile, ClassAnswers(state))
-    scores = {name: score_in(rank) for name, rank in zip(state.names, answer.rank.tolist(), strict=True)}
+    scores = {name: score_in(rank) for name, rank in zip(state.names, answer.total_score.tolist(), strict=True)}
     assert scores == {"Node-A": 750, "Node-B": 500, "Node-C": 0}
 
     decision = schedule_one(state, waiting, profile, ClassAnswers(state))

@@ -68,10 +68,10 @@ def _verified(cluster: ExtenderCluster, asked: AskedPod, answer: Answer, passing
     topology = asked.profile.topology
     assert topology is not None
     counted = cluster.counted.of(asked.pod_class, asked.profile)
-    ranks = np.where(passing, answer.rank, NOT_USABLE)
+    scores = np.where(passing, answer.total_score, NOT_USABLE)
     verified = np.zeros(len(passing), dtype=bool)
     found = replayed = 0
-    for tried, row in enumerate(_best_first(ranks)):
+    for tried, row in enumerate(_best_first(scores)):
         if found == MOST_VERIFIED or replayed == MOST_REPLAYED:
             break
         placement = COUNTED if row in counted else topology.place(cluster.state, asked.pod_class, row)
@@ -85,16 +85,16 @@ def _verified(cluster: ExtenderCluster, asked: AskedPod, answer: Answer, passing
             counted.add(row)
         if tried + 1 == SAMPLE and not replayed:
             break
-    return verified if replayed else ranks != NOT_USABLE
+    return verified if replayed else scores != NOT_USABLE
 
 
-def _best_first(ranks: Scores) -> list[int]:
-    """The best usable rows by rank. Sorting 5,000 would cost more than the filter, and selecting among equals too."""
-    best = np.flatnonzero(ranks == ranks.max(initial=0))
+def _best_first(scores: Scores) -> list[int]:
+    """The best usable rows by score. Sorting 5,000 would cost more than the filter, and selecting among equals too."""
+    best = np.flatnonzero(scores == scores.max(initial=0))
     if len(best) < MOST_REPLAYED:
-        best = np.flatnonzero(ranks != NOT_USABLE)
+        best = np.flatnonzero(scores != NOT_USABLE)
         if len(best) > MOST_REPLAYED:
-            best = best[np.argpartition(-ranks[best], MOST_REPLAYED)[:MOST_REPLAYED]]
-        best = best[np.argsort(-ranks[best], kind="stable")]
+            best = best[np.argpartition(-scores[best], MOST_REPLAYED)[:MOST_REPLAYED]]
+        best = best[np.argsort(-scores[best], kind="stable")]
     rows: list[int] = best[:MOST_REPLAYED].tolist()
     return rows

@@ -52,7 +52,7 @@ class _AnswerAmong:
     """An answer in which only the candidates exist."""
 
     blocked: Blocked
-    rank: Scores
+    total_score: Scores
     refused_by_replay: dict[int, Admission]
 
     def refuse(self, row: int, admission: Admission) -> None:
@@ -99,7 +99,7 @@ class Reasons:
             return known.misses
         blocked = np.full(len(answer.blocked), NO_NODE, dtype=np.int16)
         blocked[rows] = answer.blocked[rows]
-        among = _AnswerAmong(blocked, answer.rank, answer.refused_by_replay)
+        among = _AnswerAmong(blocked, answer.total_score, answer.refused_by_replay)
         misses = {miss.node: miss for miss in nearest_misses(state, pod, profile, among)}
         self._cached[key] = _Cached(version, asked, misses)
         return misses

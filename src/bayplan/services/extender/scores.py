@@ -16,29 +16,29 @@ from bayplan.services.extender.candidates import Candidates
 from bayplan.services.extender.cluster import AskedPod, ExtenderCluster
 from bayplan.services.extender.profiles import largest_score
 
-Ranks = NDArray[np.int64]
+TotalScores = NDArray[np.int64]
 
 
 def prioritize(cluster: ExtenderCluster, asked: AskedPod, candidates: Candidates, *, spread: bool) -> bytes:
     """Score every candidate; nodes that are unknown or refused get 0."""
     answer = cluster.answer_for(asked)
-    ranks = np.where(candidates.rows, answer.rank, NOT_USABLE).astype(np.int64)
-    return candidates.scored(steps_of(ranks, largest_score(asked.profile), spread=spread))
+    scores = np.where(candidates.rows, answer.total_score, NOT_USABLE).astype(np.int64)
+    return candidates.scored(steps_of(scores, largest_score(asked.profile), spread=spread))
 
 
-def steps_of(ranks: Ranks, largest: int, *, spread: bool) -> Ranks:
-    """Scale ranks to 0 to 10; the order of ranks is kept, and `NOT_USABLE` becomes 0.
+def steps_of(scores: TotalScores, largest: int, *, spread: bool) -> TotalScores:
+    """Scale scores to 0 to 10; the order of scores is kept, and `NOT_USABLE` becomes 0.
 
     Nodes that a class prefers regardless of scores get 1 to 10 if there are others, which then get 0.
     """
-    usable = ranks != NOT_USABLE
-    preferred = usable & (ranks >= PREFERRED)
+    usable = scores != NOT_USABLE
+    preferred = usable & (scores >= PREFERRED)
     if not usable.any():
-        return np.zeros(len(ranks), dtype=np.int64)
+        return np.zeros(len(scores), dtype=np.int64)
     least = 0
     if preferred.any() and not preferred[usable].all():
         usable, least = preferred, 1
-    values = ranks & (PREFERRED - 1)
+    values = scores & (PREFERRED - 1)
     low, high = 0, largest
     if spread:
         low, high = int(values[usable].min()), int(values[usable].max())
