@@ -263,8 +263,9 @@ class _Reader:
                 self._found.remarks += [str(self._placed(fault, entry)) for fault in passing]
         if faults:
             raise InvalidObjects([self._placed(fault, entry) for fault in faults])
-        told = submitted_warnings(document, kind, api_version, at)
-        self._found.remarks += [str(self._placed(each, entry)) for each in told]
+        for told in submitted_warnings(document, kind, api_version, at):
+            if self._submitted is not Strictness.IGNORE or not isinstance(told, UnknownField):
+                self._found.remarks.append(str(self._placed(told, entry)))
 
     def _placed(self, fault: InvalidObject, entry: _Entry) -> InvalidObject:
         return InvalidObject(fault.at.in_file(self._file, entry.position(fault.at.field)), fault.problem)

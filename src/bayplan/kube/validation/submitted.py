@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.validation.custom_workloads import custom_field_faults, custom_field_warnings
 from bayplan.kube.validation.fields import UnknownField, field_faults
 from bayplan.kube.validation.metadata import built_in_metadata_faults, metadata_faults
 from bayplan.kube.validation.pod import pod_faults, template_faults
 from bayplan.kube.validation.resources import byte_fractions
 from bayplan.kube.validation.rules import part
 from bayplan.kube.validation.storage import CLAIM, CLASS, VOLUME, storage_faults
-from bayplan.kube.validation.workloads import built_in_faults, custom_field_faults, selector_warnings
+from bayplan.kube.validation.workloads import built_in_faults, selector_warnings
 
 _PLANNING = "bayplan.io/"  # its pods are shapes to plan with: they need neither names nor images
 APPS = "apps/v1"
@@ -115,6 +116,7 @@ def submitted_warnings(document: Any, kind: str, api_version: str, at: ObjectPat
     """What a user should know about a document without faults that is planned nevertheless."""
     if api_version == APPS:
         yield from selector_warnings(document, at)
+    yield from custom_field_warnings(document, kind, api_version, at)
     if kind == "Pod":
         yield from byte_fractions(part(document, "spec") or {}, at.child("spec"))
     else:
