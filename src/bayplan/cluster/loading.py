@@ -15,7 +15,7 @@ import msgspec
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
+from bayplan.kube.errors import TWICE, InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet, StorageObject
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 from bayplan.kube.validation.storage import unusable
@@ -81,14 +81,14 @@ class _Loading:
 
     def _set_new_node(self, node: Node) -> None:
         if node.metadata.name in self._state.rows:
-            raise InvalidObject(ObjectPath.of(node), "appears twice")
+            raise InvalidObject(ObjectPath.of(node), TWICE)
         self._state.set_node(node, at=self._live_at)
         note_unknown_effects(self._state, node)
 
     def _set_new_storage(self, thing: StorageObject) -> None:
         named = type(thing), thing.metadata.namespace, thing.metadata.name
         if named in self._stored:
-            raise InvalidObject(ObjectPath.of(thing), "appears twice")
+            raise InvalidObject(ObjectPath.of(thing), TWICE)
         for fault in unusable(msgspec.to_builtins(thing), type(thing).__name__, ObjectPath.of(thing)):
             raise fault
         self._stored.add(named)

@@ -22,6 +22,7 @@ from bayplan.kube.json_text import OUT_OF_RANGE, json_words
 from bayplan.kube.visible import short_values, visible
 
 NAMELESS = "is missing: every object needs a name"
+TWICE = "appears twice"
 
 
 class _Metadata(Protocol):

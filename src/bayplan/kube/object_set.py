@@ -17,7 +17,7 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import BUILT_IN, KNOWN_POD_GROUPS, POD_GROUPS, STORAGE, pod_groups
+from bayplan.kube.resources import BUILT_IN, KNOWN_POD_GROUPS, POD_DISRUPTION_BUDGETS, POD_GROUPS, STORAGE, pod_groups
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     coscheduling_v1alpha1,
@@ -79,6 +79,8 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     },
     **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
+# By the same: kinds that are kept as they are, and read where they are needed.
+_READ_LATER = ((POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind),)
 
 
 def kind_in_set(api_version: str, kind: str) -> tuple[type[Any], str] | None:
@@ -230,8 +232,9 @@ class ObjectSet:
 def _unread(api_version: str, kind: str) -> str:
     """The kind of an object that is left out; with versions if another version of it would be read."""
     group = api_version.rpartition("/")[0]
-    of_group = [known for known, of_kind in _KINDS if of_kind == kind and known.rpartition("/")[0] == group]
-    if not group or not of_group:
+    read = (*_KINDS, *_READ_LATER)
+    of_group = [known for known, of_kind in read if of_kind == kind and known.rpartition("/")[0] == group]
+    if not group or not of_group or api_version in of_group:
         return kind
     versions = [known.rpartition("/")[2] for known in of_group]
     return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"

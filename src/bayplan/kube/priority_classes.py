@@ -13,7 +13,7 @@ import msgspec
 
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec, WireStruct
+from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec, Priority, WireStruct
 
 API_VERSION = "scheduling.k8s.io/v1"
 KIND = "PriorityClass"
@@ -27,10 +27,17 @@ class PriorityClass(WireStruct, frozen=True):
     """The priority of pods that name the class; of pods that name none if it is the `global_default`."""
 
     metadata: Metadata = Metadata()
-    value: int = 0
+    value: Priority = 0
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""
+
+
+def first_of_each_name(written: Iterable[PriorityClass]) -> tuple[list[PriorityClass], list[PriorityClass]]:
+    """The classes of a cluster, and those whose name another one has already."""
+    first: dict[str, PriorityClass] = {}
+    repeated = [each for each in written if first.setdefault(each.metadata.name, each) is not each]
+    return list(first.values()), repeated
 
 
 class PriorityClasses:

@@ -112,6 +112,29 @@ def test_a_misspelt_field_of_a_class_is_a_warning(bayplan: Bayplan, tmp_path: Pa
     assert "globaldefault: unknown field; did you mean globalDefault?" in bayplan("why", "ml/db", cluster=cluster).err
 
 
+@pytest.mark.parametrize(
+    "second, told",
+    [
+        ({**HIGH, "value": 1}, "appears twice"),
+        ({**HIGH, "metadata": {"name": "huge"}, "value": 2**31}, "value: must be a whole number <= 2147483647"),
+        ({**HIGH, "metadata": {"name": "tiny"}, "value": -(2**31) - 1}, "value: must be a whole number >= -2147483648"),
+    ],
+)
+def test_a_class_that_no_api_server_has_is_left_out(bayplan: Bayplan, tmp_path: Path, second: Json, told: str) -> None:
+    cluster = full_node(tmp_path, waiting(priorityClassName="high"), HIGH, second)
+    result = bayplan("why", "ml/db", "--preempt", "-o", "json", cluster=cluster)
+    (warning,) = [line for line in result.err.splitlines() if "PriorityClass" in line]
+    assert warning.startswith(f"warning: PriorityClass {second['metadata']['name']} ({cluster}:")
+    assert warning.endswith(f": {told}; the PriorityClass is left out")
+    assert [each["pod"] for each in json.loads(result.out)["preemption"]["victims"]] == ["ml/web"]
+
+
+def test_a_pod_whose_priority_no_api_server_takes_is_left_out(bayplan: Bayplan, tmp_path: Path) -> None:
+    cluster = full_node(tmp_path, waiting(priority=99_999_999_999_999))
+    told = "spec.priority: must be a whole number <= 2147483647; the Pod is left out"
+    assert told in bayplan("why", "ml/db", cluster=cluster).err
+
+
 def test_a_snapshot_keeps_classes(tmp_path: Path) -> None:
     cluster = full_node(tmp_path, waiting(priorityClassName="high"), HIGH)
     command = [sys.executable, "-c", "from bayplan.cli.main import main; main()", "snapshot", "--cluster", str(cluster)]

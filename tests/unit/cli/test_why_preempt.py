@@ -249,6 +249,21 @@ def test_warnings_say_what_is_wrong_with_a_budget_and_what_counts(
     assert bayplan("why", "a/upf", "--preempt", cluster=cluster).err == f"warning: PodDisruptionBudget a/logs: {told}\n"
 
 
+def test_the_first_budget_of_a_name_counts(bayplan: Bayplan, tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), budget(0, LOGS), budget(5, LOGS))
+    result = bayplan("why", "a/upf", "--preempt", cluster=cluster)
+    assert result.err.startswith(f"warning: PodDisruptionBudget a/logs ({cluster}:")
+    assert result.err.endswith("): appears twice; the PodDisruptionBudget is left out\n")
+    assert "a/web (priority 5): frees cpu 4" in result.out
+
+
+def test_a_budget_of_a_version_that_is_not_read_is_named(bayplan: Bayplan, tmp_path: Path) -> None:
+    old = {**budget(0, LOGS), "apiVersion": "policy/v1beta1"}
+    cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), old)
+    told = "warning: not used: PodDisruptionBudget of policy/v1beta1, of which bayplan reads v1 (1)\n"
+    assert bayplan("why", "a/upf", "--preempt", cluster=cluster).err == told
+
+
 def test_a_gang_evicts_as_a_unit(bayplan: Bayplan, tmp_path: Path) -> None:
     members = [pod(f"train-{number}", 100, gang="train") for number in range(2)]
     cluster = cluster_of(tmp_path / "cluster.json", gang_body("train", "a", 2), *members)

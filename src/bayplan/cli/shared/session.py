@@ -166,9 +166,10 @@ class ClusterSession:
 
     def _admit(self) -> list[str]:
         """Set the priorities of a dump's pods; a cluster that runs has admitted its pods."""
-        from bayplan.cli.shared.priorities import admit_cluster
+        from bayplan.cli.shared.priorities import admit_cluster, leave_out_repeated_classes
 
-        return admit_cluster(self.objects, self.priority_classes(), self.source)
+        repeated = [] if self.runs else leave_out_repeated_classes(self.objects)
+        return repeated + admit_cluster(self.objects, self.priority_classes(), self.source)
 
     def priority_classes(self, work: ObjectSet | None = None) -> PriorityClasses:
         """The PriorityClasses of the cluster and of `-f`."""

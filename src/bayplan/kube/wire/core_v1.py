@@ -6,9 +6,13 @@ Amounts stay text until `cluster/pods/request.py` turns them into integers, so t
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
 
 Quantities = dict[str, str | int | float]
+# The API has 32 bits for it.
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class WireStruct(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -275,7 +279,7 @@ class PodSpec(WireStruct, frozen=True):
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
+    priority: Priority | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
