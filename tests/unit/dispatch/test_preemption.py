@@ -265,6 +265,21 @@ def test_a_plan_against_a_budget_is_only_shown_until_the_budget_allows_it() -> N
     assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
 
 
+def test_a_budget_whose_status_is_outdated_allows_no_eviction() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    counted = budget("all", 1)
+    newer = msgspec.structs.replace(counted.metadata, generation=2)
+    scheduler.set_budget(msgspec.structs.replace(counted, metadata=newer))
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert isinstance(action.preemption, Preemption)
+    assert (action.preemption.cost[0], action.stage) == (1, Stage.PLANNED)
+    scheduler.set_budget(counted)
+    assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
+
+
 def using(waiting: Pod, *claims: str) -> Pod:
     """The same pod with these claims."""
     volumes = [Volume(name=name, persistent_volume_claim=ClaimVolumeSource(claim_name=name)) for name in claims]
