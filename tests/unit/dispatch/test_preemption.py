@@ -300,9 +300,11 @@ def test_the_pod_that_holds_a_claim_for_one_pod_makes_way_for_a_more_important_o
     scheduler = with_claims_for_one_pod("data")
     holder = on_node(using(pod("web", 1), "data"), "n2")
     scheduler.set_pod(holder, 0.0)
-    runs(scheduler, "log", "n1", 8)
     scheduler.set_pod(using(pod("db", 1, priority=10), "data"), 1.0)
     assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    nomination = scheduler.preempting.nominations.get(PodUnit("ml/db"))
+    assert nomination is not None
+    assert [decision.node for _, decision in nomination.seats] == ["n2"]
     scheduler.set_pod(using(pod("late", 1, priority=5), "data"), 1.5)
     scheduler.set_pod(being_deleted(holder), 1.5)
     assert not isinstance(scheduler.decide(1.5), Bind)
