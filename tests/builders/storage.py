@@ -125,6 +125,13 @@ def csi_driver(name: str) -> Json:
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}, "spec": spec}
 
 
+def attachment(volume: str, node: str, driver: str = "csi.example.com") -> Json:
+    """A volume that is attached to a node, with or without a pod that uses it."""
+    spec = {"attacher": driver, "nodeName": node, "source": {"persistentVolumeName": volume}}
+    metadata = {"name": f"{volume}-on-{node}"}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": metadata, "spec": spec}
+
+
 def capacity(name: str, cls: str, size: str, namespace: str = "default", **labels: str) -> Json:
     """What can still be provisioned on the nodes with these labels."""
     return {

@@ -71,7 +71,7 @@ def _remove(state: ClusterState, key: str) -> _Removed:
     given = _give(state, state.pods[key].row, zones_freed_by(state, key))
     placed = state.bookings.unbook(key)
     state.neighbours.remove(key)
-    state.volumes.step_aside(key)
+    state.volumes.step_aside(key, placed.row)
     return _Removed(key, placed, state.bound.get(key), given)
 
 

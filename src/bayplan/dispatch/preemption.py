@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import structs
+
 from bayplan.cluster.dry_run import without
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
@@ -35,7 +37,7 @@ from bayplan.gangs.preemption.plan import (
 )
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.times import moment_of
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, PodStatus
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
@@ -140,7 +142,8 @@ class Preempting:
 
         def seats(found: Preemption | GangPreemption) -> list[Decision] | None:
             with without(self._state, self._gone(found), logged=True):
-                decision = schedule_one(self._state, pod, profile, self._answers, explain=False)
+                nominated = _nominated_to(pod, found.node) if isinstance(found, Preemption) else pod
+                decision = schedule_one(self._state, nominated, profile, self._answers, explain=False)
             return [decision] if decision.placed else None
 
         names = frozenset(self._state.classes.of(pod).request.total)
@@ -290,3 +293,9 @@ class Preempting:
         """The pods whose end a plan counts on."""
         keys = dict.fromkeys([*(each.key for each in plan.victims), *plan.leaving])
         return [key for key in keys if key in self._state.pods]
+
+
+def _nominated_to(pod: Pod, node: str) -> Pod:
+    """The pod as it will be: its room is kept where it is nominated to, even if evictions open better nodes, too."""
+    status = structs.replace(pod.status or PodStatus(), nominated_node_name=node)
+    return structs.replace(pod, status=status)

@@ -65,7 +65,8 @@ class PreemptionView:
     """The plan for a pod or gang without a place, with what each victim frees, and the mode of its profile.
 
     Without a plan, `obstacles` say why; with one, `unevictable` are pods that were passed over. `least_important` is a
-    gang's pod whose priority counted, if priorities in the gang differ.
+    gang's pod whose priority counted, if priorities in the gang differ. `outdated` are the budgets of victims whose
+    status is older than their spec.
     """
 
     plan: AnyPlan | NoPreemption
@@ -74,6 +75,7 @@ class PreemptionView:
     obstacles: tuple[Obstacle, ...] = ()
     unevictable: tuple[Unevictable, ...] = ()
     least_important: Pod | None = None
+    outdated: tuple[str, ...] = ()
 
 
 def preemption_lines(view: PreemptionView) -> list[str]:
@@ -95,6 +97,8 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     lines += [f"{indent}for a place on {nodes_text(plan)}; {proof}", *counted]
     if plan.cost[0]:
         lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
+    if view.outdated:
+        lines.append(f"{indent}{_outdated_text(view.outdated)}")
     if view.unevictable:
         lines += [indent + _passed_over(view.unevictable)]
     if view.mode is not PreemptionMode.ON:
@@ -124,11 +128,21 @@ def _why_none(view: PreemptionView) -> list[str]:
 
 def _obstacle_text(obstacle: Obstacle) -> str:
     """`2 nodes where a protected pod would have to go: ml/web on n1 (label volcano.sh/preemptable: "false")`."""
-    text = f"{count(obstacle.nodes, 'node')} {_OBSTACLES[obstacle.cause]}"
+    text = f"{count(obstacle.nodes, 'node')} {_cause_text(obstacle)}"
     if not obstacle.pod:
         return f"{text}: {obstacle.node}" if obstacle.node else text
     detail = f" ({obstacle.detail})" if obstacle.detail else ""
     return f"{text}: {obstacle.pod} on {obstacle.node}{detail}"
+
+
+def _cause_text(obstacle: Obstacle) -> str:
+    if obstacle.cause is ObstacleKind.NO_ROOM and obstacle.detail:
+        return f"that would refuse it even without {'its' if obstacle.nodes == 1 else 'their'} pods ({obstacle.detail})"
+    return _OBSTACLES[obstacle.cause]
+
+
+def _outdated_text(budgets: Sequence[str]) -> str:
+    return f"until its controller has counted again, nothing may go: the status of {_listed(budgets)} is outdated"
 
 
 def _passed_over(pods: Sequence[Unevictable]) -> str:

@@ -6,8 +6,6 @@ ask for, not by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import UnboundClaim
@@ -27,15 +25,13 @@ WIDTH_OF_NODES = 40
 def volumes_behind(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> tuple[str, ...]:
     """Why claims find no volume, and which claim another pod holds, if that keeps nodes closed."""
     causes = {cause.cause for cause in shortfall.causes}
-    found = [f"claim {pod.volumes.in_use} is in use by {user}" for user in _users(state, pod)]
+    found = [
+        f"claim {claim} is in use by {user}" for claim in pod.volumes.in_use for user in state.volumes.holders_of(claim)
+    ]
     if CAUSES[NO_VOLUME_FOUND] in causes:
         searching = (claim for claim in pod.volumes.unbound if not claim.selected)
         found += dict.fromkeys(_why_none(state, claim) for claim in searching)
     return tuple(found)
-
-
-def _users(state: ClusterState, pod: PodClass) -> Iterator[str]:
-    return iter(state.volumes.attached.users_of(pod.volumes.in_use) if pod.volumes.in_use else ())
 
 
 def _why_none(state: ClusterState, claim: UnboundClaim) -> str:

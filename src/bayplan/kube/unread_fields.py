@@ -44,18 +44,11 @@ Known = Mapping[str, str]
 # What the systems know beyond the structs, and what to say about it.
 # Group objects without an entry, those of other packages included, have what any object has.
 _OF_ANY: Known = {"apiVersion": SILENT, "kind": SILENT, "status": SILENT}
+_OF_METADATA: Known = dict.fromkeys(
+    ("generateName", "deletionGracePeriodSeconds", "finalizers", "managedFields", "selfLink"), SILENT
+)
 _BEYOND: dict[type[Struct], Known] = {
-    Metadata: dict.fromkeys(
-        (
-            "generateName",
-            "generation",
-            "deletionGracePeriodSeconds",
-            "finalizers",
-            "managedFields",
-            "selfLink",
-        ),
-        SILENT,
-    ),
+    Metadata: {**_OF_METADATA, "generation": SILENT},
     OwnerReference: {"blockOwnerDeletion": SILENT},
     NodeResourceTopology: _OF_ANY,
     kai_scheduling_v2alpha2.PodGroupSpec: dict.fromkeys(
@@ -69,11 +62,12 @@ _BEYOND: dict[type[Struct], Known] = {
     k8s_scheduling_v1beta1.ResourceClaim: dict.fromkeys(("resourceClaimName", "resourceClaimTemplateName"), SILENT),
     PriorityClass: _OF_ANY,
     policy_v1.PodDisruptionBudget: _OF_ANY,
+    policy_v1.VersionedMetadata: _OF_METADATA,
     policy_v1.PodDisruptionBudgetSpec: dict.fromkeys(
         ("minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy"), SILENT
     ),
     policy_v1.PodDisruptionBudgetStatus: dict.fromkeys(
-        ("observedGeneration", "currentHealthy", "desiredHealthy", "expectedPods", "conditions"), SILENT
+        ("currentHealthy", "desiredHealthy", "expectedPods", "conditions"), SILENT
     ),
     volcano_batch_v1alpha1.JobSpec: dict.fromkeys(
         (

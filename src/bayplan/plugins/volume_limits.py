@@ -38,6 +38,9 @@ class VolumeRestrictions(FilterPlugin):
     def refusals(self, state: ClusterState, pod: PodClass, rows: Rows) -> Codes:
         """Return the code of each node."""
         codes = np.full(state.columns.size, CLAIM_IN_USE if pod.volumes.in_use else 0, dtype=np.uint8)
+        left = {state.volumes.row_left_by_holders(claim) for claim in pod.volumes.in_use}
+        if len(left) == 1:
+            codes[[row for row in left if row is not None]] = 0
         for disk in pod.volumes.disks:
             for held, row in state.volumes.disks_like(disk):
                 if disk.conflicts(held):

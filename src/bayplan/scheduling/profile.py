@@ -100,9 +100,12 @@ class Profile:
 
     def cause(self, pod: PodClass, blocked: int) -> tuple[str, str]:
         """Return the plugin's name and message for a `blocked` number."""
-        position, code = divmod(blocked, CODES_PER_FILTER)
-        plugin = self.filters[position]
-        return plugin.name, plugin.cause(pod, code)
+        plugin = self.filter_of(blocked)
+        return plugin.name, plugin.cause(pod, blocked % CODES_PER_FILTER)
+
+    def filter_of(self, blocked: int) -> FilterPlugin:
+        """Return the filter that a `blocked` number stands for."""
+        return self.filters[blocked // CODES_PER_FILTER]
 
 
 @dataclass(frozen=True)

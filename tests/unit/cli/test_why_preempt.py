@@ -8,6 +8,7 @@ import pytest
 
 from tests.builders.bodies import Json, gang_body, list_body, node_body, pod_body, report_body
 from tests.builders.objects import cpu_zones
+from tests.builders.storage import claim, storage_class, uses, volume
 from tests.unit.cli.conftest import Bayplan
 
 
@@ -197,6 +198,83 @@ def test_a_refusal_names_its_cause_and_an_example(
     plan = json.loads(bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=cluster).out)["preemption"]
     assert said in plan["reason"].split("; ")
     assert cause in [{key: each[key] for key in cause} for each in plan["causes"]]
+
+
+NEAR_WEB: Json = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR_WEB]}}}
+WITH_DATA = {"volumes": uses("data")}
+ONCE = ["ReadWriteOncePod"]
+FOR_ONE_POD = [claim(namespace="a", volume="pv", modes=ONCE), volume(claim="a/data", modes=ONCE)]
+
+
+@pytest.mark.parametrize(
+    "objects, more, said",
+    [
+        (
+            [*holder("web", "n1", labels={"app": "web"}), *holder("db", "n2")],
+            NEAR,
+            ["no pod: 2 nodes that would refuse it even without their pods (InterPodAffinity): n1"],
+        ),
+        (
+            [*holder("db", "n1"), storage_class(), claim(namespace="a")],
+            WITH_DATA,
+            ["no pod: 1 node that would refuse it even without its pods (VolumeBinding): n1"],
+        ),
+        (
+            [*holder("db", "n1"), *holder("run", "n2", 50, **WITH_DATA), *FOR_ONE_POD],
+            WITH_DATA,
+            [
+                (
+                    "no pod: 1 node where only pods of equal or higher priority would make room: "
+                    "a/run on n2 (priority 50)"
+                ),
+                "1 node that would refuse it even without its pods (VolumeRestrictions): n1",
+            ],
+        ),
+        (
+            [*holder("db", "n1"), *holder("run", "n2", 5, **WITH_DATA), *FOR_ONE_POD],
+            WITH_DATA,
+            ["a/run (priority 5): frees cpu 4, memory 8Gi", "for a place on n2; no cheaper set would do"],
+        ),
+        (
+            [node_body("n1", {"cpu": 2, "memory": "32Gi"}), *holder("db", "n2"), storage_class(), claim(namespace="a")],
+            WITH_DATA,
+            [
+                "no pod: 1 node without room for it even if all pods there left: n1",
+                "1 node that would refuse it even without its pods (VolumeBinding): n2",
+            ],
+        ),
+    ],
+)
+def test_filters_that_are_not_about_amounts_are_named(
+    bayplan: Bayplan, tmp_path: Path, objects: list[Json], more: Json, said: list[str]
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(list_body([*objects, pod("upf", 50, **more)])))
+    lines = bayplan("why", "a/upf", "--preempt", cluster=cluster).out.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("Would evict:"))
+    found = [line.removeprefix("Would evict:").strip() for line in lines[first : first + len(said)]]
+    assert found == said
+
+
+def test_a_gang_with_a_pod_that_never_preempts_is_told_which_one(bayplan: Bayplan, tmp_path: Path) -> None:
+    members = [pod("train-0", 50, gang="train"), pod("train-1", 50, gang="train", preemptionPolicy="Never")]
+    cluster = cluster_of(tmp_path / "cluster.json", gang_body("train", "a", 2), *members)
+    result = bayplan("why", "podgroup/train", "-n", "a", "--preempt", cluster=cluster)
+    assert "Would evict:  no pod: not eligible: preemptionPolicy of pod a/train-1 is Never" in result.out.splitlines()
+
+
+def test_a_budget_with_an_outdated_status_is_said_to_have_one(bayplan: Bayplan, tmp_path: Path) -> None:
+    changed = budget(1, {})
+    changed["metadata"] |= {"generation": 2, "managedFields": []}
+    changed["status"]["observedGeneration"] = 1
+    result = bayplan(
+        "why", "a/upf", "--preempt", cluster=cluster_of(tmp_path / "cluster.json", pod("upf", 100), changed)
+    )
+    forbids = "              PodDisruptionBudget a/logs forbids that: the plan is not carried out"
+    until = "              until its controller has counted again, nothing may go: the status of a/logs is outdated"
+    assert [line for line in result.out.splitlines() if "a/logs" in line] == [forbids, until]
+    assert result.err == ""
 
 
 def test_a_refusal_of_a_gang_names_its_cause_and_an_example(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from bayplan.kube.wire.core_v1_volumes import PersistentVolumeClaim
 from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
 from bayplan.scheduling.preemption.plan import NoPreemption, Preemption
 from bayplan.scheduling.profile import PreemptionMode, default_profile
-from tests.builders.storage import claim, storage_class, struct
+from tests.builders.storage import attachment, claim, storage_class, struct, volume
 from tests.builders.units import RACK, add_node, being_deleted, on_node, places, pod, pod_group, reason
 
 
@@ -263,6 +263,83 @@ def test_a_plan_against_a_budget_is_only_shown_until_the_budget_allows_it() -> N
     assert scheduler.preempting.nominations.get(PodUnit("ml/db")) is None
     scheduler.set_budget(budget("all", 1))
     assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
+
+
+def test_a_budget_whose_status_is_outdated_allows_no_eviction() -> None:
+    scheduler = preempting("n1")
+    runs(scheduler, "web", "n1", 8)
+    counted = budget("all", 1)
+    newer = msgspec.structs.replace(counted.metadata, generation=2)
+    scheduler.set_budget(msgspec.structs.replace(counted, metadata=newer))
+    scheduler.set_pod(pod("db", 8, priority=10), 1.0)
+    action = scheduler.decide(1.0)
+    assert isinstance(action, Unschedulable)
+    assert isinstance(action.preemption, Preemption)
+    assert (action.preemption.cost[0], action.stage) == (1, Stage.PLANNED)
+    scheduler.set_budget(counted)
+    assert victims(scheduler.decide(2.0 + LEFT_ALONE)) == ["ml/web"]
+
+
+def using(waiting: Pod, *claims: str) -> Pod:
+    """The same pod with these claims."""
+    volumes = [Volume(name=name, persistent_volume_claim=ClaimVolumeSource(claim_name=name)) for name in claims]
+    return msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, volumes=volumes))
+
+
+def with_claims_for_one_pod(*claims: str, racks: dict[str, str] | None = None) -> Dispatcher:
+    scheduler = preempting("n1", "n2", "n3", racks=racks)
+    once = ["ReadWriteOncePod"]
+    for name in claims:
+        bodies = claim(name, namespace="ml", modes=once, volume=name), volume(name, claim=f"ml/{name}", modes=once)
+        for body in (*bodies, attachment(name, "n2")):
+            scheduler.set_storage(struct(body))
+    return scheduler
+
+
+def test_the_pod_that_holds_a_claim_for_one_pod_makes_way_for_a_more_important_one() -> None:
+    scheduler = with_claims_for_one_pod("data")
+    holder = on_node(using(pod("web", 1), "data"), "n2")
+    scheduler.set_pod(holder, 0.0)
+    scheduler.set_pod(using(pod("db", 1, priority=10), "data"), 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    nomination = scheduler.preempting.nominations.get(PodUnit("ml/db"))
+    assert nomination is not None
+    assert [decision.node for _, decision in nomination.seats] == ["n2"]
+    scheduler.set_pod(using(pod("late", 1, priority=5), "data"), 1.5)
+    scheduler.set_pod(being_deleted(holder), 1.5)
+    assert not isinstance(scheduler.decide(1.5), Bind)
+    scheduler.remove_pod("ml/web", 2.0)
+    assert set(places(scheduler.decide(2.0))) == {"ml/db"}
+    assert not isinstance(scheduler.decide(2.0), Bind)
+
+
+@pytest.mark.parametrize(
+    "holders, evicted",
+    [
+        ({"a": ("n2", 0), "b": ("n2", 3)}, ["ml/of-b", "ml/of-a"]),
+        ({"a": ("n2", 0), "b": ("n1", 0)}, []),
+        ({"a": ("n2", 0), "b": ("n2", 10)}, []),
+    ],
+    ids=["both on one node", "on two nodes, as in kube-scheduler", "one is as important"],
+)
+def test_all_holders_of_claims_must_leave_one_node(holders: dict[str, tuple[str, int]], evicted: list[str]) -> None:
+    scheduler = with_claims_for_one_pod("a", "b")
+    for name, (node, priority) in holders.items():
+        scheduler.set_pod(on_node(using(pod(f"of-{name}", priority=priority), name), node), 0.0)
+    scheduler.set_pod(using(pod("db", 1, priority=10), "a", "b"), 1.0)
+    assert victims_or_nothing(scheduler.decide(1.0)) == evicted
+
+
+def test_a_gang_takes_over_a_claim_for_one_pod() -> None:
+    scheduler = with_claims_for_one_pod("data", racks={"n1": "r1", "n2": "r2", "n3": "r2"})
+    scheduler.set_pod(on_node(using(pod("web", 1), "data"), "n2"), 0.0)
+    scheduler.set_group(pod_group(2, required=RACK), 0.0)
+    for number in range(2):
+        member = pod(f"train-{number}", 4, gang="train", priority=10)
+        scheduler.set_pod(using(member, "data") if number == 0 else member, 1.0)
+    assert victims(scheduler.decide(1.0)) == ["ml/web"]
+    scheduler.remove_pod("ml/web", 2.0)
+    assert set(places(scheduler.decide(2.0))) == {"ml/train-0", "ml/train-1"}
 
 
 def test_the_second_preemptor_of_a_node_counts_victims_of_the_first_as_leaving() -> None:

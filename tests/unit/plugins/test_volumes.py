@@ -21,6 +21,7 @@ from tests.builders.storage import (
     NOW,
     ZONE,
     Json,
+    attachment,
     capacity,
     claim,
     csi_driver,
@@ -295,6 +296,11 @@ class TestSharing:
         state.remove_pod("default/first")
         assert decide(state, waiting("data", name="second")).placed
 
+    def test_a_claim_for_one_pod_is_free_while_its_volume_is_still_attached(self) -> None:
+        once = claim(modes=["ReadWriteOncePod"], volume="pv")
+        state = storage(once, volume(claim="data", modes=["ReadWriteOncePod"]), attachment("pv", "n1"))
+        assert decide(state, waiting("data")).placed
+
     @pytest.mark.parametrize(
         "one, other, together",
         [
@@ -352,13 +358,7 @@ class TestLimits:
     def test_an_attachment_without_a_pod_counts(self) -> None:
         state = self.state()
         place(state, waiting("a", name="one"))
-        attachment = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "VolumeAttachment",
-            "metadata": {"name": "old"},
-            "spec": {"attacher": CSI, "nodeName": "n1", "source": {"persistentVolumeName": "pv-b"}},
-        }
-        state.volumes.set(struct(attachment))
+        state.volumes.set(struct(attachment("pv-b", "n1", CSI)))
         assert not decide(state, waiting("c", name="three")).placed
         assert decide(state, waiting("b", name="two")).placed
 

@@ -97,7 +97,10 @@ def _view(
     state = session.state
     wanted = {name for pod in pods for name in state.classes.of(pod).request.total}
     freed = tuple(freed_amounts(state, each.key, wanted) for each in plan.victims)
-    return PreemptionView(plan, freed, profile.preemption, unevictable=_unevictable(state, pods, budgets))
+    covering = {budget for each in plan.victims for budget in each.pdbs}
+    outdated = tuple(key for key in budgets.outdated() if key in covering)
+    passed_over = _unevictable(state, pods, budgets)
+    return PreemptionView(plan, freed, profile.preemption, unevictable=passed_over, outdated=outdated)
 
 
 def _unevictable(state: ClusterState, pods: Sequence[Pod], budgets: DisruptionBudgets) -> tuple[Unevictable, ...]:

@@ -13,7 +13,7 @@ from bayplan.cluster.pods.terms import labels_of, namespace_of
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.validation.names import label_value, qualified_name
 from bayplan.kube.wire.core_v1 import LabelSelector, Pod
-from bayplan.kube.wire.policy_v1 import PodDisruptionBudget
+from bayplan.kube.wire.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 PENDING = "Pending"
@@ -25,6 +25,7 @@ class _Budget:
     selector: Selector
     allowed: int
     disrupted: frozenset[str]
+    is_outdated: bool = False
 
 
 class DisruptionBudgets:
@@ -37,7 +38,7 @@ class DisruptionBudgets:
         self._by_namespace: dict[str, AnchoredIndex[_Budget]] = {}
 
     def set(self, written: PodDisruptionBudget) -> None:
-        """Take over a budget.
+        """Take over a budget. It allows nothing while its status is older than its spec, as in the eviction API.
 
         Raises `InvalidObject` if its selector is invalid; the budget then covers no pod, as in the eviction API.
         """
@@ -48,10 +49,11 @@ class DisruptionBudgets:
             effect = "the budget covers no pod, as in the eviction API"
             raise InvalidObject(ObjectPath.of(written).child("spec").child("selector"), f"{problem}; {effect}")
         self.remove(key)
-        status = written.status
-        allowed = max(status.disruptions_allowed, 0) if status else 0
-        disrupted = frozenset((status.disrupted_pods or {}) if status else ())
-        self._add(_Budget(key, selector_of(written.spec.selector), allowed, disrupted))
+        status = written.status or PodDisruptionBudgetStatus()
+        is_outdated = written.metadata.generation > status.observed_generation
+        allowed = 0 if is_outdated else max(status.disruptions_allowed, 0)
+        disrupted = frozenset(status.disrupted_pods or {})
+        self._add(_Budget(key, selector_of(written.spec.selector), allowed, disrupted, is_outdated))
 
     def set_unreadable(self, key: str) -> None:
         """A budget cannot be read: it covers every pod of its namespace and allows no disruption."""
@@ -94,6 +96,10 @@ class DisruptionBudgets:
         labels = labels_of(pod)
         found = (each for each in budgets.for_labels(labels) if each.selector.matches(labels))
         return sorted(found, key=lambda each: each.key)
+
+    def outdated(self) -> tuple[str, ...]:
+        """The budgets whose status is older than their spec."""
+        return tuple(sorted(key for key, budget in self._budgets.items() if budget.is_outdated))
 
     def allowed(self) -> dict[str, int]:
         """How many disruptions each budget still allows."""

@@ -39,6 +39,7 @@ class Attached:
         self._on_change = on_change
         # The row and the claims of each user: a pod, or an attachment.
         self._users: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._users_of: dict[str, set[str]] = {}
         # How often each row uses a claim, and what it was counted as.
         self._rows: dict[str, Counter[int]] = {}
         self._counted_as: dict[str, str] = {}
@@ -56,6 +57,7 @@ class Attached:
         if found:
             self._users[user] = row, found
             for claim in found:
+                self._users_of.setdefault(claim, set()).add(user)
                 rows = self._rows.setdefault(claim, Counter())
                 rows[row] += 1
                 if rows[row] == 1:
@@ -66,13 +68,14 @@ class Attached:
         """A user is gone; returns its claims."""
         row, claims = self._users.pop(user, (-1, ()))
         for claim in claims:
+            self._users_of[claim].discard(user)
             rows = self._rows[claim]
             rows[row] -= 1
             if not rows[row]:
                 del rows[row]
                 self._count(claim, row, -1)
             if not rows:
-                del self._rows[claim]
+                del self._rows[claim], self._users_of[claim]
                 self._counted_as.pop(claim, None)
         if claims:
             self._on_change(row)
@@ -84,7 +87,7 @@ class Attached:
 
     def users_of(self, claim: str) -> list[str]:
         """The pods and attachments that have the volume of a claim."""
-        return sorted(user for user, (_, claims) in self._users.items() if claim in claims)
+        return sorted(self._users_of.get(claim, ()))
 
     def rows_with(self, claim: str) -> Collection[int]:
         """The nodes that have the volume of a claim."""
@@ -157,6 +160,7 @@ class Attached:
         """A copy that can change by itself."""
         copy = Attached(driver_of, on_change)
         copy._users = dict(self._users)
+        copy._users_of = {claim: set(users) for claim, users in self._users_of.items()}
         copy._rows = {claim: Counter(rows) for claim, rows in self._rows.items()}
         copy._counted_as = dict(self._counted_as)
         copy._counts = {driver: column.copy() for driver, column in self._counts.items()}

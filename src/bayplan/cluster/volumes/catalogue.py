@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 DELAYED = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+# Before the name of an attachment that uses a volume: no key of a pod begins like this.
+ATTACHMENT = f"{VolumeAttachment.__name__} "
 # Nodes that a claim avoids after its provisioning has failed there.
 MOST_AVOIDED = 4
 
@@ -76,6 +78,8 @@ class Volumes:
         # Disks that pods name themselves, with the row and the pod.
         self._disks: dict[tuple[str, tuple[str, ...]], list[tuple[Disk, int, str]]] = {}
         self._disks_of: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+        # Pods that stepped aside, with their rows and claims.
+        self._aside: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     # -- objects ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +131,7 @@ class Volumes:
             if row is not None:
                 self.attached.set_limits(row, None if gone else thing)
         elif kind is VolumeAttachment and thing is not None:
-            self._attach(f"{VolumeAttachment.__name__} {key}", None if gone else thing)
+            self._attach(f"{ATTACHMENT}{key}", None if gone else thing)
         elif kind in (StorageClass, CSIDriver):
             self.attached.recount_all()
             self._changed_rows(range(self._state.columns.size))
@@ -152,20 +156,21 @@ class Volumes:
             self.attached.set_limits(row, known)
         for key, attachment in self._objects[VolumeAttachment].items():
             if attachment.spec.node_name == name:
-                self._attach(f"{VolumeAttachment.__name__} {key}", attachment)
+                self._attach(f"{ATTACHMENT}{key}", attachment)
 
     def node_gone(self, row: int, name: str) -> None:
         """A node has no row any more."""
         self.attached.set_limits(row, None)
         for key, attachment in self._objects[VolumeAttachment].items():
             if attachment.spec.node_name == name:
-                self.attached.leave(f"{VolumeAttachment.__name__} {key}")
+                self.attached.leave(f"{ATTACHMENT}{key}")
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def pod_placed(self, key: str, row: int, pod: Pod) -> None:
         """A pod is on a node, or is about to be."""
         if pod.spec.volumes:
+            self._aside.pop(key, None)
             self.attached.use(key, row, [*(claim for claim, _ in claims_of(pod)), *inline_disks(pod)])
             self._drop_disks(key)
             for disk in disks_of(pod):
@@ -174,7 +179,7 @@ class Volumes:
 
     def pod_left(self, key: str) -> tuple[str, ...]:
         """A pod is gone, or its decision is taken back; returns the claims that it used."""
-        claims = self.step_aside(key)
+        claims = self._leave(key)
         plan = self._plans.pop(key, NO_PLAN)
         for claim in plan.claims:
             self._holders[claim] -= 1
@@ -189,11 +194,20 @@ class Volumes:
                 self._selected.pop(claim, None)
         return claims
 
-    def step_aside(self, key: str) -> tuple[str, ...]:
-        """Look at nodes as if a pod had left, with the volumes that are bound for it.
+    def step_aside(self, key: str, row: int) -> None:
+        """Look at a node as if a pod had left, with the volumes that are bound for it."""
+        claims = self._leave(key)
+        if claims:
+            self._aside[key] = row, claims
 
-        Returns the claims that it used.
-        """
+    def row_left_by_holders(self, claim: str) -> int | None:
+        """The row where a claim would be free if the pods that stepped aside left; None if pods elsewhere hold it."""
+        rows = {row for row, claims in self._aside.values() if claim in claims}
+        return rows.pop() if len(rows) == 1 and not self.holders_of(claim) else None
+
+    def _leave(self, key: str) -> tuple[str, ...]:
+        """A pod uses no volumes any more; returns the claims that it used."""
+        self._aside.pop(key, None)
         self._drop_disks(key)
         return self.attached.leave(key)
 
@@ -221,6 +235,10 @@ class Volumes:
     def provisioned_for(self, claim: str) -> str:
         """The node that the provisioner of a claim is told; empty if no decision waits for it."""
         return next(iter(self._selected.get(claim, ())), "")
+
+    def holders_of(self, claim: str) -> list[str]:
+        """The pods on nodes that use a claim. A volume can stay attached for a while after its pod has ended."""
+        return [user for user in self.attached.users_of(claim) if not user.startswith(ATTACHMENT)]
 
     def disks_like(self, disk: Disk) -> Iterator[tuple[Disk, int]]:
         """The disks of the same kind and name on nodes, each with its row."""
@@ -254,11 +272,11 @@ class Volumes:
         unbound: list[UnboundClaim] = []
         drivers: dict[str, int] = {}
         shared = []
-        in_use = ""
+        in_use = []
         for key, _ in claims:
             claim = self._objects[PersistentVolumeClaim][key]
-            if "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.attached.has_users(key):
-                in_use = key
+            if "ReadWriteOncePod" in (claim.spec.access_modes or ()) and self.holders_of(key):
+                in_use.append(key)
             if claim.spec.volume_name:
                 reach[self._reach(claim.spec.volume_name)] = None
             else:
@@ -276,7 +294,7 @@ class Volumes:
             unbound=tuple(sorted(unbound)),
             attached=tuple(sorted(drivers.items())),
             shared=tuple(sorted(shared)),
-            in_use=in_use,
+            in_use=tuple(sorted(in_use)),
             disks=disks,
         )
 
@@ -459,6 +477,7 @@ class Volumes:
         copy._shared = set(self._shared)
         copy._avoided = dict(self._avoided)
         copy._disks = {named: list(held) for named, held in self._disks.items()}
+        copy._aside = dict(self._aside)
         copy._disks_of = {key: list(named) for key, named in self._disks_of.items()}
         return copy
 

@@ -60,7 +60,7 @@ class VolumeNeeds:
     """What a node must offer. `problem` says why no node can do yet.
 
     `attached` counts volumes by CSI driver. `shared` are claims among them that other pods use too: on the nodes of
-    those pods they are attached already. `in_use` is a ReadWriteOncePod claim that another pod holds.
+    those pods they are attached already. `in_use` are ReadWriteOncePod claims that other pods hold.
     """
 
     problem: str = ""
@@ -68,7 +68,7 @@ class VolumeNeeds:
     unbound: tuple[UnboundClaim, ...] = ()
     attached: tuple[tuple[str, int], ...] = ()
     shared: tuple[tuple[str, str], ...] = ()
-    in_use: str = ""
+    in_use: tuple[str, ...] = ()
     disks: tuple[Disk, ...] = ()
 
 

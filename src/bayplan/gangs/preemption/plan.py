@@ -74,8 +74,9 @@ def plan_gang_preemption(
     proof: float = WORK_OF_A_PROOF,
 ) -> GangPreemption | NoPreemption:
     """Plan the cheapest preemption for a gang that fits nowhere. The state is as before afterwards."""
-    if any(pod.spec.preemption_policy == NEVER for pod in gang.pods):
-        return NoPreemption("not eligible: preemptionPolicy is Never")
+    meek = next((pod for pod in gang.pods if pod.spec.preemption_policy == NEVER), None)
+    if meek is not None:
+        return NoPreemption(f"not eligible: preemptionPolicy of pod {pod_key(meek)} is Never")
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     if tree is None or not gang.pods:
         return NoPreemption("the topology of its levels is not known")

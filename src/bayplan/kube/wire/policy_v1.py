@@ -7,6 +7,12 @@ from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, WireStruct
 API_VERSION = "policy/v1"
 
 
+class VersionedMetadata(Metadata, frozen=True):
+    """Metadata with the number of the spec, which tells whether a status was counted for it."""
+
+    generation: int = 0
+
+
 class PodDisruptionBudgetSpec(WireStruct, frozen=True):
     """The pods that a budget covers. An absent selector covers none, an empty one all pods of the namespace."""
 
@@ -17,12 +23,13 @@ class PodDisruptionBudgetStatus(WireStruct, frozen=True):
     """What the disruption controller counted. `disrupted_pods` are evicted already, but not gone."""
 
     disruptions_allowed: int = 0
+    observed_generation: int = 0
     disrupted_pods: dict[str, str] | None = None
 
 
 class PodDisruptionBudget(WireStruct, frozen=True):
     """A PodDisruptionBudget."""
 
-    metadata: Metadata = Metadata()
+    metadata: VersionedMetadata = VersionedMetadata()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus | None = None

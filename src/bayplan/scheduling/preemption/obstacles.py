@@ -32,7 +32,7 @@ from bayplan.scheduling.preemption.candidates import (
     unprotected,
 )
 from bayplan.scheduling.preemption.freeable import Freeable
-from bayplan.scheduling.preemption.on_node import Preemptor, fits, victims_on
+from bayplan.scheduling.preemption.on_node import Preemptor, fits, refusing_filter, victims_on
 from bayplan.scheduling.preemption.plan import rows_open_to
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.relations import incoming_pod
@@ -41,6 +41,8 @@ from bayplan.scheduling.relations import incoming_pod
 WORK_OF_AN_EXPLANATION = 1_000_000
 WORK_OF_AN_EXAMPLE = 50_000
 ABOVE_ALL = PRIORITY_OFFSET
+# Filters that compare amounts: without room, as the sentence says, is all there is to it.
+FILTERS_OF_AMOUNTS = ("NodeResourcesFit", "NodeResourceTopologyMatch")
 LASTING = (ObstacleKind.NO_ROOM, ObstacleKind.CLOSED, ObstacleKind.NOT_EXAMINED)
 
 
@@ -90,16 +92,18 @@ def obstacles_for(
 def counted(found: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
     """Obstacles by cause: how many nodes each has, with the first example.
 
-    The most frequent first, and those last that no priority or label changes.
+    The most frequent first, and those last that no priority or label changes. Filters that refuse a node without its
+    pods count one by one.
     """
-    by_cause: dict[ObstacleKind, list[Obstacle]] = {}
+    by_cause: dict[tuple[ObstacleKind, str], list[Obstacle]] = {}
     for each in found:
-        by_cause.setdefault(each.cause, []).append(each)
+        kind = each.cause, each.detail if each.cause is ObstacleKind.NO_ROOM else ""
+        by_cause.setdefault(kind, []).append(each)
     total = [
         _on_nodes(next((one for one in of_cause if one.pod), of_cause[0]), sum(one.nodes for one in of_cause))
         for of_cause in by_cause.values()
     ]
-    return tuple(sorted(total, key=lambda each: (each.cause in LASTING, -each.nodes, each.cause)))
+    return tuple(sorted(total, key=lambda each: (each.cause in LASTING, -each.nodes, each.cause, each.detail)))
 
 
 def _on_nodes(obstacle: Obstacle, nodes: int) -> Obstacle:
@@ -168,14 +172,25 @@ class _Search:
     def without_any_pod(self, row: int) -> Obstacle:
         """Whether more important pods are in the way on a node, or something that no eviction changes."""
         if not self._fits_without(row, lenient(self.rules, stuck_pods_leave=True), ABOVE_ALL):
-            return Obstacle(ObstacleKind.NO_ROOM, 1, node=self.state.names[row])
+            return Obstacle(ObstacleKind.NO_ROOM, 1, node=self.state.names[row], detail=self._refused_empty_by(row))
         if not self._names_priority:
             return Obstacle(ObstacleKind.PRIORITY, 1)
         self._names_priority = False  # one example is enough
         return self._more_important(row)
 
+    def _refused_empty_by(self, row: int) -> str:
+        """The filter that refuses the node even without all its pods; empty if it is amounts that do not fit."""
+        with without(self.state, self._below(row, lenient(self.rules, stuck_pods_leave=True), ABOVE_ALL)):
+            name = refusing_filter(self.state, row, self.preemptor, self.preemptor.for_class())
+        return "" if name in FILTERS_OF_AMOUNTS else name
+
     def _fits_without(self, row: int, rules: EvictionRules, priority: int) -> bool:
         """Whether the node takes the pod without any pod below a priority."""
+        with without(self.state, self._below(row, rules, priority)):
+            return fits(self.state, row, self.preemptor, self.preemptor.for_class(), self.budget)
+
+    def _below(self, row: int, rules: EvictionRules, priority: int) -> list[str]:
+        """The pods of a node below a priority, and those that are leaving."""
         leaving = terminating_on(self.state, row, rules)
         bound = ((key, self.state.bound.get(key)) for key in self.state.pods_on(row))
         others = [
@@ -183,8 +198,7 @@ class _Search:
             for key, pod in bound
             if pod is not None and priority_of(pod) < priority and not is_terminating(pod) and key not in leaving
         ]
-        with without(self.state, [*leaving, *others]):
-            return fits(self.state, row, self.preemptor, self.preemptor.for_class(), self.budget)
+        return [*leaving, *others]
 
     def _protected(self, row: int, rules: EvictionRules) -> Obstacle:
         """A protected pod among the cheapest victims that there would be without protection."""

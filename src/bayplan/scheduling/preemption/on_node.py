@@ -36,7 +36,7 @@ from bayplan.plugins.base import IncomingPod
 from bayplan.scheduling.preemption.candidates import EvictionRules, candidates_on, terminating_on
 from bayplan.scheduling.profile import PASSES, ClassProfile, Profile
 
-# Pods that conflict with the pod by port or anti-affinity: all of them must leave.
+# Pods that conflict with the pod by port, anti-affinity or a claim for one pod: all of them must leave.
 CONFLICT: Cell = ("conflicts", None)
 # Amounts do not say which pods help: any may.
 ANY: Cell = ("any pod", None)
@@ -131,19 +131,27 @@ class _Trial:
 def fits(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile, budget: Budget) -> bool:
     """Whether a node takes the pod as it is now, by all filters and its kubelet."""
     budget.spend(WORK_OF_AN_ADMISSION // 5)
-    if filters.blocked_by_usage_of_one(state, row) != PASSES:
+    if refusing_filter(state, row, preemptor, filters):
         return False
-    if preemptor.incoming is not None:
-        for _, plugin in preemptor.profile.relation_filters:
-            codes = plugin.refusals_of(state, preemptor.incoming)
-            if codes is not None and codes[row]:
-                return False
     topology = preemptor.profile.topology
     if preemptor.count > 1:
         assumptions = topology.arguments.assumptions if topology is not None else Assumptions()
         here = slice(row, row + 1)
         return int(slots(state, preemptor.pod_class, assumptions, here, preemptor.count)[0]) >= preemptor.count
     return topology is None or topology.place(state, preemptor.pod_class, row).refusal is None
+
+
+def refusing_filter(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile) -> str:
+    """The name of the first filter by usage that refuses a node as it is now; empty if none does."""
+    blocked = filters.blocked_by_usage_of_one(state, row)
+    if blocked != PASSES:
+        return preemptor.profile.filter_of(blocked).name
+    if preemptor.incoming is not None:
+        for _, plugin in preemptor.profile.relation_filters:
+            codes = plugin.refusals_of(state, preemptor.incoming)
+            if codes is not None and codes[row]:
+                return plugin.name
+    return ""
 
 
 # -- what must become free ----------------------------------------------------------------------------------------
@@ -209,13 +217,17 @@ def _missing_in_zones(state: ClusterState, row: int, preemptor: Preemptor) -> tu
 
 
 def _conflicting(state: ClusterState, row: int, preemptor: Preemptor) -> frozenset[str] | None:
-    """The pods of a node that conflict with the pod by port or anti-affinity.
+    """The pods of a node that conflict with the pod by port, anti-affinity or a claim for one pod.
 
-    None if such a pod stays whatever is evicted.
+    None if such a pod stays whatever is evicted, as does one on another node that holds a claim.
     """
     keys = state.pods_on(row)
     ports = preemptor.pod_class.host_ports
     found = {key for key in keys if any(own.conflicts(other) for own in ports for other in state.pods[key].host_ports)}
+    holders = {key for claim in preemptor.pod_class.volumes.in_use for key in state.volumes.holders_of(claim)}
+    if not holders <= {*keys}:
+        return None
+    found |= holders
     incoming = preemptor.incoming
     if incoming is not None:
         neighbours = state.neighbours

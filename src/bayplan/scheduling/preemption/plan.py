@@ -85,7 +85,7 @@ def plan_preemption(
     preemptor = Preemptor(pod_class, incoming_pod(state, pod, pod_class), priority_of(pod), profile)
     rows = rows_open_to(state, pod_class, profile, answers)
     freeable.refresh(frozenset(pod_class.request.total) | {PODS})
-    bounds = freeable.bounds(preemptor, rows)
+    bounds = freeable.bounds(preemptor, _where_claims_can_be_freed(state, pod_class, rows))
     not_helpful = int(state.columns.present.sum()) - len(rows)
     nominated = pod.status.nominated_node_name if pod.status else None
     best: tuple[Victims, int] | None = None
@@ -131,6 +131,18 @@ def rows_open_to(state: ClusterState, pod_class: PodClass, profile: Profile, ans
         # No eviction makes a report fresh.
         rows = rows[state.columns.topology[rows] != TOPOLOGY_STALE]
     return rows
+
+
+def _where_claims_can_be_freed(state: ClusterState, pod_class: PodClass, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Of some rows, the one whose pods hold the pod's ReadWriteOncePod claims; all of them if the claims are free.
+
+    Victims on one node free no claim that is held on another: 5,000 nodes need not be searched one by one.
+    """
+    holders = {key for claim in pod_class.volumes.in_use for key in state.volumes.holders_of(claim)}
+    if not holders:
+        return rows
+    held_on = {state.pods[key].row for key in holders}
+    return rows[rows == held_on.pop()] if len(held_on) == 1 else rows[:0]
 
 
 def _may_be_better(

@@ -54,6 +54,21 @@ def test_a_pod_that_is_disrupted_already_is_still_under_several_budgets() -> Non
 
 
 @pytest.mark.parametrize(
+    "generation, observed, allowed, outdated",
+    [(2, 2, 1, ()), (2, 1, 0, ("default/web",)), (1, None, 0, ("default/web",)), (None, None, 1, ())],
+)
+def test_a_budget_allows_nothing_while_its_status_is_older_than_its_spec(
+    generation: int | None, observed: int | None, allowed: int, outdated: tuple[str, ...]
+) -> None:
+    written = msgspec.to_builtins(budget("web", WEB))
+    written["metadata"] |= {} if generation is None else {"generation": generation}
+    written["status"] |= {} if observed is None else {"observedGeneration": observed}
+    budgets = DisruptionBudgets()
+    budgets.set(msgspec.convert(written, PodDisruptionBudget))
+    assert (budgets.allowed(), budgets.outdated()) == ({"default/web": allowed}, outdated)
+
+
+@pytest.mark.parametrize(
     "selector, problem",
     [
         ({"matchExpressions": [{"key": "app", "operator": "Is", "values": ["a"]}]}, 'operator "Is" of key "app" is'),
