@@ -55,8 +55,8 @@ from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node can hold: a query for the largest gang counts all slots.
 ALL_SLOTS = 1_000_000
-AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
-IN_STYLE = "{} would place it, but a kubelet there would refuse one of the pods"
+AFTER_ALL = "counting found a place, but a filter or a kubelet there would refuse one of the pods"
+IN_STYLE = "{} would place it, but a filter or a kubelet there would refuse one of the pods"
 
 
 class GangPlacer:
