@@ -17,6 +17,7 @@ import numpy as np
 from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.topology.tree import Tree
+from bayplan.cluster.volumes.mixes import volume_sums
 from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, Budget, OutOfWork
 from bayplan.engine.gangs.by_goals import by_goals
 from bayplan.engine.gangs.objective import Goal
@@ -25,7 +26,7 @@ from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.outline import NO_SUMS, Outline, Tried, node_sums, resources_of, volume_sums
+from bayplan.gangs.outline import NO_SUMS, Outline, Tried, node_sums, resources_of
 from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations
 from bayplan.gangs.relations.member_rules import MOST_LAYOUTS, Classes, MemberRules, layouts
 from bayplan.gangs.scheduler import GangScheduler
@@ -137,10 +138,11 @@ class GangAttempt:
         if len(outline.classes) > 1:
             resources = resources_of(outline.classes)
             amounts, free = node_sums(state, tree, outline.classes, resources)
+            of_volumes = volume_sums(state.volumes, [pod.volumes for pod in outline.classes], state.columns.size)
             for name, takes, room in (
-                *volume_sums(state, tree, outline.classes),
+                *((name, takes, room[tree.rows]) for name, takes, room in of_volumes),
                 # A cap on several shapes together is one more resource of a node.
-                *((MEMBERS, [float(pod in classes) for pod in outline.classes], cap) for classes, cap in caps),
+                *((MEMBERS, [int(pod in classes) for pod in outline.classes], cap) for classes, cap in caps),
             ):
                 resources = (*resources, name)
                 amounts = np.column_stack((amounts, takes))

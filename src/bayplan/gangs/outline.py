@@ -8,7 +8,7 @@ only a gang of equal pods has them as *layers*, which are counted instead of sea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import is_
@@ -21,7 +21,6 @@ from bayplan.cluster.pods.pod_class import PodClass, are_alike
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
-from bayplan.cluster.volumes.mixes import own_volumes
 from bayplan.cluster.volumes.needs import NO_VOLUMES
 from bayplan.engine.gangs.equal.segments import SegmentLayer
 from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status, preferred_domains
@@ -274,15 +273,3 @@ def node_sums(
     amounts = np.array([[float({**pod.request.total, PODS: 1}.get(name, 0)) for name in names] for pod in classes])
     free = np.stack([state.columns.free[state.columns.index_of(name)][tree.rows] for name in names])
     return amounts, free
-
-
-def volume_sums(
-    state: ClusterState, tree: Tree, classes: Sequence[PodClass]
-) -> Iterator[tuple[str, Sequence[float], NDArray[np.int64]]]:
-    """Yield CSI drivers of which several classes attach volumes of their own, how many, and the room of positions."""
-    own = [own_volumes(pod.volumes) for pod in classes]
-    for driver in sorted({driver for each in own for driver in each}):
-        takes = [float(each.get(driver, 0)) for each in own]
-        if sum(number > 0 for number in takes) > 1:
-            room = state.volumes.attached.room(driver, state.columns.size)[tree.rows]
-            yield f"volumes of {driver}", takes, np.maximum(room, 0)

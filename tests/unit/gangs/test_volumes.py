@@ -299,6 +299,36 @@ def test_own_claims_of_two_groups_count_together() -> None:
     assert at == {"n1": 3, "n2": 2, "n3": 3}
 
 
+@pytest.mark.parametrize(
+    "volumes, at", [({"n1": 3, "n2": 1}, {"n1": 3, "n2": 1}), ({"n1": 1, "n3": 2}, {})], ids=["enough", "too few"]
+)
+def test_two_groups_divide_free_volumes(volumes: dict[str, int], at: dict[str, int]) -> None:
+    scheduler = racks(volumes)
+    small = members(scheduler, 4)
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    assert Counter(nodes_of(seated(scheduler, small[:2], large))) == at
+
+
+def test_the_reason_counts_the_volumes_of_all_groups() -> None:
+    scheduler = racks({"n1": 2, "n2": 1})
+    small = members(scheduler, 4)
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=(Group("a", small[:2]), Group("b", large)))))
+    assert (decision.status, decision.bound) == (
+        Status.INFEASIBLE,
+        "the gang needs 4 volumes of class local, but can get at most 3",
+    )
+
+
+def test_two_groups_divide_what_a_driver_can_provision() -> None:
+    scheduler = with_objects(racks({}), storage_class("fast", CSI), csi_driver(CSI))
+    for name, size in {"n1": "20Gi", "n2": "0", "n3": "10Gi", "n4": "10Gi"}.items():
+        scheduler.state.volumes.set(struct(capacity(name, "fast", size, **{"kubernetes.io__hostname": name})))
+    small = members(scheduler, 4, "fast")
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    assert nodes_of(seated(scheduler, small[:2], large)) == ["n1", "n1", "n3", "n4"]
+
+
 def test_the_place_of_a_shared_volume_is_the_best_for_the_whole_gang() -> None:
     """Rack r1 holds only those that share; r2 holds one more pod beside them."""
     scheduler = with_objects(racks({}), claim(cls="fast"), ZONAL)

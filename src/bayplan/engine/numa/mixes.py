@@ -4,8 +4,8 @@ Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a
 are enough: a small pod in the wrong zone keeps a large one out. The order matters too, because a kubelet takes the
 lowest zone that fits and never moves a pod. So the question is whether there is *some* order in which each pod in turn
 is admitted. The answer is that order, and the binder follows it. The first order tried is large pods first, which is
-nearly always right: by amounts per zone if they decide, otherwise by replaying the kubelet. What a node can attach of a
-CSI driver is one limit for all of its pods, in any order (`cluster/volumes/mixes.py`).
+nearly always right: by amounts per zone if they decide, otherwise by replaying the kubelet. Volumes
+limit all pods of a node together, in any order (`cluster/volumes/mixes.py`).
 
 A refusal names a smallest mix that is already refused and all nodes in the same state, so that a search does not hit it
 again elsewhere.
@@ -20,7 +20,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
-from bayplan.cluster.volumes.mixes import AttachedTogether, compete
+from bayplan.cluster.volumes.mixes import VolumesTogether, compete
 from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
 from bayplan.engine.numa.admission import relevant_wants
 from bayplan.engine.numa.demand import demand_of
@@ -45,7 +45,7 @@ def needs_mixes(state: ClusterState, classes: Sequence[PodClass]) -> bool:
     """False if sums per node say everything about these classes together."""
     zones = state.columns.everywhere("topology") != NO_TOPOLOGY
     return len(classes) > 1 and (
-        zones or any(pod.host_ports for pod in classes) or compete(pod.volumes for pod in classes)
+        zones or any(pod.host_ports for pod in classes) or compete(state.volumes, [pod.volumes for pod in classes])
     )
 
 
@@ -67,7 +67,7 @@ class NodeMixes:
         self.budget = budget
         self._demands = [demand_of(pod.request) for pod in classes]
         self._rank = _ranks(classes)
-        self._volumes = AttachedTogether(state.volumes.attached, [pod.volumes for pod in classes])
+        self._volumes = VolumesTogether(state.volumes, [pod.volumes for pod in classes])
         self._orders: dict[tuple[Hashable, Mix], Order | None] = {}
         self._keys: dict[int, Hashable] = {}
         self._positions: dict[Hashable, list[int]] | None = None
