@@ -238,7 +238,7 @@ def _unsaid(found: Sequence[Tried], fellows: MemberRules, *, settled: bool) -> s
     if not fellows.keep_the_best:
         return f"searched where {fellows} among its pods can hold"
     if not settled:
-        return f"not every place for {fellows} was compared"
+        return f"not all places that satisfy {fellows} were compared"
     first = found[0].problem.objective[0]
     if len(found) > 1 and first is Goal.LEAST_LEFTOVER and found[0].outline.layers:
         return f"places for {fellows} were not compared by {first.value} of segments"

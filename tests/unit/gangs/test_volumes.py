@@ -10,6 +10,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.relations.member_rules import MOST_LAYOUTS
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
@@ -339,3 +340,16 @@ def test_the_place_of_a_shared_volume_is_the_best_for_the_whole_gang() -> None:
     decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=inner), "network"))
     assert decision.status is Status.OPTIMAL
     assert {seat.path[0] for seat in decision.seats} == {"r2"}
+
+
+def test_a_place_is_not_called_the_best_before_all_of_them_were_searched() -> None:
+    state = ClusterState()
+    for number in range(MOST_LAYOUTS + 1):
+        state.set_node(node(f"n{number}", {"cpu": 8}, labels={"rack": f"r{number}", HOSTNAME: f"n{number}"}))
+    scheduler = with_objects(
+        gang_scheduler(state, "rack"), claim(cls="fast"), FAST, csi_node("n0", CSI, 9, topology=["rack"])
+    )
+    inner = Group("a", sharing(8, "data")), Group("b", (simple_pod({"cpu": 1}, "chief"),))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=inner), "network"))
+    assert decision.status is Status.FEASIBLE
+    assert decision.bound.endswith("; not all places that satisfy one volume for claim default/data were compared")
