@@ -37,7 +37,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
 
-REFUSED_AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
+REFUSED_AFTER_ALL = "counting found a place, but a filter or a kubelet there would refuse one of the pods"
 
 
 @dataclass(frozen=True, slots=True)

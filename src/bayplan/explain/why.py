@@ -39,7 +39,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += neighbour_lines(refusal.shortfall.causes)
-    lines += _indented("Volumes:  ", refusal.volumes)
+    lines += volume_lines(refusal.volumes)
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
@@ -96,6 +96,11 @@ def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
     details = [detail for cause in causes for detail in cause.details]
     more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
     return _indented("Neighbours:  ", [*details[:MOST_DETAILS], *more])
+
+
+def volume_lines(volumes: Sequence[str]) -> list[str]:
+    """What is in the way of the pod's claims."""
+    return _indented("Volumes:  ", volumes)
 
 
 def _indented(lead: str, texts: Sequence[str]) -> list[str]:

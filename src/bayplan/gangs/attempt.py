@@ -17,7 +17,10 @@ import numpy as np
 from bayplan.cluster.columns.columns import NO_TOPOLOGY
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.topology.tree import Tree
+from bayplan.cluster.volumes.mixes import volume_sums
 from bayplan.engine.budget import LIMIT_REACHED, UNLIMITED, WORK, Budget, OutOfWork
+from bayplan.engine.gangs.by_goals import by_goals
+from bayplan.engine.gangs.objective import Goal
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, Status, infeasible
 from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
@@ -34,6 +37,7 @@ LEAST_SLOTS_COUNTED = 16
 # Statuses of a part that fits, and of answers that another search would only repeat.
 FOUND = (Status.OPTIMAL, Status.FEASIBLE)
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+MEMBERS = "pods that its members allow"
 UNCOUNTED = "the slots of its pods are not all counted"
 HELPED = "unless different pods on one node help each other, which is not searched"
 
@@ -105,19 +109,17 @@ class GangAttempt:
         required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
         tries: list[Tried] = []
         wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.classes)}
+        complete = True
         for layout in layouts(self.scheduler.state, tree, fellows.rules, wanted, by_class, required):
             if tries and budget.is_spent:
+                complete = False
                 break
             limited = tuple(layout.limit(pod, each) for pod, each in by_class.items())
             tries.append(self._search(outline, limited, budget, layout.caps))
         found = [tried for tried in tries if tried.status in FOUND]
-        settled = len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
+        settled = complete and len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
         if found:
-            best = min(found, key=lambda tried: tried.domains)
-            if settled and fellows.keep_the_best:
-                return best
-            bound = f"{best.solution.bound}; searched where {fellows} among its pods can hold"
-            return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
+            return _best_of(found, fellows, settled=settled)
         status = Status.INFEASIBLE if settled and fellows.covered else Status.LIMIT_REACHED
         problem = Problem(tree, outline.parts, slots, *NO_SUMS)
         return Tried(outline, problem, Solution(status, bound=fellows.unmet))
@@ -136,11 +138,15 @@ class GangAttempt:
         if len(outline.classes) > 1:
             resources = resources_of(outline.classes)
             amounts, free = node_sums(state, tree, outline.classes, resources)
-            for classes, cap in caps:
+            of_volumes = volume_sums(state.volumes, [pod.volumes for pod in outline.classes], state.columns.size)
+            for name, takes, room in (
+                *((name, takes, room[tree.rows]) for name, takes, room in of_volumes),
                 # A cap on several shapes together is one more resource of a node.
-                resources = (*resources, "pods that its members allow")
-                amounts = np.column_stack((amounts, [float(pod in classes) for pod in outline.classes]))
-                free = np.vstack((free, cap.astype(np.float64)))
+                *((MEMBERS, [int(pod in classes) for pod in outline.classes], cap) for classes, cap in caps),
+            ):
+                resources = (*resources, name)
+                amounts = np.column_stack((amounts, takes))
+                free = np.vstack((free, room.astype(np.float64)))
             if needs_mixes(state, outline.classes):
                 mixes = NodeMixes(state, tree, outline.classes, self.scheduler.profile.assumptions, budget)
         preferences = (gang.spread, mixes, gang.objective, gang.roomiest)
@@ -215,3 +221,25 @@ class PartTrial:
 def _may_be_helped(pod: PodClass) -> bool:
     """True if a pod may fit only after another one, which changes the zones that its containers get."""
     return len(demand(pod).container_steps) > 1
+
+
+def _best_of(found: Sequence[Tried], fellows: MemberRules, *, settled: bool) -> Tried:
+    """The best of several layouts by the gang's goals; `settled` if all layouts were searched to a proof."""
+    best = min(found, key=lambda tried: by_goals(tried.problem, tried.solution)) if len(found) > 1 else found[0]
+    unsaid = _unsaid(found, fellows, settled=settled)
+    if not unsaid:
+        return best
+    bound = f"{best.solution.bound}; {unsaid}"
+    return replace(best, solution=replace(best.solution, status=Status.FEASIBLE, bound=bound))
+
+
+def _unsaid(found: Sequence[Tried], fellows: MemberRules, *, settled: bool) -> str:
+    """What keeps the best of several layouts from being the best of all; empty if nothing does."""
+    if not fellows.keep_the_best:
+        return f"searched where {fellows} among its pods can hold"
+    if not settled:
+        return f"not all places that satisfy {fellows} were compared"
+    first = found[0].problem.objective[0]
+    if len(found) > 1 and first is Goal.LEAST_LEFTOVER and found[0].outline.layers:
+        return f"places for {fellows} were not compared by {first.value} of segments"
+    return ""

@@ -85,3 +85,15 @@ def test_pods_get_the_claims_that_would_be_there(
     file.write_text(json.dumps(list_body(objects)))
     result = bayplan("place", "-f", str(file), cluster=Path("examples/cluster"))
     assert (result.code, result.err) == (code, "")
+
+
+def test_a_gang_is_told_what_is_in_the_way_of_its_claims(bayplan: Bayplan, tmp_path: Path) -> None:
+    metadata = {"name": "db", "annotations": {"bayplan.io/gang": "true"}}
+    spec = {**STATEFUL_SET["spec"], "podManagementPolicy": "Parallel"}
+    parallel = {**STATEFUL_SET, "metadata": metadata, "spec": spec}
+    file = tmp_path / "objects.json"
+    file.write_text(json.dumps(list_body((parallel, {**CLASS, "provisioner": "kubernetes.io/no-provisioner"}))))
+    result = bayplan("place", "-f", str(file), cluster=Path("examples/cluster"))
+    assert result.code == 1
+    line = 'Volumes:  1Gi of class "fast": it has no provisioner; no free volume is of the class'
+    assert line in result.out.splitlines()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.relations.member_rules import MOST_LAYOUTS
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision
@@ -235,3 +238,118 @@ def test_the_reason_names_the_claim_that_holds_members_together() -> None:
         Status.INFEASIBLE,
         "no volume for claim default/data is where all pods that share it have room",
     )
+
+
+# -- what nodes attach ------------------------------------------------------------------------------------------------
+
+
+def limited(limits: dict[str, int], *bodies: Json, migrated: str = "") -> GangScheduler:
+    """Two racks whose nodes attach so many volumes of a driver."""
+    at_nodes = (csi_node(name, CSI, limit, migrated) for name, limit in limits.items())
+    return with_objects(racks({}), storage_class("fast", CSI), *at_nodes, *bodies)
+
+
+def bound(name: str) -> tuple[Json, Json]:
+    """A claim with a volume that every node reaches."""
+    return claim(name, cls="fast", volume=f"pv-{name}"), volume(f"pv-{name}", claim=name, csi={"driver": CSI})
+
+
+EVERYWHERE = {"n1": 1, "n2": 1, "n3": 1, "n4": 1}
+
+
+@pytest.mark.parametrize(
+    "limits, bodies, nodes",
+    [
+        (EVERYWHERE, (claim("a", cls="fast"), claim("b", cls="fast")), 2),
+        (EVERYWHERE, (*bound("a"), *bound("b")), 2),
+        ({"n1": 2, "n2": 0, "n3": 0, "n4": 1}, (*bound("a"), *bound("b")), 1),
+        ({"n1": 1, "n2": 0, "n3": 0, "n4": 0}, (*bound("a"), *bound("b")), 0),
+    ],
+    ids=["provisioned", "bound", "one node has room for both", "one slot for two claims"],
+)
+def test_groups_with_shared_claims_divide_what_nodes_attach(
+    limits: dict[str, int], bodies: tuple[Json, ...], nodes: int
+) -> None:
+    scheduler = limited(limits, *bodies)
+    groups = sharing(2, "a", name="x"), sharing(2, "b", name="y")
+    assert len(set(nodes_of(seated(scheduler, *groups)))) == nodes
+    if not nodes:
+        asked = Gang("ml/gang", Group("", groups=(Group("x", groups[0]), Group("y", groups[1]))))
+        assert schedule_gang(scheduler, asked).status is Status.INFEASIBLE
+
+
+def test_a_claim_that_two_groups_share_is_attached_once() -> None:
+    scheduler = limited({"n1": 1, "n2": 0, "n3": 0, "n4": 0}, *bound("a"))
+    assert nodes_of(seated(scheduler, sharing(2, "a", name="x", cpu=2), sharing(2, "a", name="y"))) == ["n1"] * 4
+
+
+@pytest.mark.parametrize("limit, fit", [(3, True), (2, False)])
+def test_own_and_shared_claims_of_two_groups_count_together(limit: int, *, fit: bool) -> None:
+    scheduler = limited({"n1": limit, "n2": 0, "n3": 1, "n4": 0}, *bound("all"))
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}", "all")) for rank in range(2))
+    members(scheduler, 2, "fast")
+    found = nodes_of(seated(scheduler, large, sharing(2, "all", name="y")))
+    assert found == (["n1"] * 4 if fit else []), found
+
+
+def test_own_claims_of_two_groups_count_together() -> None:
+    scheduler = limited({"n1": 3, "n2": 2, "n3": 3, "n4": 0})
+    small = members(scheduler, 8, "fast")
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in range(4, 8))
+    at = Counter(nodes_of(seated(scheduler, small[:4], large)))
+    assert at == {"n1": 3, "n2": 2, "n3": 3}
+
+
+@pytest.mark.parametrize(
+    "volumes, at", [({"n1": 3, "n2": 1}, {"n1": 3, "n2": 1}), ({"n1": 1, "n3": 2}, {})], ids=["enough", "too few"]
+)
+def test_two_groups_divide_free_volumes(volumes: dict[str, int], at: dict[str, int]) -> None:
+    scheduler = racks(volumes)
+    small = members(scheduler, 4)
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    assert Counter(nodes_of(seated(scheduler, small[:2], large))) == at
+
+
+def test_the_reason_counts_the_volumes_of_all_groups() -> None:
+    scheduler = racks({"n1": 2, "n2": 1})
+    small = members(scheduler, 4)
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=(Group("a", small[:2]), Group("b", large)))))
+    assert (decision.status, decision.bound) == (
+        Status.INFEASIBLE,
+        "the gang needs 4 volumes of class local, but can get at most 3",
+    )
+
+
+def test_two_groups_divide_what_a_driver_can_provision() -> None:
+    scheduler = with_objects(racks({}), storage_class("fast", CSI), csi_driver(CSI))
+    for name, size in {"n1": "20Gi", "n2": "0", "n3": "10Gi", "n4": "10Gi"}.items():
+        scheduler.state.volumes.set(struct(capacity(name, "fast", size, **{"kubernetes.io__hostname": name})))
+    small = members(scheduler, 4, "fast")
+    large = tuple(simple_pod({"cpu": 2}, f"p-{rank}", volumes=uses(f"data-{rank}")) for rank in (2, 3))
+    assert nodes_of(seated(scheduler, small[:2], large)) == ["n1", "n1", "n3", "n4"]
+
+
+def test_the_place_of_a_shared_volume_is_the_best_for_the_whole_gang() -> None:
+    """Rack r1 holds only those that share; r2 holds one more pod beside them."""
+    scheduler = with_objects(racks({}), claim(cls="fast"), ZONAL)
+    scheduler.state.set_pod(simple_pod({"cpu": 1}, "other", nodeName="n1"))
+    scheduler.state.set_pod(simple_pod({"cpu": 7}, "another", nodeName="n2"))
+    pods = (sharing(8, "data"), (simple_pod({"cpu": 1}, "chief"),))
+    inner = tuple(Group(f"g{number}", each) for number, each in enumerate(pods))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=inner), "network"))
+    assert decision.status is Status.OPTIMAL
+    assert {seat.path[0] for seat in decision.seats} == {"r2"}
+
+
+def test_a_place_is_not_called_the_best_before_all_of_them_were_searched() -> None:
+    state = ClusterState()
+    for number in range(MOST_LAYOUTS + 1):
+        state.set_node(node(f"n{number}", {"cpu": 8}, labels={"rack": f"r{number}", HOSTNAME: f"n{number}"}))
+    scheduler = with_objects(
+        gang_scheduler(state, "rack"), claim(cls="fast"), FAST, csi_node("n0", CSI, 9, topology=["rack"])
+    )
+    inner = Group("a", sharing(8, "data")), Group("b", (simple_pod({"cpu": 1}, "chief"),))
+    decision = schedule_gang(scheduler, Gang("ml/gang", Group("", groups=inner), "network"))
+    assert decision.status is Status.FEASIBLE
+    assert decision.bound.endswith("; not all places that satisfy one volume for claim default/data were compared")

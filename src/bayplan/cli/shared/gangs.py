@@ -35,6 +35,7 @@ from bayplan.dialects.registry import (
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
+from bayplan.explain.volumes import volumes_behind
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.closeness import closeness_of, running_members, unbound
 from bayplan.gangs.cycle import assume_gang, schedule_gang
@@ -55,8 +56,8 @@ from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node can hold: a query for the largest gang counts all slots.
 ALL_SLOTS = 1_000_000
-AFTER_ALL = "counting found a place, but a kubelet there would refuse one of the pods"
-IN_STYLE = "{} would place it, but a kubelet there would refuse one of the pods"
+AFTER_ALL = "counting found a place, but a filter or a kubelet there would refuse one of the pods"
+IN_STYLE = "{} would place it, but a filter or a kubelet there would refuse one of the pods"
 
 
 class GangPlacer:
@@ -180,7 +181,7 @@ class GangPlacer:
         newcomer = incoming_pod(state, pods[0], pod)
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
-        return replace(shape, causes=causes, stages=stages)
+        return replace(shape, causes=causes, stages=stages, volumes=volumes_behind(state, pod, shortfall))
 
 
 def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | None:

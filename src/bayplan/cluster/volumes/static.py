@@ -158,11 +158,15 @@ class StaticVolumes:
         """The same as `choices` for one row."""
         found: list[int] = []
         for claim in claims:
-            candidates = self._candidates_for(claim)
-            here = candidates.numbers[candidates.rows == row]
-            usable = here if claim.reserved else here[self._free[here]]
-            found.append(next((number for number in usable.tolist() if number not in found), NO_VOLUME))
+            found.append(next((number for number in self.usable_on(row, claim) if number not in found), NO_VOLUME))
         return found
+
+    def usable_on(self, row: int, claim: UnboundClaim) -> list[int]:
+        """The volumes that a claim may take on one row, smallest first."""
+        candidates = self._candidates_for(claim)
+        here = candidates.numbers[candidates.rows == row]
+        usable: list[int] = (here if claim.reserved else here[self._free[here]]).tolist()
+        return usable
 
     def choices(self, claims: Sequence[UnboundClaim]) -> list[Choice]:
         """For each claim, the number of the volume it would get on each row, or -1. Claims come smallest first."""
@@ -192,6 +196,13 @@ class StaticVolumes:
         """How many free volumes satisfy a claim on each row."""
         candidates = self._candidates_for(claim)
         free = candidates.rows[self._free[candidates.numbers]]
+        return np.bincount(free, minlength=self._labels.size).astype(np.int64)
+
+    def free_for_any(self, claims: Iterable[UnboundClaim]) -> NDArray[np.int64]:
+        """How many free volumes satisfy at least one of the claims on each row."""
+        found = [self._candidates_for(claim) for claim in claims]
+        pairs = np.unique(np.hstack([(each.numbers, each.rows) for each in found]), axis=1)
+        free = pairs[1][self._free[pairs[0]]]
         return np.bincount(free, minlength=self._labels.size).astype(np.int64)
 
     def _candidates_for(self, claim: UnboundClaim) -> _Candidates:

@@ -147,7 +147,7 @@ def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
     if problem.spread or problem.roomiest or len(problem.shapes) > narrowed.MANY_SHAPES:
         return known
     work = max(WORK_FOR_GATHERING, SHARE_FOR_GATHERING * budget.spent)
-    level = _spanned(problem, known)
+    level = spanned(problem, known)
     if level == WHOLE_TREE:
         return replace(known, placed=gathered(problem, known.placed, budget.at_most(work)))
     first = next(int(spots.positions[0]) for part in known.placed for spots in part.values())
@@ -156,7 +156,7 @@ def _gathered(problem: Problem, known: Solution, budget: Budget) -> Solution:
     return inside.moved(replace(known, placed=placed))
 
 
-def _spanned(problem: Problem, solution: Solution) -> int:
+def spanned(problem: Problem, solution: Solution) -> int:
     """The lowest level with one domain around all members, running ones included; `WHOLE_TREE` if there is none."""
     ends = [spots.positions[[0, -1]] for part in solution.placed for spots in part.values() if len(spots.positions)]
     ends += [np.array(part.running_at) for part in problem.parts if part.running_at]

@@ -4,7 +4,8 @@ Slots (`engine/slots/slots.py`) count equal pods. Where different pods meet on a
 are enough: a small pod in the wrong zone keeps a large one out. The order matters too, because a kubelet takes the
 lowest zone that fits and never moves a pod. So the question is whether there is *some* order in which each pod in turn
 is admitted. The answer is that order, and the binder follows it. The first order tried is large pods first, which is
-nearly always right: by amounts per zone if they decide, otherwise by replaying the kubelet.
+nearly always right: by amounts per zone if they decide, otherwise by replaying the kubelet. Volumes
+limit all pods of a node together, in any order (`cluster/volumes/mixes.py`).
 
 A refusal names a smallest mix that is already refused and all nodes in the same state, so that a search does not hit it
 again elsewhere.
@@ -19,6 +20,7 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
+from bayplan.cluster.volumes.mixes import VolumesTogether, compete
 from bayplan.engine.budget import UNLIMITED, WORK_OF_AN_ADMISSION, Budget
 from bayplan.engine.numa.admission import relevant_wants
 from bayplan.engine.numa.demand import demand_of
@@ -42,7 +44,9 @@ WORK_OF_A_STEP = 10
 def needs_mixes(state: ClusterState, classes: Sequence[PodClass]) -> bool:
     """False if sums per node say everything about these classes together."""
     zones = state.columns.everywhere("topology") != NO_TOPOLOGY
-    return len(classes) > 1 and (zones or any(pod.host_ports for pod in classes))
+    return len(classes) > 1 and (
+        zones or any(pod.host_ports for pod in classes) or compete(state.volumes, [pod.volumes for pod in classes])
+    )
 
 
 class NodeMixes:
@@ -63,6 +67,7 @@ class NodeMixes:
         self.budget = budget
         self._demands = [demand_of(pod.request) for pod in classes]
         self._rank = _ranks(classes)
+        self._volumes = VolumesTogether(state.volumes, [pod.volumes for pod in classes])
         self._orders: dict[tuple[Hashable, Mix], Order | None] = {}
         self._keys: dict[int, Hashable] = {}
         self._positions: dict[Hashable, list[int]] | None = None
@@ -108,6 +113,8 @@ class NodeMixes:
         largest_first = sorted(counts, key=lambda each: self._rank[each[0]])
         simple = tuple(number for number, count in largest_first for _ in range(count))
         self.budget.spend(WORK_OF_A_STEP * len(simple))
+        if not self._volumes.fit(row, counts):
+            return None
         if self._state.columns.topology[row] <= NO_TOPOLOGY or self._fit_by_amounts(row, simple):
             return simple
         node = knowledge_of(self._state, row, self._assumptions)
@@ -168,7 +175,8 @@ class NodeMixes:
             amounts = (columns.zone_available[:, :, row], columns.free[:, row], columns.allocatable[:, row])
             ahead = self._state.freshness.waits_for_reports and self._state.is_ahead_of_report(row)
             seen = (kind, ahead, listed_by_name(self._state, row), int(columns.topology[row]), int(columns.policy[row]))
-            key = self._keys[position] = (seen, *(numbers.tobytes() for numbers in amounts))
+            volumes = self._volumes.key(row)
+            key = self._keys[position] = (seen, volumes, *(numbers.tobytes() for numbers in amounts))
         return key
 
 

@@ -32,7 +32,7 @@ class ShapeView:
     """Equal pods of a gang: their number, one of them, their request, and the room for such pods per level.
 
     `after` is empty if nothing was placed. `slots` are by position in the tree. `causes` and `stages` say which filter
-    rejected how many nodes.
+    rejected how many nodes, `volumes` what is in the way of claims.
     """
 
     pods: int
@@ -44,6 +44,7 @@ class ShapeView:
     after: tuple[LevelRoom, ...] = ()
     causes: tuple[CauseCount, ...] = ()
     stages: tuple[FilterStage, ...] = ()
+    volumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
