@@ -59,7 +59,7 @@ def run() -> None:
             with asyncio.Runner() as runner:
                 scanner = Scanner(settings_for(node))
                 for name, anew in (("scan", False), ("scan-anew", True)):
-                    once = partial(look, runner, scanner, anew=anew)
+                    once = partial(look, runner, scanner, rescan=anew)
                     report(f"agent/{name}/{PODS}-pods/{zones}-zones", median_seconds(once) * 1e3, "ms")
                 _hours(runner, node, zones)
     asyncio.run(_program())
@@ -67,7 +67,7 @@ def run() -> None:
 
 def look(runner: asyncio.Runner, scanner: Scanner, *, anew: bool) -> None:
     """One look, in an event loop that is kept."""
-    runner.run(scanner.scan(anew=anew))
+    runner.run(scanner.scan(rescan=anew))
 
 
 def kubelet(zones: int) -> VirtualKubelet:
@@ -143,7 +143,7 @@ async def _hour(node: VirtualNode, between_pods: int) -> tuple[_Counting, _Count
             files = _one_pod_more_or_less(node, random)
         if not files and second % TIMER:
             continue
-        scan = await scanner.scan(anew=second == 0)
+        scan = await scanner.scan(rescan=second == 0)
         publisher.offer(scan.document)
         await publisher.write()
         for _ in range(files + (second % TIMER == 0)):
