@@ -58,16 +58,16 @@ def run() -> None:
             fill(node, PODS)
             with asyncio.Runner() as runner:
                 scanner = Scanner(settings_for(node))
-                for name, anew in (("scan", False), ("scan-anew", True)):
-                    once = partial(look, runner, scanner, rescan=anew)
+                for name, rescan in (("scan", False), ("scan-anew", True)):
+                    once = partial(look, runner, scanner, rescan=rescan)
                     report(f"agent/{name}/{PODS}-pods/{zones}-zones", median_seconds(once) * 1e3, "ms")
                 _hours(runner, node, zones)
     asyncio.run(_program())
 
 
-def look(runner: asyncio.Runner, scanner: Scanner, *, anew: bool) -> None:
+def look(runner: asyncio.Runner, scanner: Scanner, *, rescan: bool) -> None:
     """One look, in an event loop that is kept."""
-    runner.run(scanner.scan(rescan=anew))
+    runner.run(scanner.scan(rescan=rescan))
 
 
 def kubelet(zones: int) -> VirtualKubelet:
