@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 
 from bayplan.cluster.columns.hardware import HardwareClass
-from bayplan.cluster.columns.resource_kinds import asks_for_devices, is_host_level, is_numa_affine
+from bayplan.cluster.columns.resource_kinds import asks_for_devices, holds_exclusively, is_host_level, is_numa_affine
 from bayplan.cluster.pods.request import amounts_of, effective_request
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, KubeletSettings, Policy, Scope
 from bayplan.cluster.reports.reported_settings import upstream_attributes, upstream_policies, upstream_settings_of
 from bayplan.cluster.state import ClusterState
-from bayplan.compat.scheduler_plugins.cache.views import asks_exclusively
 from bayplan.compat.scheduler_plugins.filter import ZonesLeft, align_containers, align_pod
 from bayplan.engine.numa.least_numa import narrowest_sets, normalized_score, take_from_sets
 from bayplan.engine.numa.zone_sets import average_distance
@@ -93,13 +92,13 @@ def requests_problem(case: Case) -> str | None:
         case "include_non_native":
             return differs(asks_for_devices(request), expected["result"])
         case "exclusive":
-            return differs(asks_exclusively(request, reported), expected["result"])
+            return differs(holds_exclusively(request, reported), expected["result"])
         case "describe":
             described = {
                 "qos": request.qos.value,
                 "effective_request": request.largest_or_sum,
                 "include_non_native": asks_for_devices(request),
-                "exclusive": asks_exclusively(request, reported),
+                "exclusive": holds_exclusively(request, reported),
             }
             wanted = {**expected, "effective_request": amounts_of(expected["effective_request"], HERE)}
             return differs(described, wanted)

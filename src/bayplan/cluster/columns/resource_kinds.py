@@ -30,8 +30,13 @@ def asks_for_devices(request: PodRequest) -> bool:
     return any(not is_native(name) for container in request.containers for name in container.requests)
 
 
+def holds_exclusively(request: PodRequest, reported: Collection[str]) -> bool:
+    """True if a running container would hold something of a zone for itself alone: what a report has to show."""
+    return any(True for _ in containers_that_hold_exclusively(request, reported))
+
+
 def containers_that_hold_exclusively(request: PodRequest, reported: Collection[str]) -> Iterator[str]:
-    """The names of containers that, running, hold something of a zone for themselves alone: what a report has to show.
+    """The names of such containers.
 
     `reported` are the resource names in the node's report. Init containers are over by the time it matters.
     """

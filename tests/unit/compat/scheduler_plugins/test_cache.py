@@ -238,11 +238,6 @@ class TestKnownPods:
         assert known_pod(with_nic, "Disabled", [NIC]).holds_exclusively
         assert not known_pod(with_nic, "Disabled", [GPU]).holds_exclusively
 
-    def test_init_containers_count_even_when_they_are_over(self) -> None:
-        prepared = pod(container(requests={"cpu": 1}), init=[container(requests={NIC: 1}, limits={NIC: 1})])
-        assert known_pod(prepared, "Disabled", [NIC]).holds_exclusively
-        assert is_foreign(on_node(prepared), ["ours"], only_exclusive=True, reported=[NIC])
-
     @pytest.mark.parametrize(
         "scheduler, node, only_exclusive, foreign",
         [

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from bayplan.cluster.columns.resource_kinds import containers_that_hold_exclusively, is_held_exclusively
-from bayplan.cluster.pods.request import CPU, AmountError, Amounts, PodRequest, amount_of, effective_request
+from bayplan.cluster.columns.resource_kinds import containers_that_hold_exclusively, holds_exclusively
+from bayplan.cluster.pods.request import CPU, AmountError, Amounts, amount_of, effective_request
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
     NodeResourceTopology,
@@ -118,23 +118,15 @@ def known_pod(pod: Pod, preemption_mode: str, reported: Collection[str]) -> Know
     """A pod with what it holds exclusively: container by container if victims may have to be
     chosen, else in one word.
     """
-    request, namespace, name = effective_request(pod), pod.metadata.namespace or "", pod.metadata.name
+    pinned = tuple(containers_that_hold_exclusively(effective_request(pod), reported))
+    namespace, name = pod.metadata.namespace or "", pod.metadata.name
     if preemption_mode == PREEMPTION_ENABLED:
-        return KnownPod(namespace, name, SEE_CONTAINERS, tuple(containers_that_hold_exclusively(request, reported)))
-    return KnownPod(namespace, name, SOMETHING if asks_exclusively(request, reported) else NOTHING)
-
-
-def asks_exclusively(request: PodRequest, reported: Collection[str]) -> bool:
-    """True if a container asks for something of a zone for itself alone, even an init container that is over."""
-    return any(
-        is_held_exclusively(name, amount, reported, guaranteed=request.guaranteed)
-        for container in request.containers
-        for name, amount in container.requests.items()
-    )
+        return KnownPod(namespace, name, SEE_CONTAINERS, pinned)
+    return KnownPod(namespace, name, SOMETHING if pinned else NOTHING)
 
 
 def is_foreign(pod: Pod, profiles: Collection[str], *, only_exclusive: bool, reported: Collection[str]) -> bool:
     """Did another scheduler bind the pod, so that nothing was reserved for it here?"""
     if not pod.spec.node_name or (pod.spec.scheduler_name or "") in profiles:
         return False
-    return not only_exclusive or asks_exclusively(effective_request(pod), reported)
+    return not only_exclusive or holds_exclusively(effective_request(pod), reported)
