@@ -8,6 +8,7 @@ to say them; pods of every QoS class with init containers, sidecars, overhead, f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -271,7 +272,13 @@ def documented_of_caches(case: Json) -> str | None:
     asked = {name for each in containers for name in each.get("resources", {}).get("requests", {}) if "/" in name}
     if any(asked - names for names in reported):
         return "devices that no zone of the node reports do not make a pod exclusive, as in later versions"
+    if any(_asks_for_devices(pod["spec"].get("initContainers", ())) for pod in pods):
+        return "what init containers held does not make a pod exclusive, as in later versions"
     return None
+
+
+def _asks_for_devices(containers: Iterable[Json]) -> bool:
+    return any("/" in name for each in containers for name in each.get("resources", {}).get("requests", {}))
 
 
 FAMILIES = (
