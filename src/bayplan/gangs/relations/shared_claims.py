@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
@@ -36,19 +37,17 @@ class OneVolume:
 
 def share_claims(state: ClusterState, root: Group) -> frozenset[str]:
     """Tell the state which claims several members use, and return them."""
-    used = Counter(claim for pod in _members(root) for claim in _claims(pod))
-    shared = frozenset(claim for claim, number in used.items() if number > 1)
+    members = chain.from_iterable((*group.pods, *group.running, *group.coming) for group in root.every_group())
+    shared = frozenset(claim for claim, number in _uses(members).items() if number > 1)
     state.volumes.share(shared)
     return shared
 
 
-def _members(root: Group) -> Iterator[Pod]:
-    for group in root.every_group():
-        yield from (*group.pods, *group.running, *group.coming)
-
-
-def _claims(pod: Pod) -> Iterable[str]:
-    return {claim for claim, is_own in claims_of(pod) if not is_own} if pod.spec.volumes else ()
+def _uses(pods: Iterable[Pod]) -> Counter[str]:
+    """By claim, how many pods use it, apart from claims that a pod has for itself."""
+    # All members are looked at for each decision, and most have no volumes.
+    with_volumes = [pod for pod in pods if pod.spec.volumes]
+    return Counter(claim for pod in with_volumes for claim in {claim for claim, is_own in claims_of(pod) if not is_own})
 
 
 def shared_by(pod: PodClass) -> Iterator[UnboundClaim]:
@@ -81,8 +80,7 @@ def _limits_nothing(state: ClusterState, rule: OneVolume, claims: int) -> bool:
 
 def once_only_problem(state: ClusterState, root: Group) -> str:
     """What is wrong with members that share a claim that only one pod may use; an empty text if none do."""
-    used = Counter(claim for group in root.every_group() for pod in group.pods for claim in _claims(pod))
-    for key, number in used.items():
+    for key, number in _uses(chain.from_iterable(group.pods for group in root.every_group())).items():
         claim = state.volumes.claim(key) if number > 1 else None
         if claim is not None and ONE_POD in (claim.spec.access_modes or ()):
             return f"{number} of its pods use claim {key}, whose access mode {ONE_POD} allows one; give each its own"

@@ -155,16 +155,19 @@ def _rows(problem: Problem, *, every_shape: bool) -> CapacityRows:
             continue
         free = np.maximum(problem.free[resource], 0.0)
         unit = gcd(*used)
-        for size in dict.fromkeys((unit, *used[-MOST_SIZES:])):
-            pods.append(amounts // size)
-            nodes.append((free // size).astype(np.int64))
         units = (free // unit).astype(np.int64)
-        if units.max(initial=0) <= MOST_UNITS:
-            sizes = [size // unit for size in used[-MOST_SIZES:]]
-            for number, size in enumerate(sizes):
-                if size > 1:
-                    pods.append(np.where(amounts >= size * unit, amounts // unit, 0))
-                    nodes.append(_largest_sums(units, sizes[number:]))
+        pods.append(amounts // unit)
+        nodes.append(units)
+        for size in used[-MOST_SIZES:]:
+            if size > unit:
+                pods.append(amounts // size)
+                nodes.append((free // size).astype(np.int64))
+        for number, size in enumerate(used[-MOST_SIZES:]):
+            # Sums of multiples of a size say no more than how many of it fit.
+            larger = used[-MOST_SIZES:][number:]
+            if any(each % size for each in larger) and units.max(initial=0) <= MOST_UNITS:
+                pods.append(np.where(amounts >= size, amounts // unit, 0))
+                nodes.append(_largest_sums(units, [each // unit for each in larger]))
     if every_shape:
         for shape in shapes:
             pods.append(np.arange(len(problem.slots)) == shape)
