@@ -81,7 +81,8 @@ class _BestFit:
 
     def choices(self) -> Iterator[Domains]:
         """Domains for all groups, in one order of groups after another."""
-        lanes = [(order, in_front) for in_front in (True, False) for order in self._orders()]
+        orders = self._orders()
+        lanes = [(order.copy(), in_front) for in_front in (True, False) for order in orders]
         tried: set[tuple[int, ...]] = set()
         for number in range(MOST_ORDERS):
             order, in_front = lanes[number % len(lanes)]
@@ -96,7 +97,7 @@ class _BestFit:
             else:
                 at = order.index(attempt.failed)
                 order.insert(0 if in_front else at // 2, order.pop(at))
-        last = _Attempt(self, self._orders()[0], roomiest_first=True)
+        last = _Attempt(self, orders[0], roomiest_first=True)
         if last.place_all(WHOLE_GANG, 0, self.problem.tree.size):
             yield last.domain_of
 

@@ -61,7 +61,8 @@ def closest_possible(problem: Problem, spans: Sequence[tuple[int, int]]) -> list
     """
     tree, running_at = problem.tree, problem.parts[0].running_at
     room = np.add.reduce([np.minimum(problem.slots[shape], count) for shape, count in problem.totals[0].items()])
-    np.add.at(room, list(running_at), 1)
+    if running_at:
+        np.add.at(room, list(running_at), 1)
     pods = len(running_at) + sum(problem.totals[0].values())
     levels = list(zip(tree.domain_at, by_level(problem, room), strict=True)) if spans else []
     found = []
@@ -209,6 +210,8 @@ def _gains(state: State, bundles: list[tuple[int, Key, int]], targets: NDArray[n
     share = np.minimum(np.array([rooms[key[1]] for _, key, _ in bundles]), most)
     gain: Counts = np.zeros_like(share)
     for inside, domain_at in zip(state.inside, state.tree.domain_at, strict=True):
+        if len(inside) == 1:
+            continue  # no move leaves the only domain of a level
         here, there = domain_at[positions][:, np.newaxis], domain_at[targets]
         gain += np.where(there == here, 0, 2 * share * (inside[there] - inside[here] + share))
     allowed = np.array([state.bounds(state.groups.bound_by[key[0]], position) for _, key, position in bundles])

@@ -18,7 +18,8 @@ Move = tuple[Key, int, int]
 def by_position(problem: Problem, placed: Placed) -> Counts:
     """Pods by position, running ones included."""
     pods = np.zeros(problem.tree.size, dtype=np.int64)
-    np.add.at(pods, list(problem.parts[0].running_at), 1)
+    if problem.parts[0].running_at:
+        np.add.at(pods, list(problem.parts[0].running_at), 1)
     for shapes in placed:
         for spots in shapes.values():
             pods[spots.positions] += spots.counts

