@@ -15,7 +15,7 @@ import msgspec
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import ClusterState, pod_key
-from bayplan.kube.errors import TWICE, InvalidObject, ObjectPath, did_you_mean
+from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet, StorageObject
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 from bayplan.kube.validation.storage import unusable
@@ -47,17 +47,16 @@ class _Loading:
         self._live_at = live_at
         self._state = ClusterState(assumptions)
         self._state.freshness.waits_for_reports = live_at is not None
-        self._stored: set[tuple[type[StorageObject], str | None, str]] = set()
 
     def state(self) -> ClusterState:
         objects, state = self._objects, self._state
         for namespace in objects.namespaces:
             state.neighbours.set_namespace(namespace.metadata.name, namespace.metadata.labels or {})
         for node in objects.nodes:
-            self._take(self._set_new_node, node)
+            self._take(self._set_node, node)
         self._take_reports()
         for thing in objects.storage:
-            self._take(self._set_new_storage, thing)
+            self._take(self._set_storage, thing)
         for pod in objects.pods:
             self._take(lambda each: state.set_pod(each, at=self._live_at), pod)
         for again in _repeated(objects.numatopologies):
@@ -79,19 +78,13 @@ class _Loading:
         for name in objects.unreadable_topologies:
             state.set_unreadable_topology(name)
 
-    def _set_new_node(self, node: Node) -> None:
-        if node.metadata.name in self._state.rows:
-            raise InvalidObject(ObjectPath.of(node), TWICE)
+    def _set_node(self, node: Node) -> None:
         self._state.set_node(node, at=self._live_at)
         note_unknown_effects(self._state, node)
 
-    def _set_new_storage(self, thing: StorageObject) -> None:
-        named = type(thing), thing.metadata.namespace, thing.metadata.name
-        if named in self._stored:
-            raise InvalidObject(ObjectPath.of(thing), TWICE)
+    def _set_storage(self, thing: StorageObject) -> None:
         for fault in unusable(msgspec.to_builtins(thing), type(thing).__name__, ObjectPath.of(thing)):
             raise fault
-        self._stored.add(named)
         self._state.volumes.set(thing)
 
     def _take(self, put: Callable[[_Thing], object], thing: _Thing) -> bool:

@@ -220,7 +220,7 @@ class ObjectSet:
 
     def all_of(self, kind: type[WireObject]) -> list[WireObject]:
         """The objects of one kind."""
-        groups = (self.nodes, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
+        groups = (self.nodes, self.namespaces, self.pods, self.topologies, self.levels, self.gangs, self.other_gangs)
         others = (self.volcano_jobs, self.numatopologies, self.hyper_nodes, self.kubernetes_workloads, self.storage)
         every = (*groups, *others, self.priority_classes)
         return [each for group in every if group for each in group if isinstance(each, kind)]

@@ -33,13 +33,6 @@ class PriorityClass(WireStruct, frozen=True):
     description: str = ""
 
 
-def first_of_each_name(written: Iterable[PriorityClass]) -> tuple[list[PriorityClass], list[PriorityClass]]:
-    """The classes of a cluster, and those whose name another one has already."""
-    first: dict[str, PriorityClass] = {}
-    repeated = [each for each in written if first.setdefault(each.metadata.name, each) is not each]
-    return list(first.values()), repeated
-
-
 class PriorityClasses:
     """The classes by name; the last one of a name counts. `complete` if no others exist."""
 

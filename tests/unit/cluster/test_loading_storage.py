@@ -22,7 +22,6 @@ ODD: Json = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a
         (volume("other", nodeAffinity=NOWHERE), "nodeSelectorTerms: is missing: there has to be at least one term"),
         (volume("other", nodeAffinity=ODD), 'matchExpressions[0].operator: "Blah" is not allowed: must be In'),
         (storage_class("odd", mode="Foo"), 'StorageClass odd: volumeBindingMode: "Foo" is not allowed'),
-        (volume("pv", on="n2"), "PersistentVolume pv: appears twice"),
     ],
 )  # fmt: skip
 def test_an_object_that_cannot_be_used_is_left_out_and_named(body: Json, remark: str) -> None:

@@ -85,11 +85,6 @@ class TestNodes:
             state.set_node(node("n1", {"cpu": -1}))
         assert free_on(state, "n1", "cpu") == 16_000
 
-    def test_a_node_that_stands_twice_in_a_dump_counts_once(self) -> None:
-        state = load_state(ObjectSet(nodes=[node("n1"), node("n1")]))
-        assert list(state.rows) == ["n1"]
-        assert [str(problem) for problem in state.remarks] == ["Node n1: appears twice; the Node is left out"]
-
 
 class TestManyResources:
     """The ninth and the seventeenth column make all of them grow while they are written to."""

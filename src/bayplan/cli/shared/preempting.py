@@ -31,7 +31,7 @@ from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.client import ApiError, KubeClient
-from bayplan.kube.errors import TWICE, InvalidObject, ObjectPath, decoding_words, left_out
+from bayplan.kube.errors import InvalidObject, decoding_words
 from bayplan.kube.json_text import decode
 from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
 from bayplan.kube.unread_fields import unread
@@ -129,17 +129,11 @@ def _take_budgets(session: ClusterSession, budgets: DisruptionBudgets) -> None:
     one that is invalid forbids all evictions it may cover.
     """
     found = asked_live(_read_budgets) if session.runs else []
-    known: set[str] = set()
     kind = (POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)
     for each in session.objects.others:
         if (each.api_version, each.kind) != kind:
             continue
         key = f"{each.metadata.namespace or 'default'}/{each.metadata.name}"
-        if key in known:
-            again = InvalidObject(ObjectPath(f"{each.kind} {key}"), TWICE)
-            warn([left_out(session.objects.naming_the_file_of(again, each))])
-            continue
-        known.add(key)
         try:
             budget = decode(each.document, PodDisruptionBudget)
         except msgspec.DecodeError as error:

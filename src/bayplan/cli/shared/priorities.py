@@ -12,21 +12,13 @@ from dataclasses import replace
 
 from bayplan.cluster.state import pod_key
 from bayplan.explain.amounts import count
-from bayplan.kube.errors import TWICE, InvalidObject, ObjectPath, left_out
+from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.priority_classes import PriorityClasses, first_of_each_name, specs_of
+from bayplan.kube.priority_classes import PriorityClasses, specs_of
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.plan import WorkloadPlan, admitted
 
 CLASS_NAME = "priorityClassName"
-
-
-def leave_out_repeated_classes(objects: ObjectSet) -> list[str]:
-    """Keep the first PriorityClass of each name in a dump; return what to warn of."""
-    first, repeated = first_of_each_name(objects.priority_classes)
-    told = [left_out(objects.naming_the_file(InvalidObject(ObjectPath.of(each), TWICE), each)) for each in repeated]
-    objects.priority_classes = first
-    return told
 
 
 def admit_cluster(objects: ObjectSet, classes: PriorityClasses, source: str) -> list[str]:

@@ -58,6 +58,7 @@ class ClusterSession:
         from bayplan.cli.shared.workloads import group_by_owners
         from bayplan.cluster.loading import load_state, relabel
         from bayplan.extensions import misspelt_groups
+        from bayplan.kube.repeated_objects import leave_out_repeated
         from bayplan.workloads.grouped import Grouped
 
         self.objects = objects
@@ -65,6 +66,7 @@ class ClusterSession:
         self.configuration = configuration
         self._profiles = profiles
         if state is None and not self.runs:
+            leave_out_repeated(objects)
             warn(self._admit())
         if owners and self.runs:
             self._read_owners()
@@ -166,10 +168,9 @@ class ClusterSession:
 
     def _admit(self) -> list[str]:
         """Set the priorities of a dump's pods; a cluster that runs has admitted its pods."""
-        from bayplan.cli.shared.priorities import admit_cluster, leave_out_repeated_classes
+        from bayplan.cli.shared.priorities import admit_cluster
 
-        repeated = [] if self.runs else leave_out_repeated_classes(self.objects)
-        return repeated + admit_cluster(self.objects, self.priority_classes(), self.source)
+        return admit_cluster(self.objects, self.priority_classes(), self.source)
 
     def priority_classes(self, work: ObjectSet | None = None) -> PriorityClasses:
         """The PriorityClasses of the cluster and of `-f`."""

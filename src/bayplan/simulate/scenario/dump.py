@@ -24,6 +24,7 @@ from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.errors import InvalidObject, ObjectPath, left_out
 from bayplan.kube.files import read_objects
 from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.repeated_objects import leave_out_repeated
 from bayplan.kube.wire.core_v1 import Metadata, Node, Pod
 from bayplan.simulate.scenario.model import Kind, ScenarioPod, SimulatedNode, Workload
 from bayplan.simulate.scenario.recorded_machine import (
@@ -51,6 +52,7 @@ class RecordedCluster:
 def read_cluster(path: Path) -> RecordedCluster:
     """The cluster in a file or folder. An object that makes no sense is left out, with a remark that names it."""
     objects = read_objects(path)
+    leave_out_repeated(objects)
     remarks = [left_out(error) for error in objects.left_out]
     reports = _reports(objects, remarks)
     recorded = _recorded(objects, reports, remarks)
