@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -12,6 +13,7 @@ from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.attempt import FOUND, GangAttempt
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.plans import best_part
+from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
@@ -22,13 +24,20 @@ CASES, CHUNKS = 600, 4
 NO_RULE: Json = {}
 
 
-def drawn_group(draw: random.Random, name: str, sizes: list[int], rule: Json, required: str | None) -> Group:
-    pods = tuple(app_pod(f"{name}-{number}", "train", cpu=cpus, **rule) for number, cpus in enumerate(sizes))
+def drawn_group(
+    draw: random.Random, name: str, sizes: list[int], rule: Json, required: str | None, app: str = "train"
+) -> Group:
+    pods = tuple(app_pod(f"{name}-{number}", app, cpu=cpus, **rule) for number, cpus in enumerate(sizes))
     return Group(name, pods, required=required, apart="set" if required and draw.random() < 0.2 else None)
 
 
+def asking(pods: tuple[Pod, ...], rule: Json) -> tuple[Pod, ...]:
+    """The same pods with another rule."""
+    return tuple(app_pod(each.metadata.name, "train", cpu=1, **rule) for each in pods)
+
+
 def drawn_gang(draw: random.Random) -> Group:
-    """Groups of one kind, or each of its own, with at most one rule among their pods."""
+    """Groups of one kind, or each of its own, with at most one rule among their pods; some ask for a chief."""
     rules = [spread("train", RACK), spread("train", RACK, skew=2), spread("train", HOSTNAME)]
     rule = draw.choice([*rules, *rules, apart("train", RACK), together("train", RACK), NO_RULE, NO_RULE])
     required = draw.choice([None, RACK, RACK, HOSTNAME])
@@ -38,6 +47,10 @@ def drawn_gang(draw: random.Random) -> Group:
         drawn_group(draw, f"g{at}", sizes if alike else [1] * draw.randint(1, 3), rule, required)
         for at in range(number)
     )
+    if draw.random() < 0.3:
+        rule = together("chief", draw.choice([RACK, HOSTNAME]))
+        chief = drawn_group(draw, "chief", [draw.randint(1, 4)], NO_RULE, required, "chief")
+        groups = (chief, *(replace(each, pods=asking(each.pods, rule)) for each in groups))
     own = tuple(app_pod(f"own-{at}", "train", **rule) for at in range(draw.choice([0, 0, 1])))
     return Group(pods=own, groups=groups, minimum_groups=draw.randint(1, number - 1))
 

@@ -67,8 +67,13 @@ class GangAttempt:
             unknown = Solution(Status.LIMIT_REACHED, bound=f"{LIMIT_REACHED}: {UNCOUNTED}")
             return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), unknown)
         budget = self.budget.at_most(WORK if part is self.root else WORK / 4)
-        if self.relations.fellows.rules:
-            return self._beside_fellows(outline, slots, budget, self.relations.fellows)
+        fellows = self.relations.fellows.among(outline.classes)
+        pods = [pod for group in part.every_group() for pod in group.pods] if fellows.companions else []
+        unmet = next((each for each in fellows.companions if not each.is_met(self.scheduler.state, pods)), None)
+        if unmet is not None:
+            return Tried(outline, Problem(self.tree, outline.parts, slots, *NO_SUMS), infeasible(str(unmet)))
+        if fellows.rules:
+            return self._beside_fellows(outline, slots, budget, fellows)
         settled = self.scheduler.settled
         known = settled.get(self.gang)
         if known is not None and known.answers(outline, self.tree, slots):
@@ -166,11 +171,11 @@ class GangAttempt:
         """True if a place for a part is one for every smaller part: what holds still holds with fewer pods."""
         return self.relations.fellows.is_monotone
 
-    def without_spread(self) -> GangAttempt:
-        """Return this attempt without the spread constraints among members; what it refuses, they cannot allow."""
+    def only_forbidding(self) -> GangAttempt:
+        """Return this attempt without the rules that demand other members; what it refuses, they cannot allow."""
         if self.is_monotone:
             return self
-        return replace(self, relations=replace(self.relations, fellows=self.relations.fellows.without_spread()))
+        return replace(self, relations=replace(self.relations, fellows=self.relations.fellows.only_forbidding()))
 
     @property
     def prefers_reported(self) -> bool:
@@ -213,9 +218,9 @@ class PartTrial:
                 self.refused.append((part, tried))
         return self._known[id(part)][1]
 
-    def without_spread(self) -> PartTrial:
-        """Return trials of the same parts without the spread constraints among their pods."""
-        return PartTrial(self.attempt.without_spread())
+    def only_forbidding(self) -> PartTrial:
+        """Return trials of the same parts without the rules that demand other members."""
+        return PartTrial(self.attempt.only_forbidding())
 
 
 def _may_be_helped(pod: PodClass) -> bool:

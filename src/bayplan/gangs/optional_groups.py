@@ -5,9 +5,9 @@ first: no part contains them. Then the ways to leave more out are tried, most gr
 the largest groups are left out, the fewest of them that is found by bisection.
 
 Bisection relies on this: leaving groups out never takes a place away from the others. It holds for levels, segments,
-`apart`, running members (they stay, in the group around) and affinity, which all only forbid. Spread constraints also
-demand: two pods in one rack need two more in the other. With them, parts are tried one after another, from the most
-groups that have room without them.
+`apart` and running members (they stay, in the group around), which all only forbid. Spread constraints and affinity to
+other groups also demand: two pods in one rack need two more in the other, workers need their chief. With such rules,
+parts are tried one after another, from the most groups that have room without them.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _hopeless(least: Group, kinds: GroupKinds, trial: PartTrial) -> list[tuple[s
     for around in least.every_group():
         for inner in around.groups:
             alike.setdefault((around.name, kinds.of(inner)), []).append(inner)
-    # Alone, a group may break a spread constraint that it satisfies with others.
-    relaxed = trial.without_spread()
+    # Alone, a group may break a rule that it satisfies with others.
+    relaxed = trial.only_forbidding()
     found: list[tuple[str, PartOutcome]] = []
     for same in sorted(alike.values(), key=lambda groups: len(groups[0].pods))[:MOST_PARTS]:
         if trial.budget.is_spent:
@@ -180,7 +180,7 @@ def _without_the_largest(least: Group, trial: PartTrial, *, is_only_way: bool) -
 
     if trial.attempt.is_monotone:
         return fewest_left_out(without, len(names), trial.budget, is_monotone=True)
-    relaxed = trial.without_spread()
+    relaxed = trial.only_forbidding()
     bound = fewest_left_out(lambda number: without(number, relaxed), len(names), trial.budget, is_monotone=True)
     if not bound.found:
         return bound  # nor would it with them

@@ -46,7 +46,7 @@ def _started(required: Group, trial: PartTrial) -> PartOutcome:
     has_more = any(group.least < len(group.pods) for group in required.every_group())
     if outcome.found or not has_more or _is_monotone(required, trial):
         return outcome
-    bound = most_groups(_least(required), trial.without_spread())
+    bound = most_groups(_least(required), trial.only_forbidding())
     if bound.status is Status.INFEASIBLE:
         return bound
     # More members may be spread evenly where the fewest cannot.

@@ -81,7 +81,7 @@ class Uneven(ScriptedAttempt):
 
     is_monotone = False
 
-    def without_spread(self) -> ScriptedAttempt:
+    def only_forbidding(self) -> ScriptedAttempt:
         return ScriptedAttempt(self.root, lambda _: Status.OPTIMAL)
 
 

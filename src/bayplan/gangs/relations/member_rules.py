@@ -3,7 +3,7 @@
 kube-scheduler judges such terms pod by pod, so the first pod's node decides whether the others fit. Here they hold for
 the gang as a whole:
 
-* *together*: members with affinity to each other share one value of the label.
+* *together*: members with affinity to each other share one value of the label; none starts without the pods it needs.
 * *apart*: at most one of them per value, or two kinds of members in different values.
 * *evenly*: counts per value, other pods included, differ by at most `maxSkew` once all members are placed.
 * *one volume*: members that share a claim go where its volume can be.
@@ -24,7 +24,7 @@ import numpy as np
 from bayplan.cluster.columns.labels import ABSENT
 from bayplan.cluster.pods.label_selectors import Labels
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.terms import PodSelector, PodTerms, SpreadRule
+from bayplan.cluster.pods.terms import PodSelector, PodTerms, SpreadRule, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
 from bayplan.cluster.volumes.sharing import distinct
@@ -33,6 +33,7 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.relations.shared_claims import OneVolume
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import IncomingPod
 from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
 
@@ -61,10 +62,11 @@ class MemberKind:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Members of these classes share one value of a label."""
+    """Members of these classes share one value of a label, because those in `holders` ask for it."""
 
     topology_key: str
     classes: Classes
+    holders: Classes
 
     def __str__(self) -> str:
         return f"podAffinity by {self.topology_key}"
@@ -94,6 +96,23 @@ class Evenly:
         return f"topologySpreadConstraints by {self.rule.topology_key}, maxSkew {self.rule.max_skew}"
 
 
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """The holder, and every member with equal terms, starts only beside a pod that all selectors match."""
+
+    holder: MemberKind
+    selectors: tuple[PodSelector, ...]
+
+    def is_met(self, state: ClusterState, pods: Sequence[Pod]) -> bool:
+        """True if none of these pods asks, or one is asked for."""
+        if not any(state.classes.terms_of(pod) is self.holder.terms for pod in pods):
+            return True
+        return any(_selects(state, self.selectors, namespace_of(pod), labels_of(pod)) for pod in pods)
+
+    def __str__(self) -> str:
+        return f"pod {self.holder.example} asks by podAffinity for pods that are left out"
+
+
 Rule = Together | Apart | Evenly | OneVolume
 
 
@@ -105,6 +124,7 @@ class MemberRules:
     """
 
     rules: tuple[Rule, ...] = ()
+    companions: tuple[Companions, ...] = ()
     one_per_node: Classes = frozenset()
     exact: bool = True
     problem: str = ""
@@ -128,12 +148,17 @@ class MemberRules:
 
     @property
     def is_monotone(self) -> bool:
-        """True if members that satisfy the rules still do without some of them. Spread constraints may then fail."""
-        return not any(isinstance(rule, Evenly) for rule in self.rules)
+        """True if members that satisfy the rules still do without some of them."""
+        return not self.companions and not any(isinstance(rule, Evenly) for rule in self.rules)
 
-    def without_spread(self) -> MemberRules:
-        """Return the rules without spread constraints."""
-        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Evenly)))
+    def only_forbidding(self) -> MemberRules:
+        """Return the rules without those that demand other members: spread constraints, and affinity to them."""
+        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Evenly)), companions=())
+
+    def among(self, classes: Sequence[PodClass]) -> MemberRules:
+        """Return the rules for a part of the gang with these classes: without affinity of members that are left out."""
+        left = [rule for rule in self.rules if not isinstance(rule, Together) or rule.holders.intersection(classes)]
+        return self if len(left) == len(self.rules) else replace(self, rules=tuple(left))
 
     @property
     def keep_the_best(self) -> bool:
@@ -160,15 +185,10 @@ class Layout:
 
 def member_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]) -> MemberRules:
     """Read the rules among members; `by_terms` has one member for each set of equal terms."""
+    together, companions, exact = _affinity(state, members, by_terms)
     rules: list[Rule] = []
     alone: set[PodClass] = set()
-    exact = True
     for holder in by_terms:
-        for key, pods in _affinity_by_key(holder.terms):
-            matched = [member for member in members if all(_matches(state, holder, each, member) for each in pods)]
-            if matched and not state.neighbours.tally(pods):
-                rules.append(Together(key, _classes([holder, *matched])))
-                exact &= _whole_classes(members, [holder, *matched]) and _same_terms(members, holder)
         for term in holder.terms.anti_affinity:
             matched = [member for member in members if _matches(state, holder, term.pods, member)]
             if matched:
@@ -190,8 +210,31 @@ def member_rules(state: ClusterState, members: Sequence[MemberKind], by_terms: S
                 asked = f"pod {holder.example} asks for spec.topologySpreadConstraints over some pods of its own gang"
                 return MemberRules(problem=f"{asked}, which bayplan supports only if it counts all pods of equal shape")
             rules.append(Evenly(rule, holder.incoming(state, holder.terms), _classes(matched)))
-    different = tuple(rule for number, rule in enumerate(rules) if rule not in rules[:number])
-    return MemberRules(different, frozenset(alone), exact)
+    different = (rule for number, rule in enumerate(rules) if rule not in rules[:number])
+    return MemberRules((*together, *different), companions, frozenset(alone), exact)
+
+
+def _affinity(
+    state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]
+) -> tuple[tuple[Together, ...], tuple[Companions, ...], bool]:
+    """Read required affinity that no pod outside satisfies; False if a rule was widened to whole classes."""
+    holders: dict[tuple[str, Classes], set[PodClass]] = {}
+    companions: list[Companions] = []
+    exact = True
+    for holder in by_terms:
+        asking = [member for member in members if member.terms is holder.terms]
+        for key, pods in _affinity_by_key(holder.terms):
+            matched = [member for member in members if all(_matches(state, holder, each, member) for each in pods)]
+            if not matched or state.neighbours.tally(pods):
+                continue
+            holders.setdefault((key, _classes([holder, *matched])), set()).add(holder.pod_class)
+            # The first of several pods that match their own terms starts by itself.
+            are_first = any(_selects(state, pods, each.namespace, each.labels) for each in asking)
+            if not are_first and companions[-1:] != [Companions(holder, pods)]:
+                companions.append(Companions(holder, pods))
+            exact &= _whole_classes(members, [*asking, *matched]) and _same_terms(members, holder)
+    together = (Together(key, classes, frozenset(found)) for (key, classes), found in holders.items())
+    return tuple(together), tuple(companions), exact
 
 
 def about_others(state: ClusterState, member: MemberKind, members: Sequence[MemberKind]) -> PodTerms:
@@ -221,8 +264,12 @@ def _affinity_by_key(terms: PodTerms) -> list[tuple[str, tuple[PodSelector, ...]
 def _matches(state: ClusterState, holder: MemberKind, pods: PodSelector, other: MemberKind) -> bool:
     """True if a member's selector matches another pod of the gang."""
     is_another = holder.number > 1 or other.number > 1 or holder.example != other.example
-    of_namespace = state.neighbours.labels_of_namespace(other.namespace)
-    return is_another and pods.matches(other.namespace, of_namespace, other.labels)
+    return is_another and _selects(state, (pods,), other.namespace, other.labels)
+
+
+def _selects(state: ClusterState, selectors: Sequence[PodSelector], namespace: str, labels: Labels) -> bool:
+    of_namespace = state.neighbours.labels_of_namespace(namespace)
+    return all(pods.matches(namespace, of_namespace, labels) for pods in selectors)
 
 
 def _classes(members: Sequence[MemberKind]) -> Classes:

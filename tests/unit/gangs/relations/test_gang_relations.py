@@ -178,3 +178,32 @@ def test_groups_start_with_all_members_where_fewer_cannot_be_spread_evenly(
     root = Group(groups=(*even, Group("too large", members(1, "large", cpu=10))), minimum_groups=2)
     decision = schedule_gang(scheduler_of("aabb"), Gang("default/gang", root, "network"))
     assert (len(decision.seats), decision.status) == (placed, status)
+
+
+CHIEF_AND_WORKERS = ["chief-0", "worker-0", "worker-1", "worker-2"]
+
+
+@pytest.mark.parametrize(
+    "chief_cpu, worker_cpu, started, status",
+    [
+        pytest.param(2, 1, CHIEF_AND_WORKERS, Status.OPTIMAL, id="both fit"),
+        pytest.param(2, 20, ["chief-0"], Status.OPTIMAL, id="a chief needs no workers"),
+        pytest.param(20, 1, [], Status.INFEASIBLE, id="workers need their chief"),
+    ],
+)
+def test_a_group_starts_only_with_the_group_that_its_pods_ask_for(
+    chief_cpu: int, worker_cpu: int, started: list[str], status: Status
+) -> None:
+    chief = Group("chiefs", members(1, "chief", cpu=chief_cpu))
+    workers = Group("workers", members(3, "worker", cpu=worker_cpu, **together("chief", RACK)))
+    root = Group(groups=(chief, workers), minimum_groups=1)
+    decision = schedule_gang(scheduler_of("abb"), Gang("default/gang", root, "network"))
+    assert ([seat.pod.partition("/")[2] for seat in decision.seats], decision.status) == (started, status)
+
+
+def test_a_group_beside_one_that_is_left_out_need_not_be_in_one_rack() -> None:
+    chiefs = Group("chiefs", members(12, "chief"))
+    workers = Group("workers", members(1, "worker", cpu=20, **together("chief", RACK)))
+    root = Group(groups=(chiefs, workers), minimum_groups=1)
+    decision = schedule_gang(scheduler_of("ab"), Gang("default/gang", root, "network"))
+    assert Counter(nodes(decision)) == {"n1": 8, "n2": 4}
