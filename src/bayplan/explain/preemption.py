@@ -33,7 +33,7 @@ _OBSTACLES = {
     ObstacleKind.REFUSED: "where a pod would have to go whose eviction the API server has just refused",
     ObstacleKind.GANG: "where a gang would fall below its minimum",
     ObstacleKind.STUCK: "where a terminating pod does not end",
-    ObstacleKind.NO_ROOM: "without room for it even if all pods there left",
+    ObstacleKind.NO_ROOM: "without enough room for it even if all pods there left",
     ObstacleKind.CLOSED: "closed to it by filters that no eviction changes",
     ObstacleKind.NOT_EXAMINED: "not looked at, because the search limit was reached",
 }

@@ -176,7 +176,7 @@ CAUSES: list[tuple[list[Json], str, Json]] = [
     ),
     (
         [node_body("n1", {"cpu": 2, "memory": "32Gi"}), pod("web", 0, "n1")],
-        "1 node without room for it even if all pods there left: n1",
+        "1 node without enough room for it even if all pods there left: n1",
         {"cause": "noRoom", "nodes": 1, "example": {"pod": None, "node": "n1", "detail": None}},
     ),
     (
@@ -240,7 +240,7 @@ FOR_ONE_POD = [claim(namespace="a", volume="pv", modes=ONCE), volume(claim="a/da
             [node_body("n1", {"cpu": 2, "memory": "32Gi"}), *holder("db", "n2"), storage_class(), claim(namespace="a")],
             WITH_DATA,
             [
-                "no pod: 1 node without room for it even if all pods there left: n1",
+                "no pod: 1 node without enough room for it even if all pods there left: n1",
                 "1 node that would refuse it even without its pods (VolumeBinding): n2",
             ],
         ),
@@ -255,6 +255,16 @@ def test_filters_that_are_not_about_amounts_are_named(
     first = next(at for at, line in enumerate(lines) if line.startswith("Would evict:"))
     found = [line.removeprefix("Would evict:").strip() for line in lines[first : first + len(said)]]
     assert found == said
+
+
+def test_nodes_closed_to_a_gang_are_told_apart_from_those_without_room(bayplan: Bayplan, tmp_path: Path) -> None:
+    cordoned = {**node_body("n2", {"cpu": 8, "memory": "32Gi"}), "spec": {"unschedulable": True}}
+    members = [pod(f"train-{number}", 50, gang="train") for number in range(3)]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(list_body([*holder("db", "n1"), cordoned, gang_body("train", "a", 3), *members])))
+    said = bayplan("why", "podgroup/train", "-n", "a", "--preempt", cluster=cluster).out
+    assert "1 node closed to it by filters that no eviction changes: n2\n" in said
+    assert "1 node without enough room for it even if all pods there left\n" in said
 
 
 def test_a_gang_with_a_pod_that_never_preempts_is_told_which_one(bayplan: Bayplan, tmp_path: Path) -> None:
@@ -279,7 +289,7 @@ def test_a_budget_with_an_outdated_status_is_said_to_have_one(bayplan: Bayplan, 
 
 def test_a_refusal_of_a_gang_names_its_cause_and_an_example(bayplan: Bayplan, tmp_path: Path) -> None:
     protected = [*holder("web", "n1", labels={NO_PREEMPTION: "non-preemptible"}), *holder("db", "n2", 1)]
-    members = [pod(f"train-{number}", 50, gang="train") for number in range(2)]
+    members = [pod(f"train-{number}", 50, gang="train") for number in range(3)]
     cluster = tmp_path / "cluster.json"
     cluster.write_text(json.dumps(list_body([*protected, gang_body("train", "a", 2), *members])))
     result = bayplan("why", "podgroup/train", "-n", "a", "--preempt", cluster=cluster)

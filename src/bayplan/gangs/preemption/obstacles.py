@@ -6,7 +6,10 @@ evict and that must stay are the obstacles.
 
 from __future__ import annotations
 
+import numpy as np
+
 from bayplan.cluster.state import ClusterState
+from bayplan.cluster.topology.tree import Tree
 from bayplan.gangs.model import Gang
 from bayplan.gangs.preemption.domains import DomainSearch
 from bayplan.gangs.preemption.plan import WORK_OF_A_QUICK_PROOF, GangPreemption, plan_gang_preemption
@@ -22,6 +25,7 @@ from bayplan.scheduling.preemption.obstacles import (
     stuck_on,
     why_it_stays,
 )
+from bayplan.scheduling.preemption.plan import rows_open_to
 
 # In the units of `engine/budget.py`: about a second.
 WORK_OF_AN_EXPLANATION = 1_000_000
@@ -49,6 +53,18 @@ def obstacles_for_gang(
     if next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is None:
         return (Obstacle(ObstacleKind.NO_ROOM, tree.size),)
     return (_more_important(scheduler.state, priority, tree.size),)
+
+
+def _too_small(scheduler: GangScheduler, gang: Gang, tree: Tree) -> tuple[Obstacle, ...]:
+    """The nodes that lack room for the gang even without their pods, apart from those that are closed to all of it."""
+    state = scheduler.state
+    classes = dict.fromkeys(map(state.classes.of, gang.pods))
+    open_to = [rows_open_to(state, each, scheduler.profile, scheduler.answers) for each in classes]
+    closed = tree.rows[~np.isin(tree.rows, np.concatenate(open_to))]
+    found = [Obstacle(ObstacleKind.CLOSED, 1, node=state.names[row]) for row in closed]
+    if len(closed) < tree.size:
+        found.append(Obstacle(ObstacleKind.NO_ROOM, tree.size - len(closed)))
+    return counted(found)
 
 
 def _in_the_way(state: ClusterState, made: GangPreemption, priority: int, rules: EvictionRules) -> tuple[Obstacle, ...]:
