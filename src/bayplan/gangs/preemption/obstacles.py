@@ -50,9 +50,10 @@ def obstacles_for_gang(
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     if tree is None:
         return ()
-    if next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is None:
-        return (Obstacle(ObstacleKind.NO_ROOM, tree.size),)
-    return (_more_important(scheduler.state, priority, tree.size),)
+    important = None
+    if next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is not None:
+        important = _more_important(scheduler.state, priority, tree.size)
+    return _too_small(scheduler, gang, tree) if important is None else (important,)
 
 
 def _too_small(scheduler: GangScheduler, gang: Gang, tree: Tree) -> tuple[Obstacle, ...]:
@@ -81,11 +82,11 @@ def _in_the_way(state: ClusterState, made: GangPreemption, priority: int, rules:
     return counted(found.values())
 
 
-def _more_important(state: ClusterState, priority: int, nodes: int) -> Obstacle:
-    """The least important of the pods that a gang must not evict."""
+def _more_important(state: ClusterState, priority: int, nodes: int) -> Obstacle | None:
+    """The least important of the pods that a gang must not evict, if there are any."""
     important = ((priority_of(pod), key) for key, pod in state.bound.items() if priority_of(pod) >= priority)
     least = min(important, default=None)
     if least is None:
-        return Obstacle(ObstacleKind.NO_ROOM, nodes)
+        return None
     node = state.names[state.pods[least[1]].row]
     return Obstacle(ObstacleKind.PRIORITY, nodes, least[1], node, f"priority {least[0]}")
