@@ -230,11 +230,13 @@ class ObjectSet:
 
 
 def _unread(api_version: str, kind: str) -> str:
-    """The kind of an object that is left out; with versions if another version of it would be read."""
+    """The kind of an object that is left out; with its version if another group or version would be read."""
     group = api_version.rpartition("/")[0]
-    read = (*_KINDS, *_READ_LATER)
-    of_group = [known for known, of_kind in read if of_kind == kind and known.rpartition("/")[0] == group]
-    if not group or not of_group or api_version in of_group:
+    read = [known for known, of_kind in (*_KINDS, *_READ_LATER) if of_kind == kind]
+    of_group = [known for known in read if known.rpartition("/")[0] == group]
+    if not read or api_version in read or not group:
         return kind
+    if not of_group:
+        return f"{kind} of {api_version}"
     versions = [known.rpartition("/")[2] for known in of_group]
     return f"{kind} of {api_version}, of which bayplan reads {', '.join(versions)}"

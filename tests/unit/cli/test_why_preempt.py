@@ -345,10 +345,19 @@ def test_the_first_budget_of_a_name_counts(bayplan: Bayplan, tmp_path: Path) -> 
     assert "a/web (priority 5): frees cpu 4" in result.out
 
 
-def test_a_budget_of_a_version_that_is_not_read_is_named(bayplan: Bayplan, tmp_path: Path) -> None:
-    old = {**budget(0, LOGS), "apiVersion": "policy/v1beta1"}
+@pytest.mark.parametrize(
+    "version, said",
+    [
+        ("policy/v1beta1", "policy/v1beta1, of which bayplan reads v1"),
+        ("policies.example.com/v1", "policies.example.com/v1"),
+    ],
+)
+def test_a_budget_of_a_version_that_is_not_read_is_named(
+    bayplan: Bayplan, tmp_path: Path, version: str, said: str
+) -> None:
+    old = {**budget(0, LOGS), "apiVersion": version}
     cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), old)
-    told = "warning: not used: PodDisruptionBudget of policy/v1beta1, of which bayplan reads v1 (1)\n"
+    told = f"warning: not used: PodDisruptionBudget of {said} (1)\n"
     assert bayplan("why", "a/upf", "--preempt", cluster=cluster).err == told
 
 
