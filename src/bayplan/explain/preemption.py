@@ -35,6 +35,7 @@ _OBSTACLES = {
     ObstacleKind.STUCK: "where a terminating pod does not end",
     ObstacleKind.NO_ROOM: "without enough room for it even if all pods there left",
     ObstacleKind.CLOSED: "closed to it by filters that no eviction changes",
+    ObstacleKind.AFFINITY: "closed to it by affinity, anti-affinity or spread with pods that may run on other nodes",
     ObstacleKind.NOT_EXAMINED: "not looked at, because the search limit was reached",
 }
 
@@ -96,7 +97,8 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     proof = "no cheaper set would do" if plan.proven else "the cheapest set found; a cheaper one is not ruled out"
     lines += [f"{indent}for a place on {nodes_text(plan)}; {proof}", *counted]
     if plan.cost[0]:
-        lines.append(f"{indent}PodDisruptionBudget {budgets_text(plan)} forbids that: the plan is not carried out")
+        kind = "PodDisruptionBudget" if len(_covering(plan)) == 1 else "PodDisruptionBudgets"
+        lines.append(f"{indent}{kind} {forbidden_by(plan)}: the plan is not carried out")
     if view.outdated:
         lines.append(f"{indent}{_outdated_text(view.outdated)}")
     if view.unevictable:
@@ -204,9 +206,15 @@ def nodes_text(plan: AnyPlan) -> str:
     return _listed(nodes_of(plan))
 
 
-def budgets_text(plan: AnyPlan) -> str:
+def forbidden_by(plan: AnyPlan) -> str:
+    """Which PodDisruptionBudgets forbid the plan: `a/logs forbids that`, `a/logs and a/web forbid that`."""
+    budgets = _covering(plan)
+    return f"{_listed(budgets)} {'forbids' if len(budgets) == 1 else 'forbid'} that"
+
+
+def _covering(plan: AnyPlan) -> list[str]:
     """The PodDisruptionBudgets that cover victims."""
-    return _listed(sorted({pdb for each in plan.victims for pdb in each.pdbs}))
+    return sorted({pdb for each in plan.victims for pdb in each.pdbs})
 
 
 def freed_text(state: ClusterState, key: str, wanted: Collection[str]) -> str:

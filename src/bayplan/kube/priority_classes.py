@@ -13,7 +13,7 @@ import msgspec
 
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.wire.bayplan_v1alpha1 import GroupSpec, PodGroup, PodGroupSpec
-from bayplan.kube.wire.core_v1 import Metadata, Pod, PodSpec, Priority, WireStruct
+from bayplan.kube.wire.core_v1 import Int32, Metadata, Pod, PodSpec, WireStruct
 
 API_VERSION = "scheduling.k8s.io/v1"
 KIND = "PriorityClass"
@@ -27,7 +27,7 @@ class PriorityClass(WireStruct, frozen=True):
     """The priority of pods that name the class; of pods that name none if it is the `global_default`."""
 
     metadata: Metadata = Metadata()
-    value: Priority = 0
+    value: Int32 = 0
     global_default: bool = False
     preemption_policy: str | None = None
     description: str = ""

@@ -29,7 +29,7 @@ from tests.unit.cli.web_answers.test_live_scene import opened
 Json = Any
 Field = tuple[str | int, ...]
 ABSENT = object()
-WRONG = (None, -1, "", "\x1b[31m", 2**63, 1e30, [None], {"": None}, ABSENT)
+WRONG = (None, -1, "", "\x1b[31m", 2**63, 10**30, 1e30, [None], {"": None}, ABSENT)
 TENANT = "evil"
 SIZE = {"storage": "1Gi"}
 SELECTOR = {

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.builders.bodies import Json, list_body, node_body, pod_body
+from tests.builders.storage import csi_node
 from tests.unit.cli.conftest import Bayplan
 
 HIGH: Json = {
@@ -141,3 +142,16 @@ def test_a_snapshot_keeps_classes(tmp_path: Path) -> None:
     document = json.loads(gzip.decompress(subprocess.run(command, capture_output=True, check=True).stdout))
     kept = [each for each in document["items"] if each["kind"] == "PriorityClass"]
     assert [(each["metadata"]["name"], each["value"]) for each in kept] == [("high", 100)]
+
+
+@pytest.mark.parametrize(
+    "limit, told", [(10**30, "must be a whole number <= 2147483647"), (-1, "must be a whole number >= 0")]
+)
+def test_a_limit_of_volumes_that_no_api_server_takes_is_left_out(
+    bayplan: Bayplan, tmp_path: Path, limit: int, told: str
+) -> None:
+    cluster = full_node(tmp_path, waiting(), csi_node("n1", "csi.example.com", limit))
+    assert (
+        f"spec.drivers[0].allocatable.count: {told}; the CSINode is left out"
+        in bayplan("why", "ml/db", cluster=cluster).err
+    )

@@ -267,6 +267,42 @@ def test_nodes_closed_to_a_gang_are_told_apart_from_those_without_room(bayplan: 
     assert "1 node without enough room for it even if all pods there left\n" in said
 
 
+def in_one_rack(name: str) -> Json:
+    labels = {"rack": "r1", "kubernetes.io/hostname": name}
+    return {**node_body(name, {"cpu": 8, "memory": "32Gi"}), "metadata": {"name": name, "labels": labels}}
+
+
+AWAY_FROM_DB: Json = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "db"}}}
+APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AWAY_FROM_DB]}}}
+
+
+@pytest.mark.parametrize(
+    "others, said",
+    [
+        (
+            [pod("web", 2, "n2")],
+            ["a/db (priority 1): frees cpu 4, memory 8Gi", "the cheapest set found; a cheaper one is not ruled out"],
+        ),
+        (
+            [pod("own", 50, "n2"), pod("log", 50, "n1")],
+            ["no pod: 2 nodes closed to it by affinity, anti-affinity or spread with pods that may run on"],
+        ),
+    ],
+    ids=["a pod beside the one that closes the rack is spared", "it is told what closes the rack"],
+)
+def test_a_gang_that_pods_on_other_nodes_keep_away(
+    bayplan: Bayplan, tmp_path: Path, others: list[Json], said: list[str]
+) -> None:
+    group = gang_body("train", "a", 2, required="kubernetes.io/hostname")
+    members = [pod(f"train-{number}", 50, gang="train", **APART) for number in range(2)]
+    cluster = tmp_path / "cluster.json"
+    racks = [in_one_rack("n1"), in_one_rack("n2"), pod("db", 1, "n2", labels={"app": "db"})]
+    cluster.write_text(json.dumps(list_body([*racks, *others, group, *members])))
+    out = bayplan("why", "podgroup/train", "-n", "a", "--preempt", cluster=cluster).out
+    assert all(each in out for each in said), out
+    assert "a/web" not in out
+
+
 def test_a_gang_with_a_pod_that_never_preempts_is_told_which_one(bayplan: Bayplan, tmp_path: Path) -> None:
     members = [pod("train-0", 50, gang="train"), pod("train-1", 50, gang="train", preemptionPolicy="Never")]
     cluster = cluster_of(tmp_path / "cluster.json", gang_body("train", "a", 2), *members)

@@ -114,6 +114,7 @@ def test_its_condition_is_named_as_in_its_version(version: str, condition: str) 
         ("PodGroup", None),
         ({"single": {}}, 2),
         ({"all": {}}, None),
+        ("podGroup", None),
     ],
 )
 def test_the_disruption_mode_says_how_many_members_keep_running(mode: object, least: int | None) -> None:
@@ -139,8 +140,16 @@ def test_a_raised_minimum_counts_for_pods_that_are_still_to_come() -> None:
         ),
         ({"disruptionMode": "Pod", "priority": 0, "priorityClassName": "", "resourceClaims": []}, ()),
         ({"disruptionMode": {"single": {}}, "priority": 0, "preemptionPolicy": "PreemptLowerPriority"}, ()),
+        (
+            {"disruptionMode": "podGroup"},
+            ('disruptionMode: "podGroup" is not known: must be Pod or PodGroup; all members are evicted together',),
+        ),
+        (
+            {"disruptionMode": {}},
+            ('disruptionMode: "{}" is not known: must be single or all; all members are evicted together',),
+        ),
     ],
-    ids=["priority", "claims", "what the API server fills in in 1.36", "in 1.37"],
+    ids=["priority", "claims", "what the API server fills in in 1.36", "in 1.37", "a misspelt mode", "no mode"],
 )
 def test_what_has_no_effect_is_remarked(field: dict[str, Any], remarks: tuple[str, ...]) -> None:
     written = {"metadata": {"name": "pg"}, "spec": {"schedulingPolicy": GANG_OF_TWO, **field}}

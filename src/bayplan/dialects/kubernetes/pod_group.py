@@ -21,6 +21,7 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KUBERNETES_POD_GROUPS
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import (
+    DISRUPTION_MODES,
     INITIALLY_SCHEDULED,
     SCHEDULED,
     V1ALPHA2,
@@ -73,11 +74,11 @@ def least_of(asked: GroupAsked, at: ObjectPath) -> int:
 def least_running(written: PodGroup) -> int | None:
     """The number of members that must keep running.
 
-    None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`).
+    None if they leave together (`disruptionMode` all, before 1.37 `PodGroup`), as with a mode that is not known.
 
     The API server fills in `single` (`Pod`), so it asks for nothing: a gang is never left below its minimum.
     """
-    if written.spec.evicts == "all":
+    if written.spec.evicts != "single" and written.spec.disruption_mode:
         return None
     return least_of(written.spec, ObjectPath.of(written).child("spec"))
 
@@ -111,6 +112,10 @@ def without_effect(asked: AskedOfAnyGroup) -> Iterator[tuple[str, object, str]]:
     if asked.priority or (asked.priority is None and asked.priority_class_name):
         value = asked.priority_class_name or asked.priority
         yield "priorityClassName", value, "has no effect on the group: the highest priority of its pods counts"
+    if asked.disruption_mode and not asked.evicts:
+        mode = asked.disruption_mode if isinstance(asked.disruption_mode, str) else "{}"
+        allowed = " or ".join(DISRUPTION_MODES) if isinstance(asked.disruption_mode, str) else "single or all"
+        yield "disruptionMode", mode, f"is not known: must be {allowed}; all members are evicted together"
     if isinstance(asked, GroupAsked) and asked.resource_claims:
         names = ", ".join(claim.name for claim in asked.resource_claims)
         yield "resourceClaims", names, "are not allocated by bayplan: pods that use them wait"

@@ -51,6 +51,17 @@ def wanted_by(scheduler: GangScheduler, gang: Gang) -> dict[PodClass, int]:
     return wanted or {scheduler.state.classes.of(gang.pods[0]): 1}
 
 
+def others_close_nodes(scheduler: GangScheduler, gang: Gang, tree: Tree) -> NDArray[np.bool_]:
+    """By position, whether affinity or spread with pods outside closes a node to some member.
+
+    Those pods may run on other nodes, where they are not looked for.
+    """
+    closed = np.zeros(tree.size, dtype=np.bool_)
+    for is_open in scheduler.relations(gang).open_rows.values():
+        closed |= ~is_open[tree.rows]
+    return closed
+
+
 @dataclass(frozen=True)
 class DomainSearch:
     """The domains of a gang's required level."""

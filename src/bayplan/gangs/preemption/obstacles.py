@@ -6,12 +6,14 @@ evict and that must stay are the obstacles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
 from bayplan.gangs.model import Gang
-from bayplan.gangs.preemption.domains import DomainSearch
+from bayplan.gangs.preemption.domains import DomainSearch, others_close_nodes
 from bayplan.gangs.preemption.plan import WORK_OF_A_QUICK_PROOF, GangPreemption, plan_gang_preemption
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.scheduling.preemption.candidates import EvictionRules, ObstacleKind, priority_of
@@ -50,22 +52,24 @@ def obstacles_for_gang(
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
     if tree is None:
         return ()
-    important = None
-    if next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is not None:
-        important = _more_important(scheduler.state, priority, tree.size)
-    return _too_small(scheduler, gang, tree) if important is None else (important,)
+    has_room = next(DomainSearch(scheduler, gang, tree, freeable, ABOVE_ALL).in_order(), None) is not None
+    return counted(_node_by_node(scheduler, gang, tree, priority if has_room else None))
 
 
-def _too_small(scheduler: GangScheduler, gang: Gang, tree: Tree) -> tuple[Obstacle, ...]:
-    """The nodes that lack room for the gang even without their pods, apart from those that are closed to all of it."""
+def _node_by_node(scheduler: GangScheduler, gang: Gang, tree: Tree, priority: int | None) -> Iterator[Obstacle]:
+    """Why nodes do not hold the gang; with a priority, because of pods of at least that one."""
     state = scheduler.state
     classes = dict.fromkeys(map(state.classes.of, gang.pods))
     open_to = [rows_open_to(state, each, scheduler.profile, scheduler.answers) for each in classes]
-    closed = tree.rows[~np.isin(tree.rows, np.concatenate(open_to))]
-    found = [Obstacle(ObstacleKind.CLOSED, 1, node=state.names[row]) for row in closed]
-    if len(closed) < tree.size:
-        found.append(Obstacle(ObstacleKind.NO_ROOM, tree.size - len(closed)))
-    return counted(found)
+    closed = ~np.isin(tree.rows, np.concatenate(open_to))
+    repelled = others_close_nodes(scheduler, gang, tree) & ~closed
+    for cause, positions in ((ObstacleKind.CLOSED, closed), (ObstacleKind.AFFINITY, repelled)):
+        for row in tree.rows[positions]:
+            yield Obstacle(cause, 1, node=state.names[row])
+    others = tree.size - int(closed.sum()) - int(repelled.sum())
+    if others:
+        important = None if priority is None else _more_important(state, priority, others)
+        yield important or Obstacle(ObstacleKind.NO_ROOM, others)
 
 
 def _in_the_way(state: ClusterState, made: GangPreemption, priority: int, rules: EvictionRules) -> tuple[Obstacle, ...]:

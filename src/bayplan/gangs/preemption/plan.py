@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -29,7 +30,7 @@ from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Seat
 from bayplan.gangs.preemption.bins import bins_of
 from bayplan.gangs.preemption.cheapest import EvictionSearch, closed, search_domain
-from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, wanted_by
+from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, others_close_nodes, wanted_by
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.scheduling.preemption.candidates import EvictionRules, candidates_on, priority_of, terminating_on
 from bayplan.scheduling.preemption.freeable import Freeable
@@ -85,9 +86,9 @@ def plan_gang_preemption(
     try:
         plan.search()
     except OutOfWork:
-        plan.proven = False
+        plan.proven, plan.limited = False, True
     if plan.best is None:
-        reason = "" if plan.proven else "search limit reached before victims were found"
+        reason = "search limit reached before victims were found" if plan.limited else ""
         return NoPreemption(reason, no_victims=tree.size)
     cost, victims, seats, leaving = plan.best
     ordered = sorted(victims, key=lambda each: (-each.priority, each.key))
@@ -108,6 +109,8 @@ class _Plan:
     work_of_a_proof: float
     best: tuple[Cost, tuple[Candidate, ...], Sequence[Seat], tuple[str, ...]] | None = None
     proven: bool = True
+    limited: bool = False
+    """Whether a limit of work kept the search from looking everywhere."""
     _tried: dict[frozenset[str], GangDecision] = field(default_factory=dict)
 
     @property
@@ -121,9 +124,11 @@ class _Plan:
         for number, domain in enumerate(domains):
             if self._is_dearer(domain):
                 continue
-            if self.proof.is_spent or not self._bounds_hold:
+            self.limited |= self.proof.is_spent
+            if self.limited or not self._bounds_hold:
                 self.proven = False
             if not self.proven and (number >= MOST_DOMAINS or self._is_good_enough(domains[0].least_highest)):
+                self.limited = True
                 return
             is_first = self.best is None
             self._look_into(domain)
@@ -148,10 +153,13 @@ class _Plan:
         """What the best plan costs so far."""
         return None if self.best is None else self.best[0]
 
-    @property
+    @cached_property
     def _bounds_hold(self) -> bool:
-        """False if groups may be left out: then it is open which pods must start together."""
-        return all(
+        """False if victims outside a domain may make room in it, or if groups may be left out.
+
+        Then it is open which pods must start together.
+        """
+        return not others_close_nodes(self.scheduler, self.gang, self.tree).any() and all(
             group.minimum_groups is None or group.minimum_groups >= len(group.groups)
             for group in self.gang.root.every_group()
         )
@@ -174,6 +182,7 @@ class _Plan:
         evictable, gangs = self._evictable(rows)
         if not evictable or self._prove(domain, evictable, gangs, leaving):
             return
+        self.limited |= self.proven
         self.proven = False
         if self._is_good_enough(domain.least_highest) or not self._fits(evictable.values()):
             return
@@ -272,10 +281,13 @@ class _Plan:
 
     def _has_slack(self, rows: list[int]) -> bool:
         """False if without its victims the gang's nodes hold it exactly: then no victim can be spared."""
-        wanted = wanted_by(self.scheduler, self.gang)
+        wanted, state = wanted_by(self.scheduler, self.gang), self.scheduler.state
         if self.best is None or len(wanted) > 1:
             return True
-        state, ((pod, count),) = self.scheduler.state, wanted.items()
+        on_nodes = {state.rows[seat.node] for seat in self.best[2]}
+        if any(state.pods[each.key].row not in on_nodes for each in self.best[1]):
+            return True
+        ((pod, count),) = wanted.items()
         topology = self.scheduler.profile.topology
         assumptions = topology.arguments.assumptions if topology is not None else Assumptions()
         with without(state, [each.key for each in self.best[1]]):

@@ -11,8 +11,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 Quantities = dict[str, str | int | float]
-# The API has 32 bits for it.
-Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+# As wide as the API's fields: an API server refuses what is beyond, and columns of 64 bits hold the rest.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class WireStruct(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
@@ -74,7 +75,7 @@ class ResourceRequirements(WireStruct, frozen=True):
 class ContainerPort(WireStruct, frozen=True):
     """A port; only one with `hostPort` occupies anything on the node."""
 
-    host_port: int = 0
+    host_port: Int32 = 0
     host_ip: str = field(default="", name="hostIP")
     protocol: str = "TCP"
 
@@ -88,7 +89,7 @@ class RestartRule(WireStruct, frozen=True):
 class SleepAction(WireStruct, frozen=True):
     """A hook that does nothing for some seconds."""
 
-    seconds: int = 0
+    seconds: Int64 = 0
 
 
 class LifecycleHandler(WireStruct, frozen=True):
@@ -279,7 +280,7 @@ class PodSpec(WireStruct, frozen=True):
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
     scheduler_name: str | None = None
-    priority: Priority | None = None
+    priority: Int32 | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
@@ -289,7 +290,7 @@ class PodSpec(WireStruct, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class PodCondition(WireStruct, frozen=True):
@@ -358,7 +359,7 @@ class ContainerImage(WireStruct, frozen=True):
     """An image on a node, under all its names."""
 
     names: list[str] | None = None
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(WireStruct, frozen=True):

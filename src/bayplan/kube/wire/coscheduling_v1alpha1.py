@@ -4,7 +4,7 @@ together.
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import GroupObject, Metadata, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, Int32, Metadata, WireStruct
 
 API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 
@@ -12,14 +12,14 @@ API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 class PodGroupSpec(WireStruct, frozen=True):
     """How many pods start together."""
 
-    min_member: int = 1
+    min_member: Int32 = 1
 
 
 class PodGroupStatus(WireStruct, frozen=True):
     """How far the group has come."""
 
     phase: str = ""
-    running: int = 0
+    running: Int32 = 0
 
 
 class PodGroup(GroupObject, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import Metadata, WireStruct
+from bayplan.kube.wire.core_v1 import Int32, Metadata, WireStruct
 
 API_VERSION = "events.k8s.io/v1"
 
@@ -19,7 +19,7 @@ class ObjectReference(WireStruct, frozen=True):
 class EventSeries(WireStruct, frozen=True):
     """How often an event was repeated, and when last."""
 
-    count: int = 0
+    count: Int32 = 0
     last_observed_time: str = ""
 
 

@@ -6,7 +6,7 @@ four levels are allowed, PodGroups included.
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import Metadata, VersionedGroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import Int32, Metadata, VersionedGroupObject, WireStruct
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import AskedOfAnyGroup, GroupStatus, WorkloadReference
 
 API_VERSION = "scheduling.k8s.io/v1alpha3"
@@ -18,7 +18,7 @@ MOST_LEVELS = 4
 class CompositeGangPolicy(WireStruct, frozen=True):
     """At least so many groups at the same time."""
 
-    min_group_count: int = 0
+    min_group_count: Int32 = 0
 
 
 class CompositeBasicPolicy(WireStruct, frozen=True):

@@ -15,7 +15,7 @@ template, and names the template. Only `minCount` can change later, from `v1beta
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import Metadata, PodCondition, VersionedGroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import Int32, Metadata, PodCondition, VersionedGroupObject, WireStruct
 
 GROUP = "scheduling.k8s.io"
 VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
@@ -31,7 +31,7 @@ INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 class GangPolicy(WireStruct, frozen=True):
     """At least so many pods at the same time."""
 
-    min_count: int = 0
+    min_count: Int32 = 0
 
 
 class BasicPolicy(WireStruct, frozen=True):
@@ -74,6 +74,10 @@ class DisruptionMode(WireStruct, frozen=True):
     all: Mode | None = None
 
 
+# How versions before `v1beta1` write them.
+DISRUPTION_MODES = {"Pod": "single", "PodGroup": "all"}
+
+
 class AskedOfAnyGroup(WireStruct, frozen=True):
     """What is asked of a group of pods or of groups, in a template and in the group alike.
 
@@ -83,7 +87,7 @@ class AskedOfAnyGroup(WireStruct, frozen=True):
     scheduling_constraints: SchedulingConstraints | None = None
     disruption_mode: str | DisruptionMode | None = None
     priority_class_name: str = ""
-    priority: int | None = None
+    priority: Int32 | None = None
     preemption_policy: str | None = None
 
     @property
@@ -92,7 +96,7 @@ class AskedOfAnyGroup(WireStruct, frozen=True):
         mode = self.disruption_mode
         if isinstance(mode, DisruptionMode):
             return "all" if mode.all is not None else "single" if mode.single is not None else ""
-        return {"Pod": "single", "PodGroup": "all"}.get(mode or "", "")
+        return DISRUPTION_MODES.get(mode or "", "")
 
 
 class GroupAsked(AskedOfAnyGroup, frozen=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bayplan.kube.wire.core_v1 import GroupObject, Metadata, PodCondition, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, Int32, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.run.ai/v2alpha2"
 
@@ -39,8 +39,8 @@ class SubGroup(WireStruct, frozen=True):
     """A part of a PodGroup; it holds pods, or other sub-groups that name it as their parent."""
 
     name: str = ""
-    min_member: int = 0
-    min_sub_group: int | None = None
+    min_member: Int32 = 0
+    min_sub_group: Int32 | None = None
     parent: str | None = None
     topology_constraint: WireConstraint | None = None
     topology_constraints: WireConstraint | None = None
@@ -49,8 +49,8 @@ class SubGroup(WireStruct, frozen=True):
 class PodGroupSpec(WireStruct, frozen=True):
     """How many pods must start together, for which queue, how close to each other and in which parts."""
 
-    min_member: int = 1
-    min_sub_group: int | None = None
+    min_member: Int32 = 1
+    min_sub_group: Int32 | None = None
     queue: str = ""
     priority_class_name: str = ""
     preemptibility: str = ""
@@ -92,7 +92,7 @@ class PodSet:
     """A leaf: pods of one kind, of which `min_available` start together."""
 
     name: str
-    min_available: int
+    min_available: Int32
     constraint: TopologyConstraint | None = None
 
 
@@ -104,7 +104,7 @@ class SubGroupSet:
     constraint: TopologyConstraint | None = None
     sub_groups: tuple[SubGroupSet, ...] = ()
     pod_sets: tuple[PodSet, ...] = ()
-    min_sub_groups: int | None = None
+    min_sub_groups: Int32 | None = None
 
     def all_pod_sets(self) -> Iterator[PodSet]:
         """The leaves below this sub-group."""

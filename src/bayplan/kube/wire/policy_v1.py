@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, WireStruct
+from bayplan.kube.wire.core_v1 import Int32, Int64, LabelSelector, Metadata, WireStruct
 
 API_VERSION = "policy/v1"
 
@@ -10,7 +10,7 @@ API_VERSION = "policy/v1"
 class VersionedMetadata(Metadata, frozen=True):
     """Metadata with the number of the spec, which tells whether a status was counted for it."""
 
-    generation: int = 0
+    generation: Int64 = 0
 
 
 class PodDisruptionBudgetSpec(WireStruct, frozen=True):
@@ -22,8 +22,8 @@ class PodDisruptionBudgetSpec(WireStruct, frozen=True):
 class PodDisruptionBudgetStatus(WireStruct, frozen=True):
     """What the disruption controller counted. `disrupted_pods` are evicted already, but not gone."""
 
-    disruptions_allowed: int = 0
-    observed_generation: int = 0
+    disruptions_allowed: Int32 = 0
+    observed_generation: Int64 = 0
     disrupted_pods: dict[str, str] | None = None
 
 

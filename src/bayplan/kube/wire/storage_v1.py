@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, WireStruct
 
 GROUP = "storage.k8s.io"
@@ -33,7 +37,7 @@ class StorageClass(WireStruct, frozen=True):
 class DriverLimit(WireStruct, frozen=True):
     """How many volumes of a driver fit on a node."""
 
-    count: int | None = None
+    count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
 
 class NodeDriver(WireStruct, frozen=True):

@@ -6,7 +6,7 @@ admission webhook has against a Job.
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import GroupObject, Metadata, PodSpec, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, Int32, Metadata, PodSpec, WireStruct
 from bayplan.kube.wire.volcano_scheduling_v1beta1 import NetworkTopology
 
 API_VERSION = "batch.volcano.sh/v1alpha1"
@@ -19,9 +19,9 @@ class PartitionPolicy(WireStruct, frozen=True):
     `min_partitions` 0 asks for no number of them.
     """
 
-    total_partitions: int = 0
-    partition_size: int = 0
-    min_partitions: int = 0
+    total_partitions: Int32 = 0
+    partition_size: Int32 = 0
+    min_partitions: Int32 = 0
     network_topology: NetworkTopology | None = None
 
 
@@ -36,8 +36,8 @@ class Task(WireStruct, frozen=True):
     """One role of a Job."""
 
     name: str = ""
-    replicas: int = 0
-    min_available: int | None = None
+    replicas: Int32 = 0
+    min_available: Int32 | None = None
     topology_policy: str = ""
     partition_policy: PartitionPolicy | None = None
     template: PodTemplate = PodTemplate()
@@ -47,7 +47,7 @@ class JobSpec(WireStruct, frozen=True):
     """The whole Job; a `min_available` that is not given means all pods."""
 
     scheduler_name: str = ""
-    min_available: int | None = None
+    min_available: Int32 | None = None
     queue: str = ""
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None

@@ -6,7 +6,7 @@ way. What the values mean is decided in `cluster/reports/numatopology.py`.
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import Metadata, WireStruct
+from bayplan.kube.wire.core_v1 import Int64, Metadata, WireStruct
 
 GROUP = "nodeinfo.volcano.sh"
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -21,9 +21,9 @@ TIMESTAMP_ANNOTATION = "timestamp"
 class CpuInfo(WireStruct, frozen=True, omit_defaults=True):
     """Where one logical CPU sits. On most hardware core numbers repeat in every socket."""
 
-    numa: int = 0
-    socket: int = 0
-    core: int = 0
+    numa: Int64 = 0
+    socket: Int64 = 0
+    core: Int64 = 0
 
 
 class ResourceInfo(WireStruct, frozen=True, omit_defaults=True):
@@ -33,7 +33,7 @@ class ResourceInfo(WireStruct, frozen=True, omit_defaults=True):
     """
 
     allocatable: str = ""
-    capacity: int = 0
+    capacity: Int64 = 0
 
 
 class ContainerAllocation(WireStruct, frozen=True, omit_defaults=True):

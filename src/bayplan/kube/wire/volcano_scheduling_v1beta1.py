@@ -6,7 +6,7 @@ Volcano's controllers write it, one per Job or per owner of plain pods; pods nam
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import GroupObject, LabelSelector, Metadata, PodCondition, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, Int32, Int64, LabelSelector, Metadata, PodCondition, WireStruct
 
 API_VERSION = "scheduling.volcano.sh/v1beta1"
 
@@ -22,7 +22,7 @@ class NetworkTopology(WireStruct, frozen=True):
     """
 
     mode: str = HARD
-    highest_tier_allowed: int | None = None
+    highest_tier_allowed: Int64 | None = None
     highest_tier_name: str = ""
 
 
@@ -30,8 +30,8 @@ class SubGroupPolicy(WireStruct, frozen=True):
     """Pods that a selector means, divided by the values of some labels into sub-groups of one size."""
 
     name: str = ""
-    sub_group_size: int | None = None
-    min_sub_groups: int | None = None
+    sub_group_size: Int32 | None = None
+    min_sub_groups: Int32 | None = None
     label_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
     network_topology: NetworkTopology | None = None
@@ -40,8 +40,8 @@ class SubGroupPolicy(WireStruct, frozen=True):
 class PodGroupSpec(WireStruct, frozen=True):
     """How many pods start together, in all and of each task, and how close to each other."""
 
-    min_member: int = 0
-    min_task_member: dict[str, int] | None = None
+    min_member: Int32 = 0
+    min_task_member: dict[str, Int32] | None = None
     queue: str = ""
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] | None = None
@@ -51,7 +51,7 @@ class PodGroupStatus(WireStruct, frozen=True):
     """Scheduling progress, as Volcano or the scheduler in its place reports it."""
 
     phase: str = ""
-    running: int = 0
+    running: Int32 = 0
     conditions: list[PodCondition] | None = None
 
 

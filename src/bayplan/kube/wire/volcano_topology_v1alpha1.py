@@ -7,7 +7,7 @@ hand or by Volcano's discovery. What they mean together is decided in `cluster/t
 
 from __future__ import annotations
 
-from bayplan.kube.wire.core_v1 import LabelSelector, Metadata, WireStruct
+from bayplan.kube.wire.core_v1 import Int64, LabelSelector, Metadata, WireStruct
 
 API_VERSION = "topology.volcano.sh/v1alpha1"
 KIND = "HyperNode"
@@ -47,7 +47,7 @@ class Member(WireStruct, frozen=True):
 class HyperNodeSpec(WireStruct, frozen=True):
     """A tier, which may have a name, and who belongs to it."""
 
-    tier: int | None = None
+    tier: Int64 | None = None
     tier_name: str = ""
     members: list[Member] | None = None
 

@@ -27,6 +27,7 @@ class ObstacleKind(StrEnum):
     STUCK = "terminating"
     NO_ROOM = "noRoom"
     CLOSED = "closed"
+    AFFINITY = "affinity"
     NOT_EXAMINED = "notExamined"
 
 

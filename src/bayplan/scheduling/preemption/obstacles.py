@@ -43,7 +43,7 @@ WORK_OF_AN_EXAMPLE = 50_000
 ABOVE_ALL = PRIORITY_OFFSET
 # Filters that compare amounts: without room, as the sentence says, is all there is to it.
 FILTERS_OF_AMOUNTS = ("NodeResourcesFit", "NodeResourceTopologyMatch")
-LASTING = (ObstacleKind.NO_ROOM, ObstacleKind.CLOSED, ObstacleKind.NOT_EXAMINED)
+LASTING = (ObstacleKind.NO_ROOM, ObstacleKind.AFFINITY, ObstacleKind.CLOSED, ObstacleKind.NOT_EXAMINED)
 
 
 class Obstacle(Struct, frozen=True):

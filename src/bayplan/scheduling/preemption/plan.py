@@ -120,8 +120,16 @@ def plan_preemption(
         tuple(sorted(victims.pods, key=lambda each: (-each.priority, each.key))),
         victims.cost,
         tuple(terminating_on(state, row, rules)),
-        proven=victims.proven and complete,
+        proven=victims.proven and complete and not _others_close_nodes(state, preemptor),
     )
+
+
+def _others_close_nodes(state: ClusterState, preemptor: Preemptor) -> bool:
+    """True if affinity or spread closes nodes to the pod: pods on other nodes, which are not evicted, may be why."""
+    if preemptor.incoming is None:
+        return False
+    asked = (plugin.refusals_of(state, preemptor.incoming) for _, plugin in preemptor.profile.relation_filters)
+    return any(codes is not None and codes[state.columns.present[: len(codes)]].any() for codes in asked)
 
 
 def rows_open_to(state: ClusterState, pod_class: PodClass, profile: Profile, answers: ClassAnswers) -> NDArray[np.intp]:

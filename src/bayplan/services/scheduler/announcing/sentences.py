@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
-from bayplan.explain.preemption import budgets_text, nodes_text, victims_text
+from bayplan.explain.preemption import forbidden_by, nodes_text, victims_text
 from bayplan.explain.refusal import event_text, refusal_of
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
@@ -147,7 +147,7 @@ def preemption_sentence(refusal: Unschedulable) -> str:
     if refusal.stage is not Stage.PLANNED:
         return f"preemption: nominated to {nodes}, waits for {victims or 'pods'} to leave"
     if plan.cost[0]:
-        return f"preemption: {victims} on {nodes} would have to go, but {budgets_text(plan)} forbids that"
+        return f"preemption: {victims} on {nodes} would have to go, but {forbidden_by(plan)}"
     return f"preemption (dry run): evicting {victims or 'nothing'} would make room on {nodes}"
 
 
