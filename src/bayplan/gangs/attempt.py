@@ -25,10 +25,13 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem, Solution, 
 from bayplan.engine.gangs.search import search
 from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.mixes import NodeMixes, needs_mixes
+from bayplan.gangs.class_slots import NODES_PER_WORK
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.outline import NO_SUMS, Outline, Tried, node_sums, resources_of
 from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations
-from bayplan.gangs.relations.member_rules import MOST_LAYOUTS, Classes, MemberRules, layouts
+from bayplan.gangs.relations.layouts import MOST_LAYOUTS, layouts
+from bayplan.gangs.relations.member_rules import Classes, MemberRules
+from bayplan.gangs.relations.members import MemberClass
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -53,12 +56,12 @@ class GangAttempt:
     budget: Budget
     relations: GangRelations = NO_RELATIONS
     reported_only: bool = False
-    _counted: dict[tuple[PodClass, int, int], Counts] = field(default_factory=dict)
+    _counted: dict[tuple[MemberClass, int, int], Counts] = field(default_factory=dict)
     """Slots by class, bundle and limit."""
 
     def place(self, part: Group) -> Tried:
         """Search a place for a part. The whole gang gets the full budget of work, each smaller part a quarter."""
-        outline = self.scheduler.outline(self.gang, part, self.tree)
+        outline = self.scheduler.outline(self.gang, part, self.tree, self.relations.numbers)
         if outline.problem:
             return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), infeasible(outline.problem))
         try:
@@ -67,7 +70,7 @@ class GangAttempt:
             unknown = Solution(Status.LIMIT_REACHED, bound=f"{LIMIT_REACHED}: {UNCOUNTED}")
             return Tried(outline, Problem(self.tree, outline.parts, (), *NO_SUMS), unknown)
         budget = self.budget.at_most(WORK if part is self.root else WORK / 4)
-        fellows = self.relations.fellows.among(outline.classes)
+        fellows = self.relations.fellows.among(outline.members)
         pods = [pod for group in part.every_group() for pod in group.pods] if fellows.companions else []
         unmet = next((each for each in fellows.companions if not each.is_met(self.scheduler.state, pods)), None)
         if unmet is not None:
@@ -83,24 +86,26 @@ class GangAttempt:
             settled[self.gang] = tried
         return tried
 
-    def class_of(self, pod: Pod) -> PodClass:
+    def class_of(self, pod: Pod) -> MemberClass:
         """Return the class of a member."""
-        return self.scheduler.state.classes.of(pod)
+        return self.relations.class_of(self.scheduler.state, pod)
 
     def _slots(self, outline: Outline) -> tuple[Counts, ...]:
         """Return the slots of each shape, counted once for all parts of the gang."""
         most = max(outline.pods, LEAST_SLOTS_COUNTED)
-        keys = list(zip(outline.classes, outline.bundles, strict=True))
+        keys = list(zip(outline.members, outline.bundles, strict=True))
         for pod, bundle in keys:
             if (pod, bundle, most) not in self._counted:
-                counts = self.scheduler.slots(pod, self.tree, most, bundle, self.budget)
+                if pod.number:
+                    self.budget.spend(self.tree.size / NODES_PER_WORK)
+                counts = self.scheduler.slots(pod.pod_class, self.tree, most, bundle, self.budget)
                 self._counted[pod, bundle, most] = self.relations.limit(pod, self.tree, counts)
         slots = tuple(self._counted[pod, bundle, most] for pod, bundle in keys)
         if not self.reported_only:
             return slots
         reported = self.scheduler.state.columns.topology[self.tree.rows] > NO_TOPOLOGY
         return tuple(
-            np.where(reported, counts, 0) if self._prefers_reported(pod) else counts
+            np.where(reported, counts, 0) if self._prefers_reported(pod.pod_class) else counts
             for (pod, _), counts in zip(keys, slots, strict=True)
         )
 
@@ -110,10 +115,10 @@ class GangAttempt:
         """Search inside layouts that satisfy the rules among members, and take the best result."""
         tree = self.tree
         totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
-        by_class = dict(zip(outline.classes, slots, strict=True))
+        by_class = dict(zip(outline.members, slots, strict=True))
         required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
         tries: list[Tried] = []
-        wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.classes)}
+        wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.members)}
         complete = True
         for layout in layouts(self.scheduler.state, tree, fellows.rules, wanted, by_class, required):
             if tries and budget.is_spent:
@@ -125,7 +130,12 @@ class GangAttempt:
         settled = complete and len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
         if found:
             return _best_of(found, fellows, settled=settled)
-        status = Status.INFEASIBLE if settled and fellows.covered else Status.LIMIT_REACHED
+        # What has no room without the rules has none with them, and says so in plainer words.
+        without = self._search(outline, slots, budget)
+        if without.status is Status.INFEASIBLE:
+            return without
+        proven = settled and fellows.are_covered(len(outline.members), len(outline.parts))
+        status = Status.INFEASIBLE if proven else Status.LIMIT_REACHED
         problem = Problem(tree, outline.parts, slots, *NO_SUMS)
         return Tried(outline, problem, Solution(status, bound=fellows.unmet))
 
@@ -147,7 +157,7 @@ class GangAttempt:
             for name, takes, room in (
                 *((name, takes, room[tree.rows]) for name, takes, room in of_volumes),
                 # A cap on several shapes together is one more resource of a node.
-                *((MEMBERS, [int(pod in classes) for pod in outline.classes], cap) for classes, cap in caps),
+                *((MEMBERS, [int(pod in classes) for pod in outline.members], cap) for classes, cap in caps),
             ):
                 resources = (*resources, name)
                 amounts = np.column_stack((amounts, takes))
@@ -185,7 +195,7 @@ class GangAttempt:
             return False
         reported = columns.topology[: columns.size][columns.present[: columns.size]] > NO_TOPOLOGY
         return bool(reported.any() and not reported.all()) and any(
-            self._prefers_reported(self.class_of(pod)) for pod in self.gang.pods
+            self._prefers_reported(self.class_of(pod).pod_class) for pod in self.gang.pods
         )
 
     def _prefers_reported(self, pod: PodClass) -> bool:

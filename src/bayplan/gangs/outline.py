@@ -27,6 +27,7 @@ from bayplan.engine.gangs.problem import Counts, Part, Problem, Solution, Status
 from bayplan.engine.numa.mixes import NodeMixes
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.numa_level import bundle_problem, zone_bundles
+from bayplan.gangs.relations.members import MemberClass
 from bayplan.gangs.relations.shared_claims import once_only_problem
 from bayplan.gangs.split_gangs import split_message
 from bayplan.kube.wire.core_v1 import Pod, PodSpec, PodStatus
@@ -58,6 +59,13 @@ class Outline:
     """By shape, how many consecutive pods share a NUMA zone, or `NO_BUNDLE`."""
     pods: int
     """The number of waiting pods."""
+    numbers: tuple[int, ...]
+    """By shape, the number of its `MemberClass`."""
+
+    @property
+    def members(self) -> list[MemberClass]:
+        """The class of each shape, as terms divide it."""
+        return [MemberClass(*each) for each in zip(self.classes, self.numbers, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -85,13 +93,13 @@ class Tried:
         return preferred_domains(self.problem, self.solution)
 
 
-def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
+def outline_of(state: ClusterState, tree: Tree, root: Group, numbers: Mapping[str, int]) -> Outline:
     """Return the parts and shapes of a gang, or of the part that is to start."""
     bundles = zone_bundles(root, tree.levels)
     are_running = any(group.running for group in root.every_group())
-    reader = _Reader(state, tree, bundles, are_running, problem=bundle_problem(state, root, bundles))
+    reader = _Reader(state, tree, bundles, numbers, are_running, problem=bundle_problem(state, root, bundles))
     reader.read_shapes(root)
-    if any(pod.volumes is not NO_VOLUMES for pod, _ in reader.classes):
+    if any(pod.volumes is not NO_VOLUMES for pod, _, _ in reader.classes):
         reader.problem = reader.problem or once_only_problem(state, root)
     in_layers = len(reader.classes) <= 1 and not root.groups
     reader.read(replace(root, segments=()) if in_layers and root.segments else root, -1)
@@ -99,11 +107,12 @@ def outline_of(state: ClusterState, tree: Tree, root: Group) -> Outline:
         tree.levels,
         tuple(reader.parts),
         tuple(reader.pods_of),
-        tuple(pod for pod, _ in reader.classes),
+        tuple(pod for pod, _, _ in reader.classes),
         tuple(reader.layer(each) for each in root.segments) if in_layers else (),
         reader.problem,
-        tuple(bundle for _, bundle in reader.classes),
+        tuple(bundle for _, bundle, _ in reader.classes),
         sum([len(group.pods) for group in root.every_group()]),
+        tuple(number for _, _, number in reader.classes),
     )
 
 
@@ -114,9 +123,10 @@ class _Reader:
     state: ClusterState
     tree: Tree
     bundles: Mapping[str, int]
+    class_numbers: Mapping[str, int]
     are_running: bool
-    classes: dict[tuple[PodClass, int], int] = field(default_factory=dict)
-    shape_of: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    classes: dict[tuple[PodClass, int, int], int] = field(default_factory=dict)
+    shape_of: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     pods_of: list[PartPods] = field(default_factory=list)
     problem: str = ""
@@ -132,23 +142,28 @@ class _Reader:
             before: Pod | None = None
             spec: PodSpec | None = None
             status: PodStatus | None = None
-            bundle = self.bundles[group.name]
+            bundle, number, number_before = self.bundles[group.name], 0, 0
             for pod in group.pods:
-                if pod.spec is spec and pod.status is status:
+                if self.class_numbers:
+                    number_before, number = number, self._number(pod)
+                if pod.spec is spec and pod.status is status and number == number_before:
                     continue
-                template = id(pod.spec), id(pod.status), bundle
+                template = id(pod.spec), id(pod.status), bundle, number
                 if template not in self.shape_of:
-                    if before is not None and are_alike(pod, before):
-                        self.shape_of[template] = self.shape_of[id(spec), id(status), bundle]
+                    if before is not None and number == number_before and are_alike(pod, before):
+                        self.shape_of[template] = self.shape_of[id(spec), id(status), bundle, number]
                     else:
-                        self.shape_of[template] = self._shape(pod, bundle)
+                        self.shape_of[template] = self._shape(pod, bundle, number)
                 before, spec, status = pod, pod.spec, pod.status
 
-    def _shape(self, pod: Pod, bundle: int) -> int:
+    def _number(self, pod: Pod) -> int:
+        return self.class_numbers.get(pod_key(pod), 0) if self.class_numbers else 0
+
+    def _shape(self, pod: Pod, bundle: int, number: int) -> int:
         pod_class = self.state.classes.of(pod)
         reason = "" if self.problem else why_not_yet(pod, pod_class)
         self.problem = f"pod {pod_key(pod)} {reason}" if reason else self.problem
-        return self.classes.setdefault((pod_class, bundle), len(self.classes))
+        return self.classes.setdefault((pod_class, bundle, number), len(self.classes))
 
     def layer(self, segments: Segments) -> SegmentLayer:
         return SegmentLayer(self.number(segments.level), segments.size, segments.apart)
@@ -229,7 +244,7 @@ class _Reader:
             return {0: pods}
         by_shape: dict[int, list[Pod]] = {}
         for pod in pods:
-            shape = self.shape_of[id(pod.spec), id(pod.status), self.bundles[group.name]]
+            shape = self.shape_of[id(pod.spec), id(pod.status), self.bundles[group.name], self._number(pod)]
             by_shape.setdefault(shape, []).append(pod)
         return by_shape
 

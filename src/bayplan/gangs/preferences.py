@@ -13,16 +13,16 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
-from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.gangs.attempt import FOUND, PartTrial
 from bayplan.gangs.model import Group, Segments
 from bayplan.gangs.outline import Tried
+from bayplan.gangs.relations.members import MemberClass
 from bayplan.kube.wire.core_v1 import Pod
 
 # Limit on choices beyond those one by one: enough for all choices of six preferences. Most need no attempt.
 MOST_COMBINATIONS = 64
 
-ClassOf = Callable[[Pod], PodClass]
+ClassOf = Callable[[Pod], MemberClass]
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class GroupKinds:
 
     def _key(self, group: Group) -> Hashable:
         return (
-            tuple(id(self._class_of(pod)) for pod in group.pods),
+            tuple(map(self._class_of, group.pods)),
             (group.required, group.preferred, group.minimum, group.minimum_groups, group.segments),
             (group.apart, group.optional),
             tuple(pod.spec.node_name for pod in group.running),

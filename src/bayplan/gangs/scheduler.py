@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -18,9 +18,9 @@ from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
-from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, gang_relations, may_concern, members_of
-from bayplan.gangs.relations.member_rules import MemberKind
-from bayplan.gangs.relations.shared_claims import one_volume_rules, share_claims
+from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, gang_relations, may_concern
+from bayplan.gangs.relations.members import MemberKind, members_of
+from bayplan.gangs.relations.shared_claims import share_claims
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.answers import ClassAnswers
@@ -47,25 +47,24 @@ class GangScheduler:
         self._sharing: WeakKeyDictionary[Gang, frozenset[str]] = WeakKeyDictionary()
         self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
-    def outline(self, gang: Gang, root: Group, tree: Tree) -> Outline:
-        """Return a gang's parts and shapes; cached for gangs without running members."""
-        if root is not gang.root or any(group.running for group in root.every_group()):
-            return outline_of(self.state, tree, root)
+    def outline(self, gang: Gang, root: Group, tree: Tree, numbers: Mapping[str, int]) -> Outline:
+        """Return a gang's parts and shapes; cached for gangs without running members.
+
+        `numbers` are those of classes that terms divide (`gangs/relations/members.py`).
+        """
+        if numbers or root is not gang.root or any(group.running for group in root.every_group()):
+            return outline_of(self.state, tree, root, numbers)
         known = self._outlines.get(gang)
         if known is None or known.levels != tree.levels:
-            known = self._outlines[gang] = outline_of(self.state, tree, root)
+            known = self._outlines[gang] = outline_of(self.state, tree, root, numbers)
         return known
 
     def relations(self, gang: Gang) -> GangRelations:
         """Return what other pods and the gang's own members demand about where it goes."""
         shared = self.share_claims(gang)
-        found = NO_RELATIONS
-        if may_concern(self.state, gang, self.profile):
-            found = gang_relations(self.state, self.members(gang), self.profile)
-        if not shared:
-            return found
-        rules = one_volume_rules(self.state, dict.fromkeys(each.pod_class for each in self.members(gang)))
-        return found.with_rules(rules) if rules else found
+        if not shared and not may_concern(self.state, gang, self.profile):
+            return NO_RELATIONS
+        return gang_relations(self.state, self.members(gang), self.profile, shared)
 
     def share_claims(self, gang: Gang) -> frozenset[str]:
         """Have the classes of a gang's pods name the claims that several of them use, and return these."""

@@ -24,5 +24,5 @@ class ScriptedAttempt(GangAttempt):
         self._status_of = status_of
 
     def place(self, part: Group) -> Tried:
-        outline = Outline(self.tree.levels, (), (), (), (), "", (), 0)
+        outline = Outline(self.tree.levels, (), (), (), (), "", (), 0, ())
         return Tried(outline, Problem(self.tree, (), (), *NO_SUMS), Solution(self._status_of(part)))

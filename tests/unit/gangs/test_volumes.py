@@ -10,7 +10,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, Group
-from bayplan.gangs.relations.member_rules import MOST_LAYOUTS
+from bayplan.gangs.relations.layouts import MOST_LAYOUTS
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import Decision

@@ -41,6 +41,8 @@ from bayplan.gangs.closeness import closeness_of, running_members, unbound
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, Seat, waited_for
 from bayplan.gangs.ranks.ranks import rank_key
+from bayplan.gangs.relations.gang_relations import GangRelations
+from bayplan.gangs.relations.members import MemberClass
 from bayplan.gangs.relations.shared_claims import shared_by
 from bayplan.gangs.remedies import GangRemedy, Running, gang_remedies
 from bayplan.gangs.scheduler import GangScheduler
@@ -103,7 +105,7 @@ class GangPlacer:
         if not gang.pods:
             return running_outcome(scheduler, tree, gang)
         scheduler.share_claims(gang)
-        classes = _classes(session, gang)
+        classes = _classes(session, scheduler.relations(gang), gang)
         before = _slots(scheduler, gang, tree, classes)
         waited = waited_for(gang, now.timestamp(), otherwise)
         decision = schedule_gang(scheduler, gang, waited or 0.0)
@@ -119,7 +121,7 @@ class GangPlacer:
             levels=tree.levels,
             nodes=len(session.state.rows),
             shapes=tuple(
-                self._shape(scheduler, tree, decision, each, pods, before[each], after.get(each))
+                self._shape(scheduler, tree, decision, each.pod_class, pods, before[each], after.get(each))
                 for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
@@ -223,26 +225,31 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
     return placer.place(gang, now, created=pod.metadata.creation_timestamp)
 
 
-def _classes(session: ClusterSession, gang: Gang) -> dict[PodClass, list[Pod]]:
+def _classes(session: ClusterSession, relations: GangRelations, gang: Gang) -> dict[MemberClass, list[Pod]]:
     """The pods of each class of a gang; one that already has a node is an error."""
-    found: dict[PodClass, list[Pod]] = {}
+    found: dict[MemberClass, list[Pod]] = {}
     for pod in gang.pods:
         session.refuse_if_there(pod)
-        found.setdefault(session.state.classes.of(pod), []).append(pod)
+        found.setdefault(relations.class_of(session.state, pod), []).append(pod)
     return found
 
 
-def _slots(scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[PodClass]) -> dict[PodClass, Counts]:
+def _slots(
+    scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Iterable[MemberClass]
+) -> dict[MemberClass, Counts]:
     """By position in the tree how many pods of each class fit now, as far as neighbours and fellows let them."""
     relations = scheduler.relations(gang)
-    return {pod: relations.limit(pod, tree, scheduler.slots(pod, tree, ALL_SLOTS)) for pod in classes}
+    return {pod: relations.limit(pod, tree, scheduler.slots(pod.pod_class, tree, ALL_SLOTS)) for pod in classes}
 
 
 def _slots_left(
-    scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Mapping[PodClass, Sequence[Pod]]
-) -> dict[PodClass, Counts]:
+    scheduler: GangScheduler, gang: Gang, tree: Tree, classes: Mapping[MemberClass, Sequence[Pod]]
+) -> dict[MemberClass, Counts]:
     """The same once the gang has its seats: claims that its pods share have their volumes now."""
-    now = {pod: scheduler.state.classes.of(pods[0]) if any(shared_by(pod)) else pod for pod, pods in classes.items()}
+    now = {
+        pod: pod._replace(pod_class=scheduler.state.classes.of(pods[0])) if any(shared_by(pod.pod_class)) else pod
+        for pod, pods in classes.items()
+    }
     slots = _slots(scheduler, gang, tree, now.values())
     return {pod: slots[of_seated] for pod, of_seated in now.items()}
 

@@ -6,20 +6,28 @@ preferences do not order seats: the topology decides a gang's place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.terms import labels_of, namespace_of
+from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.model import Gang
-from bayplan.gangs.relations.member_rules import MemberKind, MemberRules, about_others, member_rules
-from bayplan.gangs.relations.shared_claims import OneVolume
+from bayplan.gangs.relations.member_rules import MemberRules, asked_for, means, member_rules
+from bayplan.gangs.relations.members import (
+    MemberClass,
+    MemberKind,
+    affinity_by_key,
+    number_of_terms,
+    numbers_of_pods,
+    told_apart,
+    with_equal_terms,
+)
+from bayplan.gangs.relations.shared_claims import one_volume_rules
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.profile import Profile
 
@@ -34,19 +42,21 @@ class GangRelations:
     """Limits on a gang's slots beyond amounts. `problem` says why it must not be placed yet."""
 
     problem: str = ""
-    open_rows: dict[PodClass, Mask] = field(default_factory=dict)
+    open_rows: Mapping[MemberClass, Mask] = field(default_factory=dict)
     fellows: MemberRules = field(default_factory=MemberRules)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """By pod, the number of its `MemberClass` if that is not 0."""
 
-    def limit(self, pod: PodClass, tree: Tree, slots: Counts) -> Counts:
+    def class_of(self, state: ClusterState, pod: Pod) -> MemberClass:
+        """Return the class of a member."""
+        return MemberClass(state.classes.of(pod), self.numbers.get(pod_key(pod), 0) if self.numbers else 0)
+
+    def limit(self, pod: MemberClass, tree: Tree, slots: Counts) -> Counts:
         """Limit slots, by position in the tree, to those that other pods and one-per-node members leave open."""
         if pod in self.fellows.one_per_node:
             slots = np.minimum(slots, 1)
         is_open = self.open_rows.get(pod)
         return slots if is_open is None else slots * is_open[tree.rows]
-
-    def with_rules(self, rules: Sequence[OneVolume]) -> GangRelations:
-        """Return the same relations with rules about shared claims."""
-        return replace(self, fellows=replace(self.fellows, rules=(*self.fellows.rules, *rules)))
 
 
 NO_RELATIONS = GangRelations()
@@ -57,70 +67,51 @@ def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
     return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.has_pod_terms)
 
 
-def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ...]:
-    """Return the kinds of members. Independent of placed pods, so it can be cached with the gang."""
-    found: dict[tuple[PodClass, str, frozenset[tuple[str, str]], int], MemberKind] = {}
-    numbers: dict[object, int] = {}
-    for pod in pods:
-        pod_class, terms = state.classes.of(pod), state.classes.terms_of(pod)
-        namespace, labels = namespace_of(pod), labels_of(pod)
-        key = (pod_class, namespace, frozenset(labels.items()), id(terms))
-        numbers[key] = numbers.get(key, 0) + 1
-        if key not in found:
-            found[key] = MemberKind(pod_class, namespace, labels, terms, 0, pod_key(pod))
-    return tuple(
-        MemberKind(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
-        for key, each in found.items()
+def gang_relations(
+    state: ClusterState, members: Sequence[MemberKind], profile: Profile, shared: Collection[str]
+) -> GangRelations:
+    """Return what other pods and the members themselves demand of a gang's place; `shared` are claims of several."""
+    by_terms = with_equal_terms(members)
+    if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS:
+        return GangRelations(TOO_MANY)
+    classes = told_apart(state, members, by_terms)
+    fellows = member_rules(state, members, by_terms, classes)
+    volumes = one_volume_rules(state, dict.fromkeys(classes)) if shared else ()
+    return GangRelations(
+        fellows.problem,
+        _open_rows(state, members, classes, profile),
+        replace(fellows, rules=(*fellows.rules, *volumes)),
+        numbers_of_pods(members, classes),
     )
 
 
-def gang_relations(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> GangRelations:
-    """Return what other pods and the members themselves demand of a gang's place."""
-    by_terms = _with_equal_terms(members)
-    if sum(_number_of_terms(each) for each in by_terms) * len(members) > MOST_PAIRS:
-        return GangRelations(TOO_MANY)
-    fellows = member_rules(state, members, by_terms)
-    return GangRelations(fellows.problem, _open_rows(state, members, profile), fellows)
-
-
-def _with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
-    """Return members with terms, one for each set of equal terms."""
-    found: dict[tuple[PodClass, int], MemberKind] = {}
-    numbers: dict[object, int] = {}
-    for each in members:
-        if _number_of_terms(each):
-            key = (each.pod_class, id(each.terms))
-            found.setdefault(key, each)
-            numbers[key] = numbers.get(key, 0) + each.number
-    return [
-        MemberKind(each.pod_class, each.namespace, each.labels, each.terms, numbers[key], each.example)
-        for key, each in found.items()
-    ]
-
-
-def _number_of_terms(member: MemberKind) -> int:
-    return len(member.terms.affinity) + len(member.terms.anti_affinity) + len(member.terms.spread)
-
-
-def _open_rows(state: ClusterState, members: Sequence[MemberKind], profile: Profile) -> dict[PodClass, Mask]:
-    """Return, for each class, the rows that pods outside the gang leave open to all its members.
-
-    Members that look equal to those pods are checked once: ten thousand ranks differ only in a label that no term
-    selects.
-    """
-    found: dict[PodClass, Mask] = {}
-    asked: set[object] = set()
-    for member in members:
-        known_by = member.namespace, state.neighbours.labels_of_namespace(member.namespace), member.labels
-        held = tuple(map(id, state.neighbours.anti_affinity.against(*known_by)))
-        key = (member.pod_class, id(member.terms), held)
-        if key in asked:
-            continue
-        asked.add(key)
-        incoming = member.incoming(state, about_others(state, member, members))
+def _open_rows(
+    state: ClusterState, members: Sequence[MemberKind], classes: Sequence[MemberClass], profile: Profile
+) -> dict[MemberClass, Mask]:
+    """Return, for each class, the rows that pods outside the gang leave open to its members."""
+    found: dict[MemberClass, Mask] = {}
+    asked: set[MemberClass] = set()
+    for member, member_class in zip(members, classes, strict=True):
+        if member_class in asked:
+            continue  # all of a class look alike to those pods
+        asked.add(member_class)
+        incoming = member.incoming(state, _about_others(state, member, members))
         for _, plugin in profile.relation_filters:
             codes = plugin.refusals_of(state, incoming)
             if codes is not None:
                 is_open: Mask = codes == 0
-                found[member.pod_class] = found.get(member.pod_class, is_open) & is_open
+                found[member_class] = found.get(member_class, is_open) & is_open
     return found
+
+
+def _about_others(state: ClusterState, member: MemberKind, members: Sequence[MemberKind]) -> PodTerms:
+    """Return the terms of a member without those that other members satisfy: these are rules of the gang."""
+    terms = member.terms
+    own = {key for key, selectors in affinity_by_key(terms) if asked_for(state, members, member, selectors)}
+    spread = tuple(
+        rule
+        for rule in terms.spread
+        if not (rule.required and any(means(state, member, rule.pods, other) for other in members))
+    )
+    affinity = tuple(term for term in terms.affinity if term.topology_key not in own)
+    return replace(terms, affinity=affinity, spread=spread)

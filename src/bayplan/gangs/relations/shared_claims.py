@@ -18,6 +18,7 @@ from bayplan.cluster.volumes.claims import claims_of
 from bayplan.cluster.volumes.needs import UnboundClaim, VolumePlan
 from bayplan.cluster.volumes.sharing import Place, places_for, plan_together
 from bayplan.gangs.model import Group, Seat
+from bayplan.gangs.relations.members import MemberClass
 from bayplan.kube.wire.core_v1 import Pod
 
 ONE_POD = "ReadWriteOncePod"
@@ -28,7 +29,7 @@ class OneVolume:
     """Members of these classes share a claim: they go to one of the places where its volume can be."""
 
     claim: str
-    classes: frozenset[PodClass]
+    classes: frozenset[MemberClass]
     places: tuple[Place, ...]
 
     def __str__(self) -> str:
@@ -55,11 +56,11 @@ def shared_by(pod: PodClass) -> Iterator[UnboundClaim]:
     return (claim for claim in pod.volumes.unbound if claim.shared)
 
 
-def one_volume_rules(state: ClusterState, classes: Iterable[PodClass]) -> tuple[OneVolume, ...]:
+def one_volume_rules(state: ClusterState, classes: Iterable[MemberClass]) -> tuple[OneVolume, ...]:
     """One rule for each shared claim that does not leave all nodes open."""
-    users: dict[UnboundClaim, set[PodClass]] = {}
+    users: dict[UnboundClaim, set[MemberClass]] = {}
     for pod in classes:
-        for claim in shared_by(pod):
+        for claim in shared_by(pod.pod_class):
             users.setdefault(claim, set()).add(pod)
     found = (
         OneVolume(claim.shared, frozenset(using), tuple(places_for(state.volumes, state.labels, claim)))

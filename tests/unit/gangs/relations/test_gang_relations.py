@@ -16,8 +16,10 @@ from bayplan.gangs.relations import gang_relations
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
 from tests.builders.neighbourhoods import RACK, apart, app_pod, on, racks, spread, together
+from tests.builders.objects import node
 
 
 def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple[Pod, ...]:
@@ -120,12 +122,54 @@ def test_workers_keep_away_from_their_chief() -> None:
     assert not by_app["worker"] & by_app["chief"]
 
 
-def test_a_spread_over_some_pods_of_equal_shape_is_refused_with_the_reason() -> None:
-    pods = (*members(2, **spread("train")), *members(2, "other", **spread("train")))
+def test_a_spread_over_other_pods_of_the_gang_alone_is_refused_with_the_reason() -> None:
+    pods = (*members(2), *members(2, "other", **spread("train")))
     assert decide(scheduler_of("ab"), *pods).problem == (
-        "pod default/train-0 asks for spec.topologySpreadConstraints over some pods of its own gang, "
-        "which bayplan supports only if it counts all pods of equal shape"
+        "pod default/other-0 asks for spec.topologySpreadConstraints over other pods of its gang, "
+        "which bayplan supports only if they count the pod itself, too"
     )
+
+
+def test_pods_of_equal_shape_are_spread_apart_from_others_of_that_shape() -> None:
+    scheduler = scheduler_of("aabb")
+    decision = decide(scheduler, *members(4, **spread("train", RACK)), *members(4, "other", **together("other", RACK)))
+    racks_of = Counter((seat.pod[8:13], seat.node in ("n1", "n2")) for seat in decision.seats)
+    assert (racks_of["train", True], racks_of["train", False]) == (2, 2)
+    assert len({at for app, at in racks_of if app == "other"}) == 1
+
+
+def test_a_pod_outside_keeps_only_the_member_away_that_it_means() -> None:
+    repelling = on("n1", app_pod("x", **apart("b")))
+    decision = decide(scheduler_of("ab", repelling), *members(1, "a", cpu=7), *members(1, "b", cpu=7))
+    assert {seat.pod: seat.node for seat in decision.seats} == {"default/a-0": "n1", "default/b-0": "n2"}
+
+
+@pytest.mark.parametrize(
+    "chief_cpu, started",
+    [
+        pytest.param(3, {"chief": "n1", "worker": "n1"}, id="beside their own chief, although another one runs"),
+        pytest.param(7, {"chief": "n1", "worker": "n2"}, id="beside the other chief, where theirs leaves no room"),
+    ],
+)
+def test_workers_join_their_own_chief_or_one_that_runs(chief_cpu: int, started: dict[str, str]) -> None:
+    full = 8 if chief_cpu == 3 else 1
+    others = on("n2", app_pod("old", "chief", cpu=full))
+    pods = (*members(1, "chief", cpu=chief_cpu), *members(1, "worker", cpu=2, **together("chief", RACK)))
+    decision = decide(scheduler_of("ab", others), *pods)
+    assert {seat.pod[8:].partition("-")[0]: seat.node for seat in decision.seats} == started
+
+
+def test_one_member_per_rack_leaves_the_larger_node_to_a_larger_member() -> None:
+    nodes_of = [node(f"n{at}", {"cpu": cpu}, labels={RACK: rack}) for at, (cpu, rack) in enumerate(["4a", "2a", "6b"])]
+    scheduler = gang_scheduler(cluster(nodes=nodes_of), RACK)
+    assert decide(scheduler, *members(2, cpu=2, **apart("train", RACK)), *members(2, "big", cpu=4)).placed
+
+
+def test_workers_in_several_racks_with_chiefs_are_no_proven_no() -> None:
+    nodes_of = [node(f"n{at}", {"cpu": cpu}, labels={RACK: rack}) for at, (cpu, rack) in enumerate(["4a", "4b", "1b"])]
+    scheduler = gang_scheduler(cluster(nodes=nodes_of), RACK)
+    workers = members(1, "worker", **together("chief", RACK))
+    assert decide(scheduler, *members(2, "chief", cpu=4), *workers).status is Status.LIMIT_REACHED
 
 
 @pytest.mark.parametrize("spec", [together("train", RACK), spread("train"), apart("train", RACK)])

@@ -1,0 +1,134 @@
+"""The members of a gang, told apart as far as terms about pods do.
+
+    pods -> MemberKind (one class, equal labels, equal terms) -> MemberClass (what terms treat alike)
+
+Ten thousand ranks that differ only in a label that no term selects are one `MemberClass`. A leader and a worker of
+equal size are two if a term means only one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bayplan.cluster.pods.label_selectors import Labels
+from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.terms import PodSelector, PodTerms, labels_of, namespace_of
+from bayplan.cluster.state import ClusterState, pod_key
+from bayplan.kube.wire.core_v1 import Pod
+from bayplan.plugins.base import IncomingPod
+
+
+class MemberClass(NamedTuple):
+    """Members that nodes, other pods and the gang's rules treat alike: a class of pods, or a numbered part of it."""
+
+    pod_class: PodClass
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MemberKind:
+    """Members of one class with the same labels and terms."""
+
+    pod_class: PodClass
+    namespace: str
+    labels: Labels
+    terms: PodTerms
+    pods: Sequence[str]
+    """Their keys."""
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self.pods)
+
+    @property
+    def example(self) -> str:
+        """One of them."""
+        return self.pods[0]
+
+    def incoming(self, state: ClusterState, terms: PodTerms) -> IncomingPod:
+        """Return the member as a pod that is placed by itself."""
+        of_namespace = state.neighbours.labels_of_namespace(self.namespace)
+        return IncomingPod(self.pod_class, self.namespace, of_namespace, self.labels, terms)
+
+
+def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ...]:
+    """Return the kinds of members. Independent of placed pods, so it can be cached with the gang."""
+    found: dict[Hashable, MemberKind] = {}
+    keys: dict[Hashable, list[str]] = {}
+    for pod in pods:
+        pod_class, terms = state.classes.of(pod), state.classes.terms_of(pod)
+        namespace, labels = namespace_of(pod), labels_of(pod)
+        kind = (pod_class, namespace, frozenset(labels.items()), id(terms))
+        if kind not in found:
+            found[kind] = MemberKind(pod_class, namespace, labels, terms, keys.setdefault(kind, []))
+        keys[kind].append(pod_key(pod))
+    return tuple(found.values())
+
+
+def with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
+    """Return members with terms, one for each class and set of equal terms."""
+    found: dict[Hashable, MemberKind] = {}
+    keys: dict[Hashable, list[str]] = {}
+    for each in members:
+        if number_of_terms(each):
+            key = (each.pod_class, id(each.terms))
+            if key not in found:
+                found[key] = MemberKind(
+                    each.pod_class, each.namespace, each.labels, each.terms, keys.setdefault(key, [])
+                )
+            keys[key] += each.pods
+    return list(found.values())
+
+
+def number_of_terms(member: MemberKind) -> int:
+    """How many required terms a member has."""
+    return len(member.terms.affinity) + len(member.terms.anti_affinity) + len(member.terms.spread)
+
+
+def selects(state: ClusterState, selectors: Iterable[PodSelector], namespace: str, labels: Labels) -> bool:
+    """True if all selectors match a pod."""
+    of_namespace = state.neighbours.labels_of_namespace(namespace)
+    return all(pods.matches(namespace, of_namespace, labels) for pods in selectors)
+
+
+def affinity_by_key(terms: PodTerms) -> list[tuple[str, tuple[PodSelector, ...]]]:
+    """Return the required affinity of a pod by key: one pod must match all terms, in the place of each key."""
+    everything = tuple(term.pods for term in terms.affinity)
+    return [(key, everything) for key in dict.fromkeys(term.topology_key for term in terms.affinity)]
+
+
+def told_apart(
+    state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]
+) -> tuple[MemberClass, ...]:
+    """Return the class of each kind: kinds of one class are one if all terms mean both or neither."""
+    asked = [asked for holder in by_terms for asked in _asked(holder.terms)]
+    numbers: dict[PodClass, dict[Hashable, int]] = {}
+    found: list[MemberClass] = []
+    for member in members:
+        known_by = member.namespace, state.neighbours.labels_of_namespace(member.namespace), member.labels
+        held = tuple(map(id, state.neighbours.anti_affinity.against(*known_by)))
+        meant = tuple([selects(state, selectors, member.namespace, member.labels) for selectors in asked])
+        of_class = numbers.setdefault(member.pod_class, {})
+        found.append(MemberClass(member.pod_class, of_class.setdefault((id(member.terms), held, meant), len(of_class))))
+    return tuple(found)
+
+
+def numbers_of_pods(members: Sequence[MemberKind], classes: Sequence[MemberClass]) -> Mapping[str, int]:
+    """Return, by pod, the numbers of classes that terms divide; a pod that is not there has number 0."""
+    return {
+        pod: each.number for member, each in zip(members, classes, strict=True) if each.number for pod in member.pods
+    }
+
+
+def _asked(terms: PodTerms) -> Iterator[tuple[PodSelector, ...]]:
+    """What terms mean, as selectors of which a pod must match all."""
+    if terms.affinity:
+        yield tuple(term.pods for term in terms.affinity)
+    for term in terms.anti_affinity:
+        yield (term.pods,)
+    for rule in terms.spread:
+        if rule.required:
+            yield (rule.pods,)
