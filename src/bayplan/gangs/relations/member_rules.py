@@ -18,9 +18,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.cluster.columns.labels import ABSENT
-from bayplan.cluster.pods.terms import PodSelector, PodTerm, SpreadRule, labels_of, namespace_of
+from bayplan.cluster.pods.terms import PodSelector, PodTerm, PodTerms, SpreadRule, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.relations.members import MemberClass, MemberKind, affinity_by_key, selects
@@ -188,7 +189,7 @@ class _Reader:
             matched = asked_for(self.state, self.members, holder, selectors)
             if not matched:
                 continue
-            joined = _rows_beside(self.state, key, selectors)
+            joined = _rows_beside(self.state, key, holder.terms)
             # The first of several pods that match their own terms starts by itself.
             are_first = any(selects(self.state, selectors, each.namespace, each.labels) for each in asking)
             if joined is None and not are_first and self.companions[-1:] != [Companions(holder, selectors)]:
@@ -240,7 +241,7 @@ def asked_for(
     If pods outside match as well, only those that do not ask for the same: the others must join pods outside, too.
     """
     matched = [member for member in members if all(means(state, holder, each, member) for each in selectors)]
-    if not state.neighbours.tally(selectors):
+    if not len(_matching_outside(state, holder.terms)):
         return matched
     return [member for member in matched if member.terms is not holder.terms]
 
@@ -251,13 +252,22 @@ def means(state: ClusterState, holder: MemberKind, pods: PodSelector, other: Mem
     return is_another and selects(state, (pods,), other.namespace, other.labels)
 
 
-def _rows_beside(state: ClusterState, key: str, selectors: tuple[PodSelector, ...]) -> Mask | None:
+def _matching_outside(state: ClusterState, terms: PodTerms) -> NDArray[np.intp]:
+    """Return the rows of pods outside that satisfy required affinity, on nodes with a label that it names."""
+    rows = state.neighbours.tally(tuple(term.pods for term in terms.affinity)).rows
+    counted = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms.affinity:
+        counted |= state.labels.codes(term.topology_key)[rows] != ABSENT
+    return rows[counted]
+
+
+def _rows_beside(state: ClusterState, key: str, terms: PodTerms) -> Mask | None:
     """Return the rows in places of pods outside that match; None if there are no such pods."""
-    tally = state.neighbours.tally(selectors)
-    if not tally:
+    rows = _matching_outside(state, terms)
+    if not len(rows):
         return None
     codes = state.labels.codes(key)
-    values = np.unique(codes[tally.rows])
+    values = np.unique(codes[rows])
     return np.isin(codes, values[values != ABSENT])
 
 
