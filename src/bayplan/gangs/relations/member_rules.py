@@ -217,9 +217,10 @@ class _Reader:
 
     def read_spread(self, holder: MemberKind, rule: SpreadRule) -> None:
         """A spread constraint that counts members."""
-        matched = self._classes(each for each in self.members if means(self.state, holder, rule.pods, each))
-        if not matched:
+        if not any(means(self.state, holder, rule.pods, each) for each in self.members):
             return
+        counted = (each for each in self.members if selects(self.state, (rule.pods,), each.namespace, each.labels))
+        matched = self._classes(counted)
         if not self._own(holder) <= matched:
             asked = f"pod {holder.example} asks for spec.topologySpreadConstraints over other pods of its gang"
             self.problem = f"{asked}, which bayplan supports only if they count the pod itself, too"
