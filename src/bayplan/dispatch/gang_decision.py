@@ -26,7 +26,7 @@ from bayplan.dispatch.preemption import LOOKS_EVERY
 from bayplan.dispatch.units import GangUnit
 from bayplan.dispatch.waking import NO_NAMESPACES, ForGang, ForItself, Namespaces, Waits, namespaces_that_matter
 from bayplan.engine.gangs.problem import Status
-from bayplan.gangs.cycle import assume_gang, schedule_gang
+from bayplan.gangs.cycle import assume_gang, refused_after_all, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, waited_for
 from bayplan.gangs.relations.gang_relations import may_concern
 from bayplan.gangs.scheduler import GangScheduler
@@ -36,8 +36,6 @@ from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import assume
 from bayplan.scheduling.decision import Decision
-
-REFUSED_AFTER_ALL = "counting found a place, but a filter or a kubelet there would refuse one of the pods"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ class GangDecider:
                 core.late.keep(name, decision.later, scheduler, waiting[0], now)
             seats = zip(taken, decision.seats, strict=True)
             return Bind(unit, tuple(Assignment(pods[each.pod], each, seat) for each, seat in seats))
-        reason = REFUSED_AFTER_ALL if decision.placed else ""
+        reason = refused_after_all(scheduler, gang, decision) if decision.placed else ""
         was_nominated = preempting.was_nominated(unit)
         if closing.rows and not was_nominated:
             core.settle_set_aside(aside, now)

@@ -6,11 +6,14 @@ ask for, not by name.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.volumes.needs import UnboundClaim
 from bayplan.cluster.volumes.static import claim_of, size_of
-from bayplan.explain.amounts import human
+from bayplan.explain.amounts import count, human
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume
 from bayplan.plugins.volume_binding import CAUSES, NO_VOLUME_FOUND
@@ -32,6 +35,27 @@ def volumes_behind(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> 
         searching = (claim for claim in pod.volumes.unbound if not claim.selected)
         found += dict.fromkeys(_why_none(state, claim) for claim in searching)
     return tuple(found)
+
+
+def volumes_that_limit(
+    state: ClusterState, pod: PodClass, slots: NDArray[np.int64], rows: NDArray[np.intp]
+) -> tuple[str, ...]:
+    """Which volumes keep more pods of a class from nodes that have some slots for them."""
+    found: list[str] = []
+
+    def tell(room: NDArray[np.int64], lead: str, noun: str) -> None:
+        limited = (slots > 0) & (slots == room[rows])
+        if limited.any():
+            found.append(f"{lead} at most {count(int(slots[limited].max()), noun)} on a node")
+
+    for driver, number in pod.volumes.attached:
+        room = state.volumes.attached.room(driver, state.columns.size)
+        tell(room // number, f"{driver} attaches the volumes of", "more such pod")
+    for claim in pod.volumes.unbound:
+        if not (claim.shared or claim.reserved or state.volumes.provisioner_of(claim.storage_class)):
+            wanted = f'{human("storage", claim.size)} of class "{claim.storage_class}"'
+            tell(state.volumes.static.free_on_rows(claim), f"{wanted}:", "free volume")
+    return tuple(dict.fromkeys(found))
 
 
 def _why_none(state: ClusterState, claim: UnboundClaim) -> str:

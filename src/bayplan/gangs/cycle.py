@@ -133,19 +133,35 @@ def later_seats(scheduler: GangScheduler, gang: Gang) -> Sequence[LaterSeat]:
 
 def assume_gang(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> list[Decision] | None:
     """Take every seat of a decision with its zones; None, with nothing taken, if a node refuses."""
+    taker = _take_all(scheduler, gang, decision)
+    if taker.refusal:
+        return None
+    taken = {each.pod: each for each in taker.taken}
+    return [taken[seat.pod] for seat in decision.seats]
+
+
+def refused_after_all(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> str:
+    """Say which seat `assume_gang` does not get, and why. Nothing is taken."""
+    taker = _take_all(scheduler, gang, decision)
+    taker.give_back()
+    found = "counting found a place" if gang.style == BAYPLAN else f"{gang.style} would place it"
+    return f"{found}, but {taker.refusal}"
+
+
+def _take_all(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> SeatTaker:
+    """Take the seats of a decision. With a `refusal`, none is taken."""
     pods = {pod_key(pod): pod for pod in gang.pods}
     taker = SeatTaker(scheduler.state, scheduler.profile, scheduler.answers)
     shared = SharedVolumes(scheduler.state, ((seat, pods[seat.pod]) for seat in decision.seats))
     try:
-        taken_all = shared.take() and all(taker.take(seat, pods[seat.pod]) for seat in decision.seats)
+        if not shared.take():
+            taker.refusal = "the claims that its pods share find no volumes there"
+        elif all(taker.take(seat, pods[seat.pod]) for seat in decision.seats):
+            taken = {each.pod: each for each in taker.taken}
+            tree = scheduler.trees.get(scheduler.trees.name_for(gang))
+            taker.refusal = "" if tree is None else split_bundle(gang, decision.seats, taken, tree.levels)
     finally:
         shared.release()
-    if not taken_all:
+    if taker.refusal:
         taker.give_back()
-        return None
-    taken = {each.pod: each for each in taker.taken}
-    tree = scheduler.trees.get(scheduler.trees.name_for(gang))
-    if tree is not None and split_bundle(gang, decision.seats, taken, tree.levels):
-        taker.give_back()
-        return None
-    return [taken[seat.pod] for seat in decision.seats]
+    return taker

@@ -99,6 +99,8 @@ class SeatTaker:
         self._profile = profile
         self._answers = answers
         self._on_row: dict[int, list[Seated]] = {}
+        self.refusal = ""
+        """Which seat was not there any more, and the filter that refused it."""
 
     @property
     def taken(self) -> list[Decision]:
@@ -106,16 +108,22 @@ class SeatTaker:
         return [decision for here in self._on_row.values() for _, decision in here]
 
     def take(self, seat: Seat, pod: Pod) -> bool:
-        """Take a seat; False if its node no longer has it."""
+        """Take a seat; False, with a `refusal`, if its node no longer has it."""
         row = self._state.rows.get(seat.node)
         if row is None or seat.pod in self._state.pods:
+            self.refusal = f"{seat.node} or {seat.pod} changed meanwhile"
             return False
+        return self._take_on(row, seat, pod)
+
+    def _take_on(self, row: int, seat: Seat, pod: Pod) -> bool:
         pod_class = self._state.classes.of(pod)
         blocked = int(self._answers.for_class(pod_class, self._profile).blocked[row])
         topology = self._profile.topology
         if blocked != PASSES and (
             topology is None or self._profile.filters[blocked // CODES_PER_FILTER] is not topology
         ):
+            name = self._profile.filters[blocked // CODES_PER_FILTER].name
+            self.refusal = f"{seat.node} would refuse {seat.pod} beside the others ({name})"
             return False
         here = self._on_row.setdefault(row, [])
         placement = Placement() if topology is None else topology.place(self._state, pod_class, row)
@@ -126,7 +134,10 @@ class SeatTaker:
             assume(self._state, decision, pod)
             here.append((pod, decision))
             return True
-        return self._take_by_replay(seat, pod, row, here)
+        if self._take_by_replay(seat, pod, row, here):
+            return True
+        self.refusal = f"the kubelet of {seat.node} would refuse {seat.pod} beside the others"
+        return False
 
     def give_back(self) -> None:
         """Give all seats back."""

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders.bodies import list_body
+from tests.builders.bodies import list_body, node_body
+from tests.builders.storage import csi_node, volume
 from tests.unit.cli.conftest import Bayplan
 
 Json = dict[str, Any]
@@ -97,3 +98,32 @@ def test_a_gang_is_told_what_is_in_the_way_of_its_claims(bayplan: Bayplan, tmp_p
     assert result.code == 1
     line = 'Volumes:  1Gi of class "fast": it has no provisioner; no free volume is of the class'
     assert line in result.out.splitlines()
+
+
+def local_volume(name: str, node: str) -> Json:
+    return volume(name, on=node, cls="fast", size="1Gi")
+
+
+@pytest.mark.parametrize(
+    "limits, told",
+    [
+        (
+            [CLASS, csi_node("n1", "csi.example.com", 1)],
+            "csi.example.com attaches the volumes of at most 1 more such pod on a node",
+        ),
+        (
+            [{**CLASS, "provisioner": "kubernetes.io/no-provisioner"}, local_volume("pv", "n1")],
+            '1Gi of class "fast": at most 1 free volume on a node',
+        ),
+    ],
+    ids=["attach limits", "free volumes"],
+)
+def test_a_gang_is_told_which_volumes_limit_it(bayplan: Bayplan, tmp_path: Path, limits: list[Json], told: str) -> None:
+    metadata = {"name": "db", "annotations": {"bayplan.io/gang": "true"}}
+    spec = {**STATEFUL_SET["spec"], "podManagementPolicy": "Parallel"}
+    file, cluster = tmp_path / "objects.json", tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body(({**STATEFUL_SET, "metadata": metadata, "spec": spec},))))
+    node = node_body("n1", {"cpu": 8, "memory": "32Gi"}, **{"kubernetes.io/hostname": "n1"})
+    cluster.write_text(json.dumps(list_body([node, *limits])))
+    result = bayplan("place", "-f", str(file), cluster=cluster)
+    assert f"Volumes:  {told}" in result.out.splitlines(), result.out

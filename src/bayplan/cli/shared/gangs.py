@@ -35,11 +35,11 @@ from bayplan.dialects.registry import (
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree
 from bayplan.explain.refusal import description
-from bayplan.explain.volumes import volumes_behind
+from bayplan.explain.volumes import volumes_behind, volumes_that_limit
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.closeness import closeness_of, running_members, unbound
-from bayplan.gangs.cycle import assume_gang, schedule_gang
-from bayplan.gangs.model import BAYPLAN, Gang, GangDecision, Group, Seat, waited_for
+from bayplan.gangs.cycle import assume_gang, refused_after_all, schedule_gang
+from bayplan.gangs.model import Gang, GangDecision, Group, Seat, waited_for
 from bayplan.gangs.ranks.ranks import rank_key
 from bayplan.gangs.relations.gang_relations import GangRelations
 from bayplan.gangs.relations.members import MemberClass
@@ -58,8 +58,6 @@ from bayplan.scheduling.shortfall import shortfall_of
 
 # More pods than any node can hold: a query for the largest gang counts all slots.
 ALL_SLOTS = 1_000_000
-AFTER_ALL = "counting found a place, but a filter or a kubelet there would refuse one of the pods"
-IN_STYLE = "{} would place it, but a filter or a kubelet there would refuse one of the pods"
 
 
 class GangPlacer:
@@ -111,8 +109,8 @@ class GangPlacer:
         decision = schedule_gang(scheduler, gang, waited or 0.0)
         taken = assume_gang(scheduler, gang, decision) if decision.placed else []
         if taken is None:
-            after_all = AFTER_ALL if gang.style == BAYPLAN else IN_STYLE.format(gang.style)
-            decision = GangDecision(gang.name, Status.LIMIT_REACHED, after_all)
+            reason = refused_after_all(scheduler, gang, decision)
+            decision = GangDecision(gang.name, Status.LIMIT_REACHED, reason)
         after = _slots_left(scheduler, gang, tree, classes) if decision.placed else {}
         running = running_seats(gang, tree)
         return GangOutcome(
@@ -183,7 +181,8 @@ class GangPlacer:
         newcomer = incoming_pod(state, pods[0], pod)
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
         causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
-        return replace(shape, causes=causes, stages=stages, volumes=volumes_behind(state, pod, shortfall))
+        volumes = volumes_behind(state, pod, shortfall) or volumes_that_limit(state, pod, before, tree.rows)
+        return replace(shape, causes=causes, stages=stages, volumes=volumes)
 
 
 def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | None:
