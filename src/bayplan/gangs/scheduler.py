@@ -19,7 +19,7 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
 from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, gang_relations, may_concern
-from bayplan.gangs.relations.members import MemberKind, members_of
+from bayplan.gangs.relations.members import MemberKind, members_of, with_equal_terms
 from bayplan.gangs.relations.shared_claims import share_claims
 from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
@@ -46,6 +46,7 @@ class GangScheduler:
         """Proven answers for gangs of equal pods, valid until a slot changes."""
         self._sharing: WeakKeyDictionary[Gang, frozenset[str]] = WeakKeyDictionary()
         self._members: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
+        self._with_terms: WeakKeyDictionary[Gang, tuple[MemberKind, ...]] = WeakKeyDictionary()
 
     def outline(self, gang: Gang, root: Group, tree: Tree, numbers: Mapping[str, int]) -> Outline:
         """Return a gang's parts and shapes; cached for gangs without running members.
@@ -64,7 +65,7 @@ class GangScheduler:
         shared = self.share_claims(gang)
         if not shared and not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
-        return gang_relations(self.state, self.members(gang), self.profile, shared)
+        return gang_relations(self.state, self.members(gang), self._with_terms[gang], self.profile, shared)
 
     def share_claims(self, gang: Gang) -> frozenset[str]:
         """Have the classes of a gang's pods name the claims that several of them use, and return these."""
@@ -76,6 +77,7 @@ class GangScheduler:
         """Return the kinds of a gang's members."""
         if gang not in self._members:
             self._members[gang] = members_of(self.state, gang.pods)
+            self._with_terms[gang] = with_equal_terms(self._members[gang])
         return self._members[gang]
 
     def without(self, pods: Iterable[Pod]) -> GangScheduler:

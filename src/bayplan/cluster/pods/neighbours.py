@@ -14,7 +14,7 @@ It knows no rules: `plugins/inter_pod_affinity.py` and `plugins/pod_topology_spr
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -73,6 +73,8 @@ class HeldTerms:
     def __init__(self) -> None:
         self._held: dict[tuple[PodTerm, int], HeldTerm] = {}
         self._index: AnchoredIndex[HeldTerm] = AnchoredIndex()
+        self.label_keys: Counter[str] = Counter()
+        """The labels by which the terms mean pods, with the number of terms."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -83,9 +85,14 @@ class HeldTerms:
         if held is None:
             held = self._held[term, weight] = HeldTerm(term, weight, RowCounts())
             self._index.add(held, term.pods.anchors())
+            self.label_keys.update(term.pods.label_keys())
         held.on.add(row, change)
         if not held.on:
             del self._held[term, weight]
+            for key in term.pods.label_keys():
+                self.label_keys[key] -= 1
+                if not self.label_keys[key]:
+                    del self.label_keys[key]
             self._index.discard(held, term.pods.anchors())
 
     def against(self, namespace: str, namespace_labels: Labels, labels: Labels) -> Iterator[HeldTerm]:

@@ -35,6 +35,10 @@ class PodSelector:
         """Labels of which a pod that is meant has one; None if there is no such list."""
         return self.selector.anchors()
 
+    def label_keys(self) -> set[str]:
+        """The labels of a pod that say whether it is meant."""
+        return {each.key for each in self.selector.requirements or ()}
+
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:

