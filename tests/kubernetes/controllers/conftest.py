@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,8 @@ from tests.kubernetes.controllers.operators import (
     running_training_operator,
 )
 
+NEEDED_BY_ALL = (MANAGER, KUBECTL)
 NEEDS = {
-    "control_plane": (MANAGER, KUBECTL),
     "job_set": (JOB_SET,),
     "leader_worker_set": (LEADER_WORKER_SET,),
     "kueue": (KUEUE,),
@@ -66,12 +67,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     # Here and not in the fixtures: a skip is listed by where it was raised, so all tests that lack a program are one
     # line.
     if isinstance(item, pytest.Function):
-        for name in NEEDS.keys() & set(item.fixturenames):
-            for controller in NEEDS[name]:
-                try:
-                    controller.find()
-                except NoController as problem:
-                    pytest.skip(str(problem))
+        by_fixture = (NEEDS[name] for name in NEEDS.keys() & set(item.fixturenames))
+        for controller in chain(NEEDED_BY_ALL, *by_fixture):
+            try:
+                controller.find()
+            except NoController as problem:
+                pytest.skip(str(problem))
 
 
 @pytest.fixture(scope="session")
