@@ -196,8 +196,7 @@ def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tr
         decision = tries.fits(gang, trial)
         if decision is None or assume_gang(trial, gang, decision) is None:
             continue
-        anew = each.anew()
-        moves = anew is not None and tries.fits(anew, trial) is not None
+        moves = _has_room(tries, trial, each.anew())
         gone = WorkloadGone(each.name, len(each.bound), moves, tuple(sorted({seat.node for seat in decision.seats})))
         if moves:
             yield gone
@@ -205,6 +204,12 @@ def _without_workloads(tries: _Tries, gang: Gang, running: Sequence[Running], tr
         ending = ending or gone
     if ending is not None:
         yield ending
+
+
+def _has_room(tries: _Tries, scheduler: GangScheduler, gang: Gang | None) -> bool:
+    """True if all pods of a gang find room, not only its minimum."""
+    decision = None if gang is None else tries.fits(gang, scheduler)
+    return gang is not None and decision is not None and len(decision.seats) == len(gang.pods)
 
 
 def _promising(scheduler: GangScheduler, gang: Gang, running: Sequence[Running], tree: Tree) -> list[Running]:

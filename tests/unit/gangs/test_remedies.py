@@ -97,6 +97,15 @@ def test_a_workload_that_has_no_other_place_would_have_to_end() -> None:
     assert gone == WorkloadGone("ml/one", 1, moves=False, nodes=("n1",))
 
 
+def test_a_workload_of_which_only_a_part_has_another_place_does_not_move() -> None:
+    pods, other = (gpu_pod("job-0", "n1"), gpu_pod("job-1", "n1")), gpu_pod("other", "n2")
+    moved = movable(*pods)
+    elastic = replace(moved.gang, root=replace(moved.gang.root, minimum=1))
+    job = Running(elastic.name, moved.bound, lambda: elastic)
+    (*_, gone) = gang_remedies(two_racks(*pods, other), asking_for(2), [job, running(other)])
+    assert gone == WorkloadGone("ml/other", 1, moves=False, nodes=("n2",))
+
+
 def test_nothing_is_touched_and_nothing_is_named_where_nothing_helps() -> None:
     placing = scheduler()
     before = placing.state.columns.free.copy()
