@@ -14,8 +14,11 @@ the gang as a whole:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,8 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import IncomingPod
 
 Classes = frozenset[MemberClass]
+# By class, the classes from which each of its members keeps apart, in order.
+Neighbours = dict[MemberClass, dict[MemberClass, None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,9 +169,12 @@ def member_rules(
                 reader.read_spread(holder, rule)
             if reader.problem:
                 return MemberRules(problem=reader.problem)
-    different = (rule for number, rule in enumerate(reader.rules) if rule not in reader.rules[:number])
     together = (_merged(same) for same in reader.together.values())
-    return MemberRules((*together, *different), tuple(reader.companions), frozenset(reader.alone))
+    apart = [rule for key, beside in reader.apart.items() for rule in _apart(key, beside, reader.single)]
+    alone = frozenset(next(iter(rule.one)) for rule in apart if _is_one_per_node(rule))
+    apart = [rule for rule in apart if not _is_one_per_node(rule)]
+    evenly = (rule for number, rule in enumerate(reader.evenly) if rule not in reader.evenly[:number])
+    return MemberRules((*together, *apart, *evenly), tuple(reader.companions), alone)
 
 
 @dataclass
@@ -175,16 +183,25 @@ class _Reader:
     members: Sequence[MemberKind]
     class_of: Mapping[int, MemberClass]
     """By the id of a kind."""
-    rules: list[Apart | Evenly] = field(default_factory=list)
+    evenly: list[Evenly] = field(default_factory=list)
+    apart: dict[str, Neighbours] = field(default_factory=dict)
+    """By key, the classes from which each must keep apart; itself if one of its members does from the others."""
     together: dict[Hashable, list[Together]] = field(default_factory=dict)
     companions: list[Companions] = field(default_factory=list)
-    alone: set[MemberClass] = field(default_factory=set)
     problem: str = ""
+
+    @cached_property
+    def single(self) -> Classes:
+        """Classes with one member."""
+        pods: Counter[MemberClass] = Counter()
+        for member in self.members:
+            pods[self.class_of[id(member)]] += member.number
+        return frozenset(each for each, number in pods.items() if number == 1)
 
     def read_affinity(self, holder: MemberKind) -> None:
         """Affinity to other members. What only pods outside satisfy is no rule: it closes nodes."""
         asking = [member for member in self.members if member.terms is holder.terms]
-        own = self._own(holder)
+        own = frozenset(self._own(holder))
         for key, selectors in affinity_by_key(holder.terms):
             matched = asked_for(self.state, self.members, holder, selectors)
             if not matched:
@@ -202,18 +219,15 @@ class _Reader:
             self.together.setdefault((key, classes, None if joined is None else selectors), []).append(rule)
 
     def read_anti_affinity(self, holder: MemberKind, term: PodTerm) -> None:
-        """Anti-affinity to other members."""
-        matched = self._classes(each for each in self.members if means(self.state, holder, term.pods, each))
-        own = self._own(holder)
-        itself, others = own & matched, matched - own
-        if itself == own and len(own) == 1 and not others and term.topology_key == HOSTNAME:
-            self.alone |= own
-        elif itself:
-            self.rules.append(Apart(term.topology_key, itself, itself))
-            if itself != own:
-                self.rules.append(Apart(term.topology_key, own - itself, itself))
-        if others:
-            self.rules.append(Apart(term.topology_key, own, others))
+        """Anti-affinity to other members: it holds in both directions."""
+        matched = dict.fromkeys(
+            self.class_of[id(each)] for each in self.members if means(self.state, holder, term.pods, each)
+        )
+        beside = self.apart.setdefault(term.topology_key, {})
+        for one, other in product(self._own(holder), matched):
+            if one != other or one not in self.single:
+                beside.setdefault(one, {})[other] = None
+                beside.setdefault(other, {})[one] = None
 
     def read_spread(self, holder: MemberKind, rule: SpreadRule) -> None:
         """A spread constraint that counts members."""
@@ -221,14 +235,14 @@ class _Reader:
             return
         counted = (each for each in self.members if selects(self.state, (rule.pods,), each.namespace, each.labels))
         matched = self._classes(counted)
-        if not self._own(holder) <= matched:
+        if not matched.issuperset(self._own(holder)):
             asked = f"pod {holder.example} asks for spec.topologySpreadConstraints over other pods of its gang"
             self.problem = f"{asked}, which bayplan supports only if they count the pod itself, too"
-        self.rules.append(Evenly(rule, holder.incoming(self.state, holder.terms), matched))
+        self.evenly.append(Evenly(rule, holder.incoming(self.state, holder.terms), matched))
 
-    def _own(self, holder: MemberKind) -> Classes:
+    def _own(self, holder: MemberKind) -> list[MemberClass]:
         alike = (each for each in self.members if each.terms is holder.terms and each.pod_class is holder.pod_class)
-        return self._classes(alike)
+        return list(dict.fromkeys(self.class_of[id(member)] for member in alike))
 
     def _classes(self, members: Iterable[MemberKind]) -> Classes:
         return frozenset(self.class_of[id(member)] for member in members)
@@ -270,6 +284,33 @@ def _rows_beside(state: ClusterState, key: str, terms: PodTerms) -> Mask | None:
     codes = state.labels.codes(key)
     values = np.unique(codes[rows])
     return np.isin(codes, values[values != ABSENT])
+
+
+def _apart(key: str, beside: Neighbours, single: Classes) -> Iterator[Apart]:
+    """Yield who keeps apart by a key. Classes that all keep apart from each other are one rule.
+
+    These have the same neighbours, themselves included.
+    """
+    by_neighbours: dict[Classes, list[MemberClass]] = {}
+    for each, others in beside.items():
+        if each in single or each in others:
+            by_neighbours.setdefault(frozenset((*others, each)), []).append(each)
+    mutual = {each: frozenset(same) for same in by_neighbours.values() for each in same}
+    told: set[tuple[MemberClass, MemberClass]] = set()
+    for each, others in sorted(beside.items(), key=lambda one: -len(one[1])):
+        one = mutual.get(each, frozenset((each,)))
+        if (len(one) > 1 or each in others) and (each, each) not in told:
+            told.update((member, member) for member in one)
+            yield Apart(key, one, one)
+        left = frozenset(other for other in others if other not in one and (other, each) not in told)
+        if left:
+            told.update(product(one, left))
+            told.update(product(left, one))
+            yield Apart(key, one, left)
+
+
+def _is_one_per_node(rule: Apart) -> bool:
+    return rule.topology_key == HOSTNAME and rule.one == rule.other and len(rule.one) == 1
 
 
 def _merged(same: Sequence[Together]) -> Together:

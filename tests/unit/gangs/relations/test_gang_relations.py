@@ -12,13 +12,13 @@ import pytest
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
-from bayplan.gangs.relations import gang_relations
+from bayplan.gangs.relations import gang_relations, member_rules
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
-from tests.builders.neighbourhoods import RACK, apart, app_pod, on, racks, spread, together
+from tests.builders.neighbourhoods import RACK, REQUIRED, apart, app_pod, on, racks, spread, together
 from tests.builders.objects import node
 
 
@@ -157,6 +157,28 @@ def test_workers_join_their_own_chief_or_one_that_runs(chief_cpu: int, started: 
     pods = (*members(1, "chief", cpu=chief_cpu), *members(1, "worker", cpu=2, **together("chief", RACK)))
     decision = decide(scheduler_of("ab", others), *pods)
     assert {seat.pod[8:].partition("-")[0]: seat.node for seat in decision.seats} == started
+
+
+def leader(number: int) -> Pod:
+    """A leader that keeps away from every other one by its own label, as JobSet's webhook writes it."""
+    others = [{"key": "job", "operator": "Exists"}, {"key": "job", "operator": "NotIn", "values": [f"k{number}"]}]
+    away = {"topologyKey": RACK, "labelSelector": {"matchExpressions": others}}
+    affinity = {"podAntiAffinity": {REQUIRED: [away]}}
+    return app_pod(f"leader-{number}", "lead", labels={"job": f"k{number}"}, affinity=affinity)
+
+
+@pytest.mark.parametrize("leaders, status", [(4, Status.FEASIBLE), (5, Status.LIMIT_REACHED)])
+def test_members_of_which_each_keeps_away_from_all_others_get_a_rack_each(leaders: int, status: Status) -> None:
+    scheduler = scheduler_of("aabbccdd")
+    gang = Gang("default/gang", Group(pods=tuple(map(leader, range(leaders)))), "network")
+    (rule,) = scheduler.relations(gang).fellows.rules
+    assert isinstance(rule, member_rules.Apart)
+    assert rule.one == rule.other
+    decision = schedule_gang(scheduler, gang)
+    assert (decision.status, len({(int(node[1:]) - 1) // 2 for node in nodes(decision)})) == (
+        status,
+        4 if decision.placed else 0,
+    )
 
 
 def test_one_member_per_rack_leaves_the_larger_node_to_a_larger_member() -> None:
