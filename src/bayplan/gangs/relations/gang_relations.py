@@ -33,6 +33,8 @@ from bayplan.scheduling.profile import Profile
 # Limit on different terms times different labels of members; a pair takes 4 us. Ten thousand ranks with two dozen equal
 # terms stay below it.
 MOST_PAIRS = 250_000
+# Limit on classes that terms divide, each with slots of its own: 40 kB at 5,000 nodes.
+MOST_DIVIDED = 1_000
 TOO_MANY = "its pods have too many different terms about each other"
 
 
@@ -80,6 +82,8 @@ def gang_relations(
     if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS:
         return GangRelations(TOO_MANY)
     classes = told_apart(state, members, by_terms)
+    if sum(each.number > 0 for each in set(classes)) > MOST_DIVIDED:
+        return GangRelations(TOO_MANY)
     fellows = member_rules(state, members, by_terms, classes)
     volumes = one_volume_rules(state, dict.fromkeys(classes)) if shared else ()
     return GangRelations(

@@ -217,6 +217,14 @@ def test_pods_with_too_many_different_terms_about_each_other_are_told_at_once(mo
     assert decide(scheduler, *unlike).problem == gang_relations.TOO_MANY
 
 
+def test_pods_outside_that_tell_too_many_members_apart_are_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_relations, "MOST_DIVIDED", 1)
+    standing = [on("n1", app_pod(f"x{number}", **apart(f"app-{number}"))) for number in range(3)]
+    unlike = [app_pod(f"p{number}", f"app-{number}") for number in range(3)]
+    assert decide(scheduler_of("ab", *standing), *unlike[:2]).placed
+    assert decide(scheduler_of("ab", *standing), *unlike).problem == gang_relations.TOO_MANY
+
+
 @pytest.mark.parametrize(
     "groups, minimum_groups, cpu, placed, status",
     [
