@@ -16,7 +16,7 @@ from bayplan.cluster.volumes.static import claim_of, size_of
 from bayplan.explain.amounts import count, human
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume
-from bayplan.plugins.volume_binding import CAUSES, NO_VOLUME_FOUND
+from bayplan.plugins.volume_binding import CAUSES, NO_VOLUME_FOUND, attachable_slots, volume_slots
 from bayplan.scheduling.decision import Shortfall
 
 MOST_VOLUMES = 3
@@ -40,22 +40,21 @@ def volumes_behind(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> 
 def volumes_that_limit(
     state: ClusterState, pod: PodClass, slots: NDArray[np.int64], rows: NDArray[np.intp]
 ) -> tuple[str, ...]:
-    """Which volumes keep more pods of a class from nodes that have some slots for them."""
-    found: list[str] = []
+    """On how many nodes volumes keep more pods of a class away, of those that have slots for some."""
+    most = volume_slots(state, pod)
+    if most is None:
+        return ()
+    limited = (slots > 0) & (slots == most[rows])
+    by_attaching = limited & (attachable_slots(state, pod)[rows] == slots)
 
-    def tell(room: NDArray[np.int64], lead: str, noun: str) -> None:
-        limited = (slots > 0) & (slots == room[rows])
-        if limited.any():
-            found.append(f"{lead} at most {count(int(slots[limited].max()), noun)} on a node")
+    def told(nodes: NDArray[np.bool_], verb: str) -> str:
+        more = count(int(slots[nodes].max()), "more such pod")
+        return f"{int(nodes.sum())} of {count(len(rows), 'node')} can {verb} at most {more}"
 
-    for driver, number in pod.volumes.attached:
-        room = state.volumes.attached.room(driver, state.columns.size)
-        tell(room // number, f"{driver} attaches the volumes of", "more such pod")
-    for claim in pod.volumes.unbound:
-        if not (claim.shared or claim.reserved or state.volumes.provisioner_of(claim.storage_class)):
-            wanted = f'{human("storage", claim.size)} of class "{claim.storage_class}"'
-            tell(state.volumes.static.free_on_rows(claim), f"{wanted}:", "free volume")
-    return tuple(dict.fromkeys(found))
+    drivers = ", ".join(driver for driver, _ in pod.volumes.attached)
+    found = [f"{told(by_attaching, 'attach those of')} ({drivers})"] if by_attaching.any() else []
+    by_volumes = limited & ~by_attaching
+    return (*found, told(by_volumes, "reach free ones for")) if by_volumes.any() else tuple(found)
 
 
 def _why_none(state: ClusterState, claim: UnboundClaim) -> str:

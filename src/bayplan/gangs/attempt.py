@@ -9,7 +9,7 @@ later members have room. `PartTrial` remembers what was tried. Slots are counted
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -113,19 +113,26 @@ class GangAttempt:
         self, outline: Outline, slots: tuple[Counts, ...], budget: Budget, fellows: MemberRules
     ) -> Tried:
         """Search inside layouts that satisfy the rules among members, and take the best result."""
-        tree = self.tree
+        tree, members = self.tree, outline.members
         totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
-        by_class = dict(zip(outline.members, slots, strict=True))
+        # Pods of one class have several shapes if only some share NUMA zones.
+        by_class: dict[MemberClass, Counts] = {}
+        wanted: dict[MemberClass, int] = {}
+        for shape, (pod, counts) in enumerate(zip(members, slots, strict=True)):
+            by_class[pod] = np.maximum(by_class.get(pod, counts), counts)
+            wanted[pod] = wanted.get(pod, 0) + totals.get(shape, 0)
         required = WHOLE_TREE if outline.parts[0].required is None else outline.parts[0].required
         tries: list[Tried] = []
-        wanted = {pod: totals.get(shape, 0) for shape, pod in enumerate(outline.members)}
         complete = True
-        for layout in layouts(self.scheduler.state, tree, fellows.rules, wanted, by_class, required):
-            if tries and budget.is_spent:
-                complete = False
-                break
-            limited = tuple(layout.limit(pod, each) for pod, each in by_class.items())
-            tries.append(self._search(outline, limited, budget, layout.caps))
+        try:
+            for layout in layouts(self.scheduler.state, tree, fellows.rules, wanted, by_class, required, budget):
+                if tries and budget.is_spent:
+                    complete = False
+                    break
+                limited = tuple(layout.limit(pod, each) for pod, each in zip(members, slots, strict=True))
+                tries.append(self._search(outline, limited, budget, layout.caps))
+        except OutOfWork:
+            complete = False
         found = [tried for tried in tries if tried.status in FOUND]
         settled = complete and len(tries) < MOST_LAYOUTS and all(tried.status in PROVEN for tried in tries)
         if found:
@@ -134,7 +141,8 @@ class GangAttempt:
         without = self._search(outline, slots, budget)
         if without.status is Status.INFEASIBLE:
             return without
-        proven = settled and fellows.are_covered(len(outline.members), len(outline.parts))
+        are_uniform = len(members) == len(outline.parts) == 1 and not outline.layers
+        proven = settled and fellows.are_covered(are_uniform=are_uniform)
         status = Status.INFEASIBLE if proven else Status.LIMIT_REACHED
         problem = Problem(tree, outline.parts, slots, *NO_SUMS)
         return Tried(outline, problem, Solution(status, bound=fellows.unmet))
@@ -186,6 +194,20 @@ class GangAttempt:
         if self.is_monotone:
             return self
         return replace(self, relations=replace(self.relations, fellows=self.relations.fellows.only_forbidding()))
+
+    def stricter(self) -> Iterator[GangAttempt]:
+        """Yield attempts that come first, on fewer nodes.
+
+        Equal pods that are open to the same nodes are searched exactly and seated by rank; others are shapes of their
+        own. Nodes without a report are for members that fit nowhere else.
+        """
+        coarser = self
+        if self.relations.coarser is not None:
+            coarser = replace(self, relations=self.relations.coarser, _counted={})
+        if self.prefers_reported:
+            yield replace(coarser, reported_only=True)
+        if coarser is not self:
+            yield coarser
 
     @property
     def prefers_reported(self) -> bool:

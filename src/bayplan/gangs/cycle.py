@@ -9,7 +9,6 @@ this order: preferred segments, extra members, groups beyond the minimum.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from bayplan.cluster.state import pod_key
 from bayplan.cluster.topology.tree import Tree
@@ -66,12 +65,10 @@ def schedule_gang(
     budget = Budget(WORK_OF_A_DECISION if parent is None else min(WORK_OF_A_DECISION, parent.left), parent, hard=True)
     root = _preferring_groups(scheduler, gang, by_segments(gang), tree)
     attempt = GangAttempt(scheduler, gang, root, tree, budget, relations)
-    if attempt.prefers_reported:
-        # Use nodes without a report only if a member fits nowhere else.
-        on_reported = replace(attempt, reported_only=True)
-        outcome = PartOutcome(root, on_reported.place(root))
+    for stricter in attempt.stricter():
+        outcome = PartOutcome(root, stricter.place(root))
         if outcome.found:
-            return _decision(gang, root, outcome if room_is_kept else with_room(on_reported, outcome), waited)
+            return _decision(gang, root, outcome if room_is_kept else with_room(stricter, outcome), waited)
     outcome = best_part(attempt)
     if outcome.tried.outline.problem:
         reason = outcome.tried.outline.problem

@@ -65,7 +65,8 @@ class GangScheduler:
         shared = self.share_claims(gang)
         if not shared and not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
-        return gang_relations(self.state, self.members(gang), self._with_terms[gang], self.profile, shared)
+        members = self.members(gang)
+        return gang_relations(self.state, members, self._with_terms[gang], self.profile, self.answers, shared)
 
     def share_claims(self, gang: Gang) -> frozenset[str]:
         """Have the classes of a gang's pods name the claims that several of them use, and return these."""

@@ -104,7 +104,7 @@ def volume_slots(state: ClusterState, pod: PodClass) -> NDArray[np.int64] | None
     size, the volumes that are at least so large. A volume that several nodes reach counts on each of them; taking a
     seat takes the volume, and the next one is judged without it. What all pods of the class share counts once.
     """
-    slots = _attachable(state, pod)
+    slots = attachable_slots(state, pod)
     by_kind: dict[tuple[object, ...], list[UnboundClaim]] = {}
     for claim in pod.volumes.unbound:
         if not (claim.reserved or claim.selected):
@@ -126,7 +126,7 @@ def volume_slots(state: ClusterState, pod: PodClass) -> NDArray[np.int64] | None
     return slots if (slots < UNLIMITED).any() else None
 
 
-def _attachable(state: ClusterState, pod: PodClass) -> NDArray[np.int64]:
+def attachable_slots(state: ClusterState, pod: PodClass) -> NDArray[np.int64]:
     """Return how many pods of a class each row can attach the volumes of."""
     slots = np.full(state.columns.size, UNLIMITED, dtype=np.int64)
     attached = state.volumes.attached

@@ -109,11 +109,11 @@ def local_volume(name: str, node: str) -> Json:
     [
         (
             [CLASS, csi_node("n1", "csi.example.com", 1)],
-            "csi.example.com attaches the volumes of at most 1 more such pod on a node",
+            "1 of 1 node can attach those of at most 1 more such pod (csi.example.com)",
         ),
         (
             [{**CLASS, "provisioner": "kubernetes.io/no-provisioner"}, local_volume("pv", "n1")],
-            '1Gi of class "fast": at most 1 free volume on a node',
+            "1 of 1 node can reach free ones for at most 1 more such pod",
         ),
     ],
     ids=["attach limits", "free volumes"],

@@ -16,7 +16,9 @@ from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.preemption.victims import PRIORITY_OFFSET
 from bayplan.gangs.model import Gang
+from bayplan.gangs.relations.member_rules import Evenly, Together
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.plugins.pod_topology_spread import spread_counts
 from bayplan.scheduling.preemption.freeable import Freeable
 from bayplan.scheduling.profile import PASSES
 
@@ -60,6 +62,14 @@ def others_close_nodes(scheduler: GangScheduler, gang: Gang, tree: Tree) -> NDAr
     for is_open in scheduler.relations(gang).open_rows.values():
         closed |= ~is_open[tree.rows]
     return closed
+
+
+def others_count(scheduler: GangScheduler, gang: Gang, tree: Tree) -> bool:
+    """True if pods elsewhere may decide whether a domain holds a gang: their affinity, or where they are counted."""
+    rules = scheduler.relations(gang).fellows.rules
+    counted = (spread_counts(scheduler.state, rule.incoming, rule.rule) for rule in rules if isinstance(rule, Evenly))
+    joins = any(isinstance(rule, Together) and rule.joined is not None for rule in rules)
+    return joins or bool(others_close_nodes(scheduler, gang, tree).any()) or any(each.before.any() for each in counted)
 
 
 @dataclass(frozen=True)

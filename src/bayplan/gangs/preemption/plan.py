@@ -30,7 +30,7 @@ from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Seat
 from bayplan.gangs.preemption.bins import bins_of
 from bayplan.gangs.preemption.cheapest import EvictionSearch, closed, search_domain
-from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, others_close_nodes, wanted_by
+from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, others_count, wanted_by
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.scheduling.preemption.candidates import EvictionRules, candidates_on, priority_of, terminating_on
 from bayplan.scheduling.preemption.freeable import Freeable
@@ -159,7 +159,7 @@ class _Plan:
 
         Then it is open which pods must start together.
         """
-        return not others_close_nodes(self.scheduler, self.gang, self.tree).any() and all(
+        return not others_count(self.scheduler, self.gang, self.tree) and all(
             group.minimum_groups is None or group.minimum_groups >= len(group.groups)
             for group in self.gang.root.every_group()
         )

@@ -6,11 +6,12 @@ preferences do not order seats: the topology decides a gang's place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.terms import PodTerms
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
@@ -28,7 +29,8 @@ from bayplan.gangs.relations.members import (
 )
 from bayplan.gangs.relations.shared_claims import one_volume_rules
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.profile import Profile
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import PASSES, Profile
 
 # Limit on different terms times different labels of members; a pair takes 4 us. Ten thousand ranks with two dozen equal
 # terms stay below it.
@@ -47,6 +49,8 @@ class GangRelations:
     fellows: MemberRules = field(default_factory=MemberRules)
     numbers: Mapping[str, int] = field(default_factory=dict)
     """By pod, the number of its `MemberClass` if that is not 0."""
+    coarser: GangRelations | None = None
+    """The same with a node closed to all members of a shape if it is closed to one; None if that changes nothing."""
 
     def class_of(self, state: ClusterState, pod: Pod) -> MemberClass:
         """Return the class of a member."""
@@ -73,6 +77,7 @@ def gang_relations(
     members: Sequence[MemberKind],
     by_terms: Sequence[MemberKind],
     profile: Profile,
+    answers: ClassAnswers,
     shared: Collection[str],
 ) -> GangRelations:
     """Return what other pods and the members themselves demand of a gang's place; `shared` are claims of several.
@@ -84,14 +89,42 @@ def gang_relations(
     classes = told_apart(state, members, by_terms)
     if sum(each.number > 0 for each in set(classes)) > MOST_DIVIDED:
         return GangRelations(TOO_MANY)
-    fellows = member_rules(state, members, by_terms, classes)
-    volumes = one_volume_rules(state, dict.fromkeys(classes)) if shared else ()
-    return GangRelations(
-        fellows.problem,
-        _open_rows(state, members, classes, profile),
-        replace(fellows, rules=(*fellows.rules, *volumes)),
-        numbers_of_pods(members, classes),
-    )
+    fellows = member_rules(state, members, by_terms, classes, profile.filter_names)
+    open_rows = _open_rows(state, members, classes, profile)
+
+    def with_names(new: Mapping[MemberClass, MemberClass]) -> GangRelations:
+        named = [new[each] for each in classes]
+        rules = fellows.renamed(new)
+        volumes = one_volume_rules(state, dict.fromkeys(named)) if shared else ()
+        rows: dict[MemberClass, Mask] = {}
+        for each, is_open in open_rows.items():
+            rows[new[each]] = rows.get(new[each], is_open) & is_open
+        rules = replace(rules, rules=(*rules.rules, *volumes))
+        return GangRelations(fellows.problem, rows, rules, numbers_of_pods(members, named))
+
+    if not any(each.number for each in classes):
+        return with_names({each: each for each in classes})
+    by_rules = _merged(classes, lambda each: (each.pod_class, fellows.sides_with(each)))
+
+    def usable(each: MemberClass) -> bytes:
+        is_open = open_rows.get(each)
+        passing = answers.for_class(each.pod_class, profile).blocked == PASSES
+        return b"" if is_open is None else (~is_open & passing).tobytes().rstrip(b"\0")
+
+    by_rows = _merged(classes, lambda each: (by_rules[each], usable(each)))
+    relations = with_names(by_rows)
+    divided = len(set(by_rows.values())) > len(set(by_rules.values()))
+    return replace(relations, coarser=with_names(by_rules)) if divided else relations
+
+
+def _merged(classes: Sequence[MemberClass], alike: Callable[[MemberClass], Hashable]) -> dict[MemberClass, MemberClass]:
+    """Name classes anew, so that those that are alike have one name."""
+    numbers: dict[PodClass, dict[Hashable, int]] = {}
+    new: dict[MemberClass, MemberClass] = {}
+    for each in dict.fromkeys(classes):
+        of_class = numbers.setdefault(each.pod_class, {})
+        new[each] = MemberClass(each.pod_class, of_class.setdefault(alike(each), len(of_class)))
+    return new
 
 
 def _open_rows(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from bayplan.cluster.pods.terms import SpreadRule
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
 from bayplan.cluster.volumes.sharing import distinct
+from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
@@ -30,6 +32,11 @@ from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
 
 # Limit on layouts for one gang; the first with room is usually among the first three.
 MOST_LAYOUTS = 16
+# All attempts for one gang: about 0.2 s.
+WORK_OF_LAYOUTS = 200_000
+# Of one attempt: a pass over masks and counts of all nodes.
+WORK_OF_A_PASS = 20
+NODES_PER_WORK = 10
 Slots = Mapping[MemberClass, Counts]
 
 
@@ -57,19 +64,22 @@ def layouts(
     wanted: Mapping[MemberClass, int],
     slots: Slots,
     required: int,
+    budget: Budget,
 ) -> Iterator[Layout]:
-    """Yield layouts that satisfy the rules, the tightest first. `wanted` is the number of pods of each class."""
-    maker = _LayoutMaker(state, tree, wanted, slots)
+    """Yield layouts that satisfy the rules, the tightest first. `wanted` is the number of pods of each class.
+
+    Raises `OutOfWork` after `WORK_OF_LAYOUTS`, or if less is left in the budget.
+    """
+    maker = _LayoutMaker(state, tree, wanted, slots, budget.at_most(WORK_OF_LAYOUTS))
     together = [rule for rule in rules if isinstance(rule, Together | OneVolume)]
     others = [rule for rule in rules if isinstance(rule, Apart | Evenly)]
     regions = maker.regions(required if any(maker.depends_on_region(rule, required) for rule in others) else WHOLE_TREE)
     found = (
         layout
         for region in regions
-        for spots in product(*(maker.spots(rule, region) for rule in together))
-        if can_differ([spot.volumes for spot in spots if spot.volumes])
+        for is_open in maker.places_for(together, region)
         for roomiest in ((True, False) if any(map(_is_within, others)) else (True,))
-        if (layout := maker.layout(together, spots, others, region, roomiest=roomiest)) is not None
+        if (layout := maker.layout(is_open, others, roomiest=roomiest)) is not None
     )
     return islice(found, MOST_LAYOUTS)
 
@@ -85,19 +95,16 @@ def can_differ(volumes: Sequence[frozenset[int]]) -> bool:
 
 
 class _Spot(NamedTuple):
-    """Positions that a rule leaves open, and the volumes that serve them if it is about a claim.
+    """Positions that a rule leaves open: a value of a label, or a mask with the volumes that serve it.
 
-    `joined` are more positions for members that can join pods outside.
+    `joined` are more positions for members that can join pods outside; without a value, the only ones.
     """
 
-    mask: Mask
+    topology_key: str = ""
+    value: int = ABSENT
+    mask: Mask | None = None
     volumes: frozenset[int] = frozenset()
     joined: Mask | None = None
-
-    def open_to(self, rule: Together | OneVolume, pod: MemberClass) -> Mask:
-        """Positions that the rule leaves open to members of a class."""
-        can_join = isinstance(rule, Together) and pod in rule.holders
-        return self.mask if self.joined is None or not can_join else self.joined
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,7 @@ class _LayoutMaker:
     tree: Tree
     wanted: Mapping[MemberClass, int]
     slots: Slots
+    budget: Budget
 
     def codes(self, topology_key: str) -> Counts:
         """Return, by position, the code of the label's value."""
@@ -135,54 +143,94 @@ class _LayoutMaker:
         for domain in np.flatnonzero(enough)[np.argsort(room[enough], kind="stable")]:
             yield self.tree.domain_at[required] == domain
 
+    def places_for(self, rules: Sequence[Together | OneVolume], region: Mask) -> Iterator[dict[MemberClass, Mask]]:
+        """Yield the positions that are open to each class, for one place after another of members that go together."""
+        spots = {id(rule): self.spots(rule, region) for rule in rules}
+
+        def inside(
+            left: Sequence[Together | OneVolume], is_open: dict[MemberClass, Mask], volumes: tuple[frozenset[int], ...]
+        ) -> Iterator[dict[MemberClass, Mask]]:
+            if not left:
+                yield is_open
+                return
+            rule, *others = left
+            for spot in spots[id(rule)]:
+                self._charge(1)
+                taken = (*volumes, spot.volumes) if spot.volumes else volumes
+                narrowed = {pod: is_open[pod] & self.open_to(spot, rule, pod) for pod in self.of(rule.classes)}
+                if self._have_room(narrowed) and can_differ(taken):
+                    yield from inside(others, is_open | narrowed, taken)
+
+        yield from inside(rules, dict.fromkeys(self.wanted, region), ())
+
     def spots(self, rule: Together | OneVolume, region: Mask) -> list[_Spot]:
         """Return where all members of a rule have room, the tightest first."""
         if isinstance(rule, Together):
             if rule.joined is None:
-                return [_Spot(mask) for mask in self.places(rule.topology_key, rule.classes, region)]
+                values = self.places(rule.topology_key, self.of(rule.classes), region)
+                return [_Spot(rule.topology_key, value) for value in values]
             joined = rule.joined[self.tree.rows] & region
-            places = self.places(rule.topology_key, rule.classes - rule.holders, region)
-            return [_Spot(region, joined=joined), *(_Spot(mask, joined=mask | joined) for mask in places)]
+            others = self.of(rule.classes - rule.holders)
+            values = self.places(rule.topology_key, others, region) if others else []
+            return [_Spot(joined=joined), *(_Spot(rule.topology_key, value, joined=joined) for value in values)]
         found: list[tuple[int, _Spot]] = []
         for place in rule.places:
             of_rows = np.zeros(self.state.labels.size, dtype=np.bool_)
             of_rows[place.rows] = True
-            mask = of_rows[self.tree.rows] & region
-            room = {pod: int(self.slots[pod][mask].sum()) for pod in rule.classes & self.wanted.keys()}
-            if all(number >= self.wanted[pod] for pod, number in room.items()):
-                found.append((sum(room.values()), _Spot(mask, place.volumes)))
+            mask = of_rows[self.tree.rows]
+            room = [int(self.slots[pod][mask & region].sum()) - self.wanted[pod] for pod in self.of(rule.classes)]
+            if min(room, default=0) >= 0:
+                found.append((sum(room), _Spot(mask=mask, volumes=place.volumes)))
         return [spot for _, spot in sorted(found, key=lambda each: each[0])]
 
-    def places(self, topology_key: str, classes: Classes, region: Mask) -> list[Mask]:
+    def open_to(self, spot: _Spot, rule: Together | OneVolume, pod: MemberClass) -> Mask:
+        """Positions that a spot of a rule leaves open to members of a class."""
+        if spot.mask is not None:
+            return spot.mask
+        can_join = spot.joined is not None and isinstance(rule, Together) and pod in rule.holders
+        if spot.value == ABSENT:
+            return spot.joined if spot.joined is not None and can_join else self._anywhere
+        there: Mask = self.codes(spot.topology_key) == spot.value
+        return there | spot.joined if spot.joined is not None and can_join else there
+
+    def _charge(self, passes: int) -> None:
+        self.budget.spend(WORK_OF_A_PASS + passes * self.tree.size / NODES_PER_WORK)
+        if self.budget.is_spent:
+            raise OutOfWork
+
+    def of(self, classes: Classes) -> list[MemberClass]:
+        """The classes that are wanted, in an order that does not depend on addresses in memory."""
+        return [pod for pod in self.wanted if pod in classes]
+
+    @cached_property
+    def _anywhere(self) -> Mask:
+        return np.ones(self.tree.size, dtype=np.bool_)
+
+    def _have_room(self, is_open: Mapping[MemberClass, Mask]) -> bool:
+        return all(int(self.slots[pod][mask].sum()) >= self.wanted[pod] for pod, mask in is_open.items())
+
+    def places(self, topology_key: str, classes: Sequence[MemberClass], region: Mask) -> list[int]:
         """Return the values of a label whose nodes hold all members of some classes, the tightest first."""
         codes = self.codes(topology_key)
         size = len(self.state.labels.values(topology_key))
         enough = np.ones(size, dtype=np.bool_)
         room = np.zeros(size)
-        for pod in classes & self.wanted.keys():
+        for pod in classes:
             sums = np.bincount(codes, weights=self.slots[pod] * region, minlength=size)
             enough &= sums >= self.wanted[pod]
             room += sums
         enough[ABSENT] = False
-        return [codes == value for value in np.flatnonzero(enough)[np.argsort(room[enough], kind="stable")]]
+        found: list[int] = np.flatnonzero(enough)[np.argsort(room[enough], kind="stable")].tolist()
+        return found
 
     def layout(
-        self,
-        together: Sequence[Together | OneVolume],
-        spots: Sequence[_Spot],
-        others: Sequence[Apart | Evenly],
-        region: Mask,
-        *,
-        roomiest: bool,
+        self, is_open: Mapping[MemberClass, Mask], others: Sequence[Apart | Evenly], *, roomiest: bool
     ) -> Layout | None:
         """Apply rule after rule; None if one leaves too little room.
 
         Members apart get the node with the most room of each place, or with the least.
         """
-        is_open = {pod: region.copy() for pod in self.wanted}
-        for rule, spot in zip(together, spots, strict=True):
-            for pod in rule.classes & self.wanted.keys():
-                is_open[pod] &= spot.open_to(rule, pod)
+        self._charge(1 + len(others))
         layout = Layout(is_open)
         evenly = [rule for rule in others if isinstance(rule, Evenly)]
         for apart in others:
@@ -201,10 +249,10 @@ class _LayoutMaker:
 
     def _room(self, classes: Classes, layout: Layout) -> Counts:
         """Return, by position, the room for pods of some classes: that of the class with the most pods."""
-        pods = classes & self.wanted.keys()
+        pods = self.of(classes)
         if not pods:
             return np.zeros(self.tree.size, dtype=np.int64)
-        most = max(pods, key=lambda pod: (self.wanted[pod], repr(pod.pod_class.request.total), pod.number))
+        most = max(pods, key=lambda pod: (self.wanted[pod], repr(pod.pod_class.request.total)))
         return layout.limit(most, self.slots[most])
 
     def _one_per_place(self, rule: Apart, layout: Layout, *, roomiest: bool) -> Layout:

@@ -15,7 +15,7 @@ the gang as a whole:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -32,6 +32,8 @@ from bayplan.gangs.relations.shared_claims import OneVolume
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.plugins.base import IncomingPod
+from bayplan.plugins.inter_pod_affinity import NAME as INTER_POD_AFFINITY
+from bayplan.plugins.pod_topology_spread import NAME as POD_TOPOLOGY_SPREAD
 
 Classes = frozenset[MemberClass]
 # By class, the classes from which each of its members keeps apart, in order.
@@ -123,14 +125,15 @@ class MemberRules:
             return f"no volume for claim {claims[0]} is where all pods that share it have room"
         return f"no place satisfies {self} among its pods"
 
-    def are_covered(self, classes: int, parts: int) -> bool:
+    def are_covered(self, *, are_uniform: bool) -> bool:
         """True if the rules are infeasible whenever no layout satisfies them.
 
-        Layouts choose nodes for `Apart` and shares for `Evenly` without knowing what other classes or groups need.
+        Layouts choose nodes for `Apart` and shares for `Evenly` without knowing what other classes, groups or segments
+        need: they are sure for a uniform gang, which has none.
         """
         dividing = [rule for rule in self.rules if isinstance(rule, Apart | Evenly)]
         searched = all(rule.exact for rule in self.rules if isinstance(rule, Together))
-        return searched and (not dividing or (len(dividing) == classes == parts == 1))
+        return searched and (not dividing or (len(dividing) == 1 and are_uniform))
 
     @property
     def keep_the_best(self) -> bool:
@@ -140,16 +143,57 @@ class MemberRules:
     @property
     def is_monotone(self) -> bool:
         """True if members that satisfy the rules still do without some of them."""
-        return not self.companions and not any(isinstance(rule, Evenly) for rule in self.rules)
+        return not self.companions and not any(map(_demands, self.rules))
 
     def only_forbidding(self) -> MemberRules:
         """Return the rules without those that demand other members: spread constraints, and affinity to them."""
-        return replace(self, rules=tuple(rule for rule in self.rules if not isinstance(rule, Evenly)), companions=())
+        return replace(self, rules=tuple(rule for rule in self.rules if not _demands(rule)), companions=())
 
-    def among(self, classes: Sequence[MemberClass]) -> MemberRules:
-        """Return the rules for a part of the gang with these classes: without affinity of members that are left out."""
-        left = [rule for rule in self.rules if not isinstance(rule, Together) or rule.holders.intersection(classes)]
+    def among(self, classes: Collection[MemberClass]) -> MemberRules:
+        """Return the rules for a part of the gang with these classes: without those about members that are left out."""
+        left = [rule for rule in self.rules if _concerns(rule, classes)]
         return self if len(left) == len(self.rules) else replace(self, rules=tuple(left))
+
+    def sides_with(self, pod: MemberClass) -> tuple[int, ...]:
+        """Return on which sides of which rules a class is."""
+        return (*(_sides_with(rule, pod) for rule in self.rules), int(pod in self.one_per_node))
+
+    def renamed(self, new: Mapping[MemberClass, MemberClass]) -> MemberRules:
+        """Return the rules with other names of classes."""
+        alone = frozenset(new[each] for each in self.one_per_node)
+        return replace(self, rules=tuple(_renamed(rule, new) for rule in self.rules), one_per_node=alone)
+
+
+def _demands(rule: Rule) -> bool:
+    """True if members may satisfy a rule only with others: in even numbers, or where those others are."""
+    return isinstance(rule, Evenly) or (isinstance(rule, Together) and rule.joined is not None)
+
+
+def _concerns(rule: Rule, classes: Collection[MemberClass]) -> bool:
+    if isinstance(rule, Together):
+        return not rule.holders.isdisjoint(classes)
+    return not isinstance(rule, Apart) or not (rule.one.isdisjoint(classes) or rule.other.isdisjoint(classes))
+
+
+def _sides_with(rule: Rule, pod: MemberClass) -> int:
+    match rule:
+        case Together():
+            return (pod in rule.classes) + 2 * (pod in rule.holders)
+        case Apart():
+            return (pod in rule.one) + 2 * (pod in rule.other)
+    return int(pod in rule.classes)
+
+
+def _renamed(rule: Rule, new: Mapping[MemberClass, MemberClass]) -> Rule:
+    def sides(classes: Classes) -> Classes:
+        return frozenset(new[each] for each in classes)
+
+    match rule:
+        case Together():
+            return replace(rule, classes=sides(rule.classes), holders=sides(rule.holders))
+        case Apart():
+            return replace(rule, one=sides(rule.one), other=sides(rule.other))
+    return replace(rule, classes=sides(rule.classes))
 
 
 def member_rules(
@@ -157,22 +201,28 @@ def member_rules(
     members: Sequence[MemberKind],
     by_terms: Sequence[MemberKind],
     classes: Sequence[MemberClass],
+    filters: Collection[str],
 ) -> MemberRules:
-    """Read the rules among members of some classes; `by_terms` has one member for each set of equal terms."""
+    """Read the rules among members of some classes that a profile's filters judge.
+
+    `by_terms` has one member for each set of equal terms.
+    """
     reader = _Reader(state, members, dict(zip(map(id, members), classes, strict=True)))
     for holder in by_terms:
-        reader.read_affinity(holder)
-        for term in holder.terms.anti_affinity:
-            reader.read_anti_affinity(holder, term)
-        for rule in holder.terms.spread:
+        if INTER_POD_AFFINITY in filters:
+            reader.read_affinity(holder)
+            for term in holder.terms.anti_affinity:
+                reader.read_anti_affinity(holder, term)
+        for rule in holder.terms.spread if POD_TOPOLOGY_SPREAD in filters else ():
             if rule.required:
                 reader.read_spread(holder, rule)
             if reader.problem:
                 return MemberRules(problem=reader.problem)
     together = (_merged(same) for same in reader.together.values())
     apart = [rule for key, beside in reader.apart.items() for rule in _apart(key, beside, reader.single)]
-    alone = frozenset(next(iter(rule.one)) for rule in apart if _is_one_per_node(rule))
-    apart = [rule for rule in apart if not _is_one_per_node(rule)]
+    on_nodes = [rule for rule in apart if _is_one_per_node(state, rule)]
+    alone = frozenset(each for rule in on_nodes for each in rule.one)
+    apart = [rule for rule in apart if rule not in on_nodes]
     evenly = (rule for number, rule in enumerate(reader.evenly) if rule not in reader.evenly[:number])
     return MemberRules((*together, *apart, *evenly), tuple(reader.companions), alone)
 
@@ -186,7 +236,7 @@ class _Reader:
     evenly: list[Evenly] = field(default_factory=list)
     apart: dict[str, Neighbours] = field(default_factory=dict)
     """By key, the classes from which each must keep apart; itself if one of its members does from the others."""
-    together: dict[Hashable, list[Together]] = field(default_factory=dict)
+    together: dict[tuple[str, Classes, int], list[Together]] = field(default_factory=dict)
     companions: list[Companions] = field(default_factory=list)
     problem: str = ""
 
@@ -207,16 +257,15 @@ class _Reader:
             if not matched:
                 continue
             joined = _rows_beside(self.state, key, holder.terms)
+            meant = [each for each in self.members if selects(self.state, selectors, each.namespace, each.labels)]
             # The first of several pods that match their own terms starts by itself.
-            are_first = any(selects(self.state, selectors, each.namespace, each.labels) for each in asking)
-            if joined is None and not are_first and self.companions[-1:] != [Companions(holder, selectors)]:
+            can_be_first = {*map(id, asking)} <= {*map(id, meant)}
+            if joined is None and not can_be_first and self.companions[-1:] != [Companions(holder, selectors)]:
                 self.companions.append(Companions(holder, selectors))
             classes = own | self._classes(matched)
-            in_one_place = sum(each.number for each in matched) == 1 or all(
-                each.terms is holder.terms for each in matched
-            )
-            rule = Together(key, classes, own, joined, in_one_place)
-            self.together.setdefault((key, classes, None if joined is None else selectors), []).append(rule)
+            exact = {*map(id, meant)} <= {*map(id, asking)} or sum(each.number for each in meant) == 1
+            same = key, classes, 0 if joined is None else id(holder)
+            self.together.setdefault(same, []).append(Together(key, classes, own, joined, exact))
 
     def read_anti_affinity(self, holder: MemberKind, term: PodTerm) -> None:
         """Anti-affinity to other members: it holds in both directions."""
@@ -309,8 +358,12 @@ def _apart(key: str, beside: Neighbours, single: Classes) -> Iterator[Apart]:
             yield Apart(key, one, left)
 
 
-def _is_one_per_node(rule: Apart) -> bool:
-    return rule.topology_key == HOSTNAME and rule.one == rule.other and len(rule.one) == 1
+def _is_one_per_node(state: ClusterState, rule: Apart) -> bool:
+    """True if a rule keeps the members of one class on different nodes, of which each has a hostname of its own."""
+    if rule.topology_key != HOSTNAME or rule.one != rule.other or len(rule.one) > 1:
+        return False
+    codes = state.labels.codes(HOSTNAME)[: state.columns.size][state.columns.present[: state.columns.size]]
+    return bool((np.bincount(codes, minlength=ABSENT + 2)[ABSENT + 1 :] <= 1).all() and (codes != ABSENT).all())
 
 
 def _merged(same: Sequence[Together]) -> Together:

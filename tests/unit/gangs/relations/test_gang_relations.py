@@ -167,7 +167,7 @@ def leader(number: int) -> Pod:
     return app_pod(f"leader-{number}", "lead", labels={"job": f"k{number}"}, affinity=affinity)
 
 
-@pytest.mark.parametrize("leaders, status", [(4, Status.FEASIBLE), (5, Status.LIMIT_REACHED)])
+@pytest.mark.parametrize("leaders, status", [(4, Status.FEASIBLE), (5, Status.INFEASIBLE)])
 def test_members_of_which_each_keeps_away_from_all_others_get_a_rack_each(leaders: int, status: Status) -> None:
     scheduler = scheduler_of("aabbccdd")
     gang = Gang("default/gang", Group(pods=tuple(map(leader, range(leaders)))), "network")
