@@ -17,11 +17,11 @@ import pytest
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, Group
+from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.bodies import Json
 from tests.builders.gangs import gang_scheduler
-from tests.builders.neighbourhoods import HOSTNAME, RACK, apart, app_pod, on, spread, together
+from tests.builders.neighbourhoods import HOSTNAME, RACK, REQUIRED, apart, app_pod, on, spread, together
 from tests.builders.objects import node
 
 CASES, CHUNKS = 1600, 4
@@ -50,7 +50,7 @@ class Standing:
 
     app: str
     node: str
-    term: Term | None
+    terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True)
@@ -59,21 +59,35 @@ class Case:
     labels: Mapping[str, Mapping[str, str]]
     free: Mapping[str, int]
     before: tuple[Standing, ...]
-    members: tuple[tuple[str, int, Term | None], ...]
-    """Application, CPUs and term of each."""
+    members: tuple[tuple[str, int, tuple[Term, ...]], ...]
+    """Application, CPUs and terms of each."""
     required: str | None
+    minimum: int | None
+    segments: bool
 
     def pods(self) -> tuple[Pod, ...]:
         return tuple(
-            app_pod(f"m-{at}", app, cpu=cpu, **(term.fields() if term else {}))
-            for at, (app, cpu, term) in enumerate(self.members)
+            app_pod(f"m-{at}", app, cpu=cpu, **fields_of(terms)) for at, (app, cpu, terms) in enumerate(self.members)
         )
 
     def place(self, standing: Standing, key: str) -> str | None:
         return self.labels[standing.node].get(key)
 
     def standing(self, nodes: Sequence[str]) -> tuple[Standing, ...]:
-        return tuple(Standing(app, at, term) for (app, _, term), at in zip(self.members, nodes, strict=True))
+        seated = zip(self.members, nodes, strict=False)
+        return tuple(Standing(app, at, terms) for (app, _, terms), at in seated)
+
+
+def fields_of(terms: Sequence[Term]) -> Json:
+    """The terms in a pod's spec; of affinity, each kind with all its terms."""
+    affinity: Json = {}
+    constraints: list[Json] = []
+    for term in terms:
+        fields = term.fields()
+        constraints += fields.get("topologySpreadConstraints", [])
+        for kind, asked in fields.get("affinity", {}).items():
+            affinity.setdefault(kind, {}).setdefault(REQUIRED, []).extend(asked[REQUIRED])
+    return {"affinity": affinity or None, "topologySpreadConstraints": constraints or None}
 
 
 def case(seed: int) -> Case:
@@ -92,16 +106,26 @@ def case(seed: int) -> Case:
         running = draw.choice([0, 0, 1])
         state.set_pod(on(name, app_pod(f"filler-{name}", "filler", cpu=8 - free[name] - running)))
         for number in range(running):
-            term = drawn_term(draw, (APART,)) if draw.random() < 0.5 else None
-            before.append(Standing(draw.choice((*APPS, "other")), name, term))
-            fields = term.fields() if term else {}
-            state.set_pod(on(name, app_pod(f"old-{name}-{number}", before[-1].app, **fields)))
-    terms = {app: drawn_term(draw, (TOGETHER, APART, EVENLY), app) for app in APPS if draw.random() < 0.7}
+            terms = (drawn_term(draw, (APART,)),) if draw.random() < 0.5 else ()
+            before.append(Standing(draw.choice((*APPS, "other")), name, terms))
+            state.set_pod(on(name, app_pod(f"old-{name}-{number}", before[-1].app, **fields_of(terms))))
+    kinds = (TOGETHER, APART, EVENLY)
+    of_app: dict[str, tuple[Term, ...]] = {
+        app: (drawn_term(draw, kinds, app),) if draw.random() < 0.7 else () for app in APPS
+    }
+    shared, own = draw.random() < 0.2, draw.random() < 0.3
     members = []
     for _ in range(draw.randint(2, 4)):
         app = draw.choice(APPS)
-        members.append((app, draw.choice([1, 1, 2]), terms.get(app)))
-    return Case(state, labels, free, tuple(before), tuple(members), draw.choice([None, None, RACK]))
+        asked = of_app[APPS[0] if shared else app]
+        if own and draw.random() < 0.5:
+            asked = tuple(drawn_term(draw, (TOGETHER, APART), app) for _ in range(draw.randint(0, 2)))
+        members.append((app, draw.choice([1, 1, 2]), asked))
+    size = len(members)
+    minimum = draw.randint(1, size) if draw.random() < 0.2 else None
+    segments = minimum is None and size % 2 == 0 and draw.random() < 0.2
+    required = draw.choice([None, None, RACK])
+    return Case(state, labels, free, tuple(before), tuple(members), required, minimum, segments)
 
 
 def drawn_term(draw: random.Random, kinds: Sequence[str], app: str = "") -> Term:
@@ -111,52 +135,48 @@ def drawn_term(draw: random.Random, kinds: Sequence[str], app: str = "") -> Term
 
 def has_room(drawn: Case, nodes: Sequence[str]) -> bool:
     taken: Counter[str] = Counter()
-    for (_, cpu, _), name in zip(drawn.members, nodes, strict=True):
+    for (_, cpu, _), name in zip(drawn.members, nodes, strict=False):
         taken[name] += cpu
+    racks = [drawn.labels[name][RACK] for name in nodes]
+    if drawn.segments and racks[0::2] != racks[1::2]:
+        return False
     in_one = drawn.required is None or len({drawn.labels[name][drawn.required] for name in nodes}) == 1
     return in_one and all(number <= drawn.free[name] for name, number in taken.items())
 
 
 def keeps(drawn: Case, pod: Standing, others: Sequence[Standing]) -> bool:
-    """True if a filter of kube-scheduler lets a pod in beside others."""
+    """True if the filters of kube-scheduler let a pod in beside others."""
     for other in others:
-        term = other.term
-        if term and term.kind == APART and term.about == pod.app:
+        for term in other.terms:
             here = drawn.place(pod, term.key)
-            if here is not None and here == drawn.place(other, term.key):
+            if term.kind == APART and term.about == pod.app and here and here == drawn.place(other, term.key):
                 return False
-    term = pod.term
-    if term is None:
-        return True
-    here = drawn.place(pod, term.key)
-    places = (drawn.place(other, term.key) for other in others if other.app == term.about)
-    meant = [place for place in places if place is not None]  # pods on nodes without the label do not count
-    if term.kind == APART:
-        return here is None or here not in meant
-    if here is None:
-        return False
-    if term.kind == TOGETHER:
-        return here in meant or (not meant and pod.app == term.about)
-    counts = {value: meant.count(value) for name in drawn.labels if (value := drawn.labels[name].get(term.key))}
-    return counts[here] + 1 - min(counts.values()) <= 1
+    asked = [term for term in pod.terms if term.kind == TOGETHER]
+    # One pod must satisfy all terms of affinity; pods on nodes without the label do not count.
+    meant = [other for other in others if all(other.app == term.about for term in asked)]
+    counted = [other for other in meant if any(drawn.place(other, term.key) for term in asked)]
+    is_first = not counted and all(pod.app == term.about for term in asked)
+    for term in asked:
+        here = drawn.place(pod, term.key)
+        if here is None or not (is_first or here in (drawn.place(other, term.key) for other in meant)):
+            return False
+    for term in pod.terms:
+        here = drawn.place(pod, term.key)
+        places = [drawn.place(other, term.key) for other in others if other.app == term.about]
+        if term.kind == APART and here is not None and here in places:
+            return False
+        if term.kind == EVENLY:
+            values = {labels.get(term.key) for labels in drawn.labels.values()} - {None}
+            counts = {value: places.count(value) for value in values}
+            if here is None or counts[here] + (pod.app == term.about) - min(counts.values()) > 1:
+                return False
+    return True
 
 
 def are_kept(drawn: Case, nodes: Sequence[str]) -> bool:
     """True if each member passes beside all others; a spread constraint and affinity hold once all are placed."""
     members = drawn.standing(nodes)
-    for at, member in enumerate(members):
-        pod, others = member, [*drawn.before, *members[:at], *members[at + 1 :]]
-        if pod.term is not None and pod.term.kind == EVENLY:
-            key = pod.term.key
-            here = drawn.place(pod, key)
-            meant = [drawn.place(each, key) for each in (*others, pod) if each.app == pod.term.about]
-            counts = [meant.count(value) for name in drawn.labels if (value := drawn.labels[name].get(key))]
-            if here is None or meant.count(here) - min(counts) > 1:
-                return False
-            pod = Standing(pod.app, pod.node, None)
-        if not keeps(drawn, pod, others):
-            return False
-    return True
+    return all(keeps(drawn, pod, [*drawn.before, *members[:at], *members[at + 1 :]]) for at, pod in enumerate(members))
 
 
 def passes_in_some_order(drawn: Case, nodes: Sequence[str]) -> bool:
@@ -171,17 +191,24 @@ def every_placement(drawn: Case) -> Iterator[tuple[str, ...]]:
     return (nodes for nodes in product(sorted(drawn.free), repeat=len(drawn.members)) if has_room(drawn, nodes))
 
 
+def gang_of(drawn: Case) -> Gang:
+    segments = (Segments(2, RACK),) if drawn.segments else ()
+    root = Group(pods=drawn.pods(), required=drawn.required, minimum=drawn.minimum, segments=segments)
+    return Gang("default/gang", root, "network")
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_unlike_members_stand_as_they_ask_and_no_proof_is_wrong(chunk: int) -> None:
     found = refused = missed = 0
     for seed in range(chunk, CASES, CHUNKS):
         drawn = case(seed)
-        gang = Gang("default/gang", Group(pods=drawn.pods(), required=drawn.required), "network")
-        decision = schedule_gang(gang_scheduler(drawn.state, RACK), gang)
+        decision = schedule_gang(gang_scheduler(drawn.state, RACK), gang_of(drawn))
         if decision.placed:
             found += 1
             on_node = {seat.pod: seat.node for seat in decision.seats}
-            nodes = [on_node[f"default/m-{at}"] for at in range(len(drawn.members))]
+            # Of an elastic gang, the first pods start.
+            nodes = [on_node[f"default/m-{at}"] for at in range(len(on_node))]
+            assert len(nodes) == len(drawn.members) or drawn.minimum is not None
             assert has_room(drawn, nodes), f"case({seed})"
             assert are_kept(drawn, nodes), f"case({seed}): {nodes}"
         elif decision.status is Status.INFEASIBLE and not decision.problem:

@@ -72,11 +72,20 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class Evenly:
-    """Members of these classes satisfy a spread constraint; `incoming` is one of them."""
+    """Members of these classes are spread as the holders ask; `incoming` is one of them.
+
+    Where others are counted without asking, kube-scheduler may place them last and unevenly, which is not searched.
+    """
 
     rule: SpreadRule
     incoming: IncomingPod
     classes: Classes
+    holders: Classes
+
+    @property
+    def exact(self) -> bool:
+        """True if all who are counted ask for it."""
+        return self.classes == self.holders
 
     def __str__(self) -> str:
         return f"topologySpreadConstraints by {self.rule.topology_key}, maxSkew {self.rule.max_skew}"
@@ -132,7 +141,7 @@ class MemberRules:
         need: they are sure for a uniform gang, which has none.
         """
         dividing = [rule for rule in self.rules if isinstance(rule, Apart | Evenly)]
-        searched = all(rule.exact for rule in self.rules if isinstance(rule, Together))
+        searched = all(rule.exact for rule in self.rules if isinstance(rule, Together | Evenly))
         return searched and (not dividing or (len(dividing) == 1 and are_uniform))
 
     @property
@@ -177,7 +186,7 @@ def _concerns(rule: Rule, classes: Collection[MemberClass]) -> bool:
 
 def _sides_with(rule: Rule, pod: MemberClass) -> int:
     match rule:
-        case Together():
+        case Together() | Evenly():
             return (pod in rule.classes) + 2 * (pod in rule.holders)
         case Apart():
             return (pod in rule.one) + 2 * (pod in rule.other)
@@ -189,7 +198,7 @@ def _renamed(rule: Rule, new: Mapping[MemberClass, MemberClass]) -> Rule:
         return frozenset(new[each] for each in classes)
 
     match rule:
-        case Together():
+        case Together() | Evenly():
             return replace(rule, classes=sides(rule.classes), holders=sides(rule.holders))
         case Apart():
             return replace(rule, one=sides(rule.one), other=sides(rule.other))
@@ -284,10 +293,11 @@ class _Reader:
             return
         counted = (each for each in self.members if selects(self.state, (rule.pods,), each.namespace, each.labels))
         matched = self._classes(counted)
-        if not matched.issuperset(self._own(holder)):
+        own = frozenset(self._own(holder))
+        if not own <= matched:
             asked = f"pod {holder.example} asks for spec.topologySpreadConstraints over other pods of its gang"
             self.problem = f"{asked}, which bayplan supports only if they count the pod itself, too"
-        self.evenly.append(Evenly(rule, holder.incoming(self.state, holder.terms), matched))
+        self.evenly.append(Evenly(rule, holder.incoming(self.state, holder.terms), matched, own))
 
     def _own(self, holder: MemberKind) -> list[MemberClass]:
         alike = (each for each in self.members if each.terms is holder.terms and each.pod_class is holder.pod_class)
