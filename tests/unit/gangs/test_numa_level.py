@@ -18,6 +18,7 @@ from bayplan.simulate.kubelet import Cpu, KubeletConfiguration, Machine, Machine
 from bayplan.simulate.kubelet.report import NodeAgent
 from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
+from tests.builders.neighbourhoods import apart, together
 from tests.builders.objects import node, simple_pod, simple_pods
 
 GI = 1024**3
@@ -195,3 +196,24 @@ def test_nodes_and_zones_are_levels_of_every_cluster_whatever_its_topologies(top
     for name in topologies:
         cluster.scheduler.trees.set(name, ("example.com/rack",))  # a label that no node carries
     assert cluster.bound(gang(3, required="numa")) == [("a", {0})] * 3
+
+
+def labelled(name: str, app: str, **spec: Any) -> Pod:
+    return simple_pod({"cpu": 2, "memory": "1Gi"}, name, labels={"app": app}, **spec)
+
+
+def test_equal_pods_of_which_only_some_share_a_zone_can_ask_for_each_other() -> None:
+    pods = [labelled(f"w-{number}", "w", **together("w")) for number in range(4)]
+    root = Group(groups=(Group("in one zone", tuple(pods[:2]), required="numa"), Group("anywhere", tuple(pods[2:]))))
+    decision = Cluster(a=kubelet(12, 12), b=kubelet(12, 12)).decide(Gang("ml/g", root))
+    assert len({seat.node for seat in decision.seats}) == 1
+
+
+def test_segments_in_zones_stay_as_they_are_beside_a_pod_that_keeps_some_members_away() -> None:
+    made = Cluster(a=kubelet(4, 4), z=kubelet(2, 2))
+    made.scheduler.state.set_pod(simple_pod({"cpu": 1}, "db", nodeName="z", **apart("y")))
+    pods = tuple(labelled(f"p-{number}", app) for number, app in enumerate("xyxy"))
+    gang = Gang("ml/g", Group(pods=pods, segments=(Segments(2, "numa"),)))
+    decision = made.decide(gang)
+    assert [(seat.segment, seat.node) for seat in decision.seats] == [(0, "a"), (0, "a"), (1, "a"), (1, "a")]
+    assert assume_gang(made.scheduler, gang, decision) is not None

@@ -5,20 +5,24 @@ be counted.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bayplan.engine.budget import Budget
 from bayplan.engine.gangs.problem import Status
 from bayplan.gangs.cycle import assume_gang, schedule_gang
 from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.gangs.relations import gang_relations, member_rules
+from bayplan.gangs.relations.layouts import WORK_OF_LAYOUTS
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.profile import default_profile
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
 from tests.builders.gangs import gang_scheduler
-from tests.builders.neighbourhoods import RACK, REQUIRED, apart, app_pod, on, racks, spread, together
+from tests.builders.neighbourhoods import HOSTNAME, RACK, REQUIRED, apart, app_pod, on, racks, spread, together
 from tests.builders.objects import node
 
 
@@ -29,6 +33,12 @@ def members(number: int, app: str = "train", cpu: int = 1, **spec: Any) -> tuple
 
 def scheduler_of(names: str, *running_at: Pod) -> GangScheduler:
     return gang_scheduler(racks(names, *running_at), RACK)
+
+
+def sized(*nodes_of: tuple[int, str]) -> GangScheduler:
+    """Nodes of so many CPUs, each in a rack."""
+    made = [node(f"n{at}", {"cpu": cpu}, labels={RACK: rack}) for at, (cpu, rack) in enumerate(nodes_of)]
+    return gang_scheduler(cluster(nodes=made), RACK)
 
 
 def decide(scheduler: GangScheduler, *pods: Pod) -> GangDecision:
@@ -182,14 +192,12 @@ def test_members_of_which_each_keeps_away_from_all_others_get_a_rack_each(leader
 
 
 def test_one_member_per_rack_leaves_the_larger_node_to_a_larger_member() -> None:
-    nodes_of = [node(f"n{at}", {"cpu": cpu}, labels={RACK: rack}) for at, (cpu, rack) in enumerate(["4a", "2a", "6b"])]
-    scheduler = gang_scheduler(cluster(nodes=nodes_of), RACK)
+    scheduler = sized((4, "a"), (2, "a"), (6, "b"))
     assert decide(scheduler, *members(2, cpu=2, **apart("train", RACK)), *members(2, "big", cpu=4)).placed
 
 
 def test_workers_in_several_racks_with_chiefs_are_no_proven_no() -> None:
-    nodes_of = [node(f"n{at}", {"cpu": cpu}, labels={RACK: rack}) for at, (cpu, rack) in enumerate(["4a", "4b", "1b"])]
-    scheduler = gang_scheduler(cluster(nodes=nodes_of), RACK)
+    scheduler = sized((4, "a"), (4, "b"), (1, "b"))
     workers = members(1, "worker", **together("chief", RACK))
     assert decide(scheduler, *members(2, "chief", cpu=4), *workers).status is Status.LIMIT_REACHED
 
@@ -281,3 +289,80 @@ def test_a_group_beside_one_that_is_left_out_need_not_be_in_one_rack() -> None:
     root = Group(groups=(chiefs, workers), minimum_groups=1)
     decision = schedule_gang(scheduler_of("ab"), Gang("default/gang", root, "network"))
     assert Counter(nodes(decision)) == {"n1": 8, "n2": 4}
+
+
+# -- parts of a gang -------------------------------------------------------------------------------------------------
+
+
+def started(decision: GangDecision) -> list[str]:
+    return [seat.pod.partition("/")[2] for seat in decision.seats]
+
+
+def with_minimum(scheduler: GangScheduler, *pods: Pod, minimum: int) -> GangDecision:
+    return schedule_gang(scheduler, Gang("default/gang", Group(pods=pods, minimum=minimum), "network"))
+
+
+def test_workers_whose_own_chief_has_no_room_start_only_beside_another_one() -> None:
+    pods = (*members(2, "worker", **together("chief", RACK)), *members(1, "chief", cpu=20))
+    other = on("n2", app_pod("old", "chief"))
+    full = on("n2", app_pod("filler", cpu=7))
+    assert nodes(with_minimum(scheduler_of("ab", other), *pods, minimum=2)) == ["n2", "n2"]
+    assert not with_minimum(scheduler_of("ab", other, full), *pods, minimum=2).placed
+
+
+def test_workers_with_their_chief_s_own_affinity_need_it_too() -> None:
+    same = together("chief", RACK)
+    pods = (*members(2, "worker", **same), *members(1, "chief", cpu=20, **same))
+    assert not with_minimum(scheduler_of("ab"), *pods, minimum=2).placed
+    pods = (*members(1, "chief", **same), *members(2, "worker", **same))
+    assert started(with_minimum(scheduler_of("ab"), *pods, minimum=2)) == ["chief-0", "worker-0", "worker-1"]
+
+
+def test_members_that_keep_away_from_a_pod_that_is_left_out_may_go_anywhere() -> None:
+    pods = (*members(4, "worker", **apart("chief", "power")), *members(1, "chief", cpu=30))
+    labels = [{RACK: "a", "power": "p"}, {RACK: "a"}]
+    made = [
+        node(f"n{at}", {"cpu": cpu}, labels=each) for at, (cpu, each) in enumerate(zip((1, 3), labels, strict=True))
+    ]
+    assert len(with_minimum(gang_scheduler(cluster(nodes=made), RACK), *pods, minimum=4).seats) == 4
+
+
+# -- names of nodes, profiles, work ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels, placed",
+    [
+        pytest.param([{}, {}], True, id="nodes without a hostname label keep nobody apart"),
+        pytest.param([{HOSTNAME: "same"}, {HOSTNAME: "same"}], False, id="two nodes of one name are one place"),
+        pytest.param([{HOSTNAME: "n1"}, {HOSTNAME: "n2"}], True, id="each node has its name"),
+    ],
+)
+def test_hostnames_count_as_labels(labels: list[dict[str, str]], placed: bool) -> None:
+    made = [node(f"n{at}", {"cpu": 1}, labels=each) for at, each in enumerate(labels, start=1)]
+    scheduler = gang_scheduler(cluster(nodes=made), RACK)
+    gang = Gang("default/gang", Group(pods=members(2, **apart("train"))))
+    assert schedule_gang(scheduler, gang).placed is placed
+
+
+def test_a_profile_without_one_of_the_plugins_asks_the_other() -> None:
+    profile = default_profile()
+    others = [plugin for plugin in profile.filters if plugin.name != "PodTopologySpread"]
+    scheduler = gang_scheduler(racks("ab"), RACK, profile=replace(profile, filters=tuple(others)))
+    three = members(3, **spread("train", RACK), **together("train", RACK))
+    assert len({*nodes(decide(scheduler, *three))}) == 1
+    assert not decide(gang_scheduler(racks("ab"), RACK), *three).placed
+
+
+def test_rules_that_no_layout_satisfies_take_bounded_work() -> None:
+    pairs = [
+        app_pod(f"{role}-{at}", f"{role}-{at}", **(together(f"chief-{at}") if role == "worker" else {}))
+        for at in range(3)
+        for role in ("chief", "worker")
+    ]
+    spread_over = members(2, "even", **spread("even", RACK, minDomains=5))
+    scheduler = scheduler_of("a" * 60)
+    gang = Gang("default/gang", Group(pods=(*pairs, *spread_over)), "network")
+    budget = Budget()
+    decision = schedule_gang(scheduler, gang, parent=budget)
+    assert (decision.status, budget.spent < 2 * WORK_OF_LAYOUTS) == (Status.LIMIT_REACHED, True)
