@@ -209,7 +209,7 @@ def test_equal_pods_of_which_only_some_share_a_zone_can_ask_for_each_other() -> 
     assert len({seat.node for seat in decision.seats}) == 1
 
 
-def test_segments_in_zones_stay_as_they_are_beside_a_pod_that_keeps_some_members_away() -> None:
+def test_segments_in_zones_stay_beside_a_pod_that_keeps_some_members_away() -> None:
     made = Cluster(a=kubelet(4, 4), z=kubelet(2, 2))
     made.scheduler.state.set_pod(simple_pod({"cpu": 1}, "db", nodeName="z", **apart("y")))
     pods = tuple(labelled(f"p-{number}", app) for number, app in enumerate("xyxy"))

@@ -333,7 +333,7 @@ def test_members_that_keep_away_from_a_pod_that_is_left_out_may_go_anywhere() ->
 @pytest.mark.parametrize(
     "labels, placed",
     [
-        pytest.param([{}, {}], True, id="nodes without a hostname label keep nobody apart"),
+        pytest.param([{}, {}], True, id="nodes without a hostname label keep no pods apart"),
         pytest.param([{HOSTNAME: "same"}, {HOSTNAME: "same"}], False, id="two nodes of one name are one place"),
         pytest.param([{HOSTNAME: "n1"}, {HOSTNAME: "n2"}], True, id="each node has its name"),
     ],
