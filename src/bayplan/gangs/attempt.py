@@ -9,6 +9,7 @@ later members have room. `PartTrial` remembers what was tried. Slots are counted
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -40,6 +41,9 @@ LEAST_SLOTS_COUNTED = 16
 # Statuses of a part that fits, and of answers that another search would only repeat.
 FOUND = (Status.OPTIMAL, Status.FEASIBLE)
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+# Of a gang with rules among its members: about 1 s in all, and a third of it for one layout.
+WORK_OF_ALL_LAYOUTS = WORK / 2
+WORK_OF_A_LAYOUT = WORK / 6
 MEMBERS = "pods that its members allow"
 UNCOUNTED = "the slots of its pods are not all counted"
 HELPED = "unless different pods on one node help each other, which is not searched"
@@ -114,6 +118,7 @@ class GangAttempt:
     ) -> Tried:
         """Search inside layouts that satisfy the rules among members, and take the best result."""
         tree, members = self.tree, outline.members
+        budget = budget.at_most(WORK_OF_ALL_LAYOUTS)
         totals = Problem(tree, outline.parts, slots, *NO_SUMS).totals[0]
         # Pods of one class have several shapes if only some share NUMA zones.
         by_class: dict[MemberClass, Counts] = {}
@@ -130,7 +135,7 @@ class GangAttempt:
                     complete = False
                     break
                 limited = tuple(layout.limit(pod, each) for pod, each in zip(members, slots, strict=True))
-                tries.append(self._search(outline, limited, budget, layout.caps))
+                tries.append(self._search(outline, limited, budget.at_most(WORK_OF_A_LAYOUT), layout.caps))
         except OutOfWork:
             complete = False
         found = [tried for tried in tries if tried.status in FOUND]
@@ -155,6 +160,7 @@ class GangAttempt:
         caps: Sequence[tuple[Classes, Counts]] = (),
     ) -> Tried:
         state, tree, gang = self.scheduler.state, self.tree, self.gang
+        caps = (*caps, *self._one_per_node(outline))
         mixes: NodeMixes | None = None
         amounts, free = NO_SUMS
         resources: tuple[str, ...] = ()
@@ -183,6 +189,13 @@ class GangAttempt:
         if mixes is not None and solution.status is Status.INFEASIBLE and any(map(_may_be_helped, outline.classes)):
             solution = replace(solution, status=Status.LIMIT_REACHED, bound=f"{solution.bound}, {HELPED}")
         return Tried(outline, problem, solution, mixes)
+
+    def _one_per_node(self, outline: Outline) -> Iterator[tuple[Classes, Counts]]:
+        """Yield caps on classes with one pod per node that are two shapes, because only some pods share NUMA zones."""
+        several = Counter(outline.members) if self.relations.fellows.one_per_node else Counter[MemberClass]()
+        for pod, shapes in several.items():
+            if shapes > 1 and pod in self.relations.fellows.one_per_node:
+                yield frozenset((pod,)), np.ones(self.tree.size, dtype=np.int64)
 
     @property
     def is_monotone(self) -> bool:

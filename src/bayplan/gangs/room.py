@@ -35,6 +35,8 @@ def with_room(attempt: GangAttempt, outcome: PartOutcome) -> PartOutcome:
     coming = sum(len(group.coming) for group in everybody)
     if not coming or not any(map(_asks_for_a_level, everybody)):
         return outcome
+    if attempt.relations.fellows.depend_on_all:
+        return outcome  # what holds with later members need not hold without them
 
     def with_later(number: int) -> tuple[Tried, Tried] | None:
         larger = attempt.place(_joined(outcome.part, _Share(number)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -75,9 +76,11 @@ class GangScheduler:
         return self._sharing[gang]
 
     def members(self, gang: Gang) -> tuple[MemberKind, ...]:
-        """Return the kinds of a gang's members."""
+        """Return the kinds of a gang's members, later ones included."""
         if gang not in self._members:
-            self._members[gang] = members_of(self.state, gang.pods)
+            # Those of one group that are still to come are copies of one pod, of which two stand for all.
+            coming = chain.from_iterable(group.coming[:2] for group in gang.root.every_group())
+            self._members[gang] = members_of(self.state, (*gang.pods, *coming))
             self._with_terms[gang] = with_equal_terms(self._members[gang])
         return self._members[gang]
 

@@ -273,7 +273,7 @@ def in_one_rack(name: str) -> Json:
 
 
 AWAY_FROM_DB: Json = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "db"}}}
-APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AWAY_FROM_DB]}}}
+APART: Json = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [AWAY_FROM_DB]}}}
 
 
 @pytest.mark.parametrize(

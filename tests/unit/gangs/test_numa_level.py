@@ -217,3 +217,10 @@ def test_segments_in_zones_stay_beside_a_pod_that_keeps_some_members_away() -> N
     decision = made.decide(gang)
     assert [(seat.segment, seat.node) for seat in decision.seats] == [(0, "a"), (0, "a"), (1, "a"), (1, "a")]
     assert assume_gang(made.scheduler, gang, decision) is not None
+
+
+def test_equal_pods_on_different_nodes_stay_there_if_only_some_share_a_zone() -> None:
+    made = Cluster(a=kubelet(12, 12), b=kubelet(12, 12))
+    pods = [labelled(f"w-{number}", "w", **apart("w")) for number in range(3)]
+    root = Group(groups=(Group("in one zone", tuple(pods[:1]), required="numa"), Group("anywhere", tuple(pods[1:]))))
+    assert not made.decide(Gang("ml/g", root)).placed

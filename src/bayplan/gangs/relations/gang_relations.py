@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bayplan.cluster.pods.label_selectors import NOTHING
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.terms import PodTerms
+from bayplan.cluster.pods.terms import PodSelector, PodTerms
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.rows import Mask
 from bayplan.gangs.model import Gang
-from bayplan.gangs.relations.member_rules import MemberRules, asked_for, means, member_rules
+from bayplan.gangs.relations.member_rules import MemberRules, asked_for, counts_members, member_rules
 from bayplan.gangs.relations.members import (
     MemberClass,
     MemberKind,
@@ -37,6 +38,8 @@ from bayplan.scheduling.profile import PASSES, Profile
 MOST_PAIRS = 250_000
 # Limit on classes that terms divide, each with slots of its own: 40 kB at 5,000 nodes.
 MOST_DIVIDED = 1_000
+NO_PODS = PodSelector(frozenset(), NOTHING, NOTHING)
+LARGEST_SKEW = 2**31 - 1
 TOO_MANY = "its pods have too many different terms about each other"
 
 
@@ -150,10 +153,12 @@ def _about_others(state: ClusterState, member: MemberKind, members: Sequence[Mem
     """Return the terms of a member without those that other members satisfy: these are rules of the gang."""
     terms = member.terms
     own = {key for key, selectors in affinity_by_key(terms) if asked_for(state, members, member, selectors)}
+    # Nodes without the label of any constraint count for none: those about members stay, without pods to count.
     spread = tuple(
-        rule
+        replace(rule, pods=NO_PODS, max_skew=LARGEST_SKEW, min_domains=1)
+        if rule.required and counts_members(state, member, rule, members)
+        else rule
         for rule in terms.spread
-        if not (rule.required and any(means(state, member, rule.pods, other) for other in members))
     )
     affinity = tuple(term for term in terms.affinity if term.topology_key not in own)
     return replace(terms, affinity=affinity, spread=spread)

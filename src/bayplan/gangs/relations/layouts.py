@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.cluster.columns.labels import ABSENT
 from bayplan.cluster.pods.terms import SpreadRule
@@ -38,6 +39,8 @@ WORK_OF_LAYOUTS = 200_000
 WORK_OF_A_PASS = 20
 NODES_PER_WORK = 10
 Slots = Mapping[MemberClass, Counts]
+# By position, the part of a node.
+Shares = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ class _LayoutMaker:
         Members apart get the node with the most room of each place, or with the least.
         """
         self._charge(1 + len(others))
-        layout = Layout(is_open)
+        layout, nothing = Layout(is_open), np.zeros(self.tree.size)
         evenly = [rule for rule in others if isinstance(rule, Evenly)]
         for apart in others:
             if isinstance(apart, Apart):
@@ -239,11 +242,14 @@ class _LayoutMaker:
                 layout = (
                     self._one_per_place(apart, layout, roomiest=roomiest) if within else self._parted(apart, layout)
                 )
+        shares: list[tuple[Classes, Shares]] = []
         for number, even in enumerate(evenly):
-            spread = self._even(even, layout, over_nodes=number + 1 < len(evenly))
+            others_take = sum((share for classes, share in shares if classes.isdisjoint(even.classes)), nothing)
+            spread = self._even(even, layout, others_take, over_nodes=number + 1 < len(evenly))
             if spread is None:
                 return None
-            layout = spread
+            layout, share = spread
+            shares.append((even.classes, share))
         enough = all(layout.limit(pod, self.slots[pod]).sum() >= number for pod, number in self.wanted.items())
         return layout if enough else None
 
@@ -291,11 +297,17 @@ class _LayoutMaker:
         }
         return replace(layout, is_open=is_open)
 
-    def _even(self, rule: Evenly, layout: Layout, *, over_nodes: bool) -> Layout | None:
-        """Cap each position so that the members fit exactly and evenly; None if that is impossible."""
+    def _even(
+        self, rule: Evenly, layout: Layout, others_take: Shares, *, over_nodes: bool
+    ) -> tuple[Layout, Shares] | None:
+        """Cap each position so that the members fit exactly and evenly, and return what they take of each node.
+
+        None if that is impossible beside what members of other rules take.
+        """
         counted = spread_counts(self.state, rule.incoming, rule.rule)
         codes = self.codes(rule.rule.topology_key)
-        room = self._room(rule.classes, layout)
+        slots = self._room(rule.classes, layout)
+        room = np.floor(slots * np.maximum(1.0 - others_take, 0.0) + 1e-9).astype(np.int64)
         number = sum(self.wanted.get(pod, 0) for pod in rule.classes)
         holds = np.bincount(codes, weights=room, minlength=len(counted.before)).astype(np.int64)
         holds[ABSENT] = 0
@@ -306,7 +318,7 @@ class _LayoutMaker:
         for value in np.flatnonzero(shares):
             here = np.flatnonzero(codes == value)
             cap[here] = fill_nodes(room[here], int(shares[value]), spread=over_nodes)
-        return replace(layout, caps=(*layout.caps, (rule.classes, cap)))
+        return replace(layout, caps=(*layout.caps, (rule.classes, cap))), cap / np.maximum(slots, 1)
 
 
 def even_shares(counted: SpreadCounts, holds: Counts, pods: int, rule: SpreadRule) -> Counts | None:

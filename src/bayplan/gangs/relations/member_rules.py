@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.labels import ABSENT
+from bayplan.cluster.pods.label_selectors import EVERYTHING
 from bayplan.cluster.pods.terms import PodSelector, PodTerm, PodTerms, SpreadRule, labels_of, namespace_of
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Mask
@@ -97,6 +98,8 @@ class Companions:
 
     holder: MemberKind
     selectors: tuple[PodSelector, ...]
+    askers: Classes
+    asked: Classes
 
     def is_met(self, state: ClusterState, pods: Sequence[Pod]) -> bool:
         """True if none of these pods asks, or one is asked for."""
@@ -152,7 +155,12 @@ class MemberRules:
     @property
     def is_monotone(self) -> bool:
         """True if members that satisfy the rules still do without some of them."""
-        return not self.companions and not any(map(_demands, self.rules))
+        return not self.companions and not self.depend_on_all
+
+    @property
+    def depend_on_all(self) -> bool:
+        """True if some members may satisfy a rule only together with the others."""
+        return any(map(_demands, self.rules))
 
     def only_forbidding(self) -> MemberRules:
         """Return the rules without those that demand other members: spread constraints, and affinity to them."""
@@ -165,7 +173,8 @@ class MemberRules:
 
     def sides_with(self, pod: MemberClass) -> tuple[int, ...]:
         """Return on which sides of which rules a class is."""
-        return (*(_sides_with(rule, pod) for rule in self.rules), int(pod in self.one_per_node))
+        needed = ((pod in each.askers) + 2 * (pod in each.asked) for each in self.companions)
+        return (*(_sides_with(rule, pod) for rule in self.rules), *needed, int(pod in self.one_per_node))
 
     def renamed(self, new: Mapping[MemberClass, MemberClass]) -> MemberRules:
         """Return the rules with other names of classes."""
@@ -269,8 +278,9 @@ class _Reader:
             meant = [each for each in self.members if selects(self.state, selectors, each.namespace, each.labels)]
             # The first of several pods that match their own terms starts by itself.
             can_be_first = {*map(id, asking)} <= {*map(id, meant)}
-            if joined is None and not can_be_first and self.companions[-1:] != [Companions(holder, selectors)]:
-                self.companions.append(Companions(holder, selectors))
+            needed = Companions(holder, selectors, self._classes(asking), self._classes(meant))
+            if joined is None and not can_be_first and self.companions[-1:] != [needed]:
+                self.companions.append(needed)
             classes = own | self._classes(matched)
             exact = {*map(id, meant)} <= {*map(id, asking)} or sum(each.number for each in meant) == 1
             same = key, classes, 0 if joined is None else id(holder)
@@ -289,7 +299,7 @@ class _Reader:
 
     def read_spread(self, holder: MemberKind, rule: SpreadRule) -> None:
         """A spread constraint that counts members."""
-        if not any(means(self.state, holder, rule.pods, each) for each in self.members):
+        if not counts_members(self.state, holder, rule, self.members):
             return
         counted = (each for each in self.members if selects(self.state, (rule.pods,), each.namespace, each.labels))
         matched = self._classes(counted)
@@ -318,6 +328,12 @@ def asked_for(
     if not len(_matching_outside(state, holder.terms)):
         return matched
     return [member for member in matched if member.terms is not holder.terms]
+
+
+def counts_members(state: ClusterState, holder: MemberKind, rule: SpreadRule, members: Sequence[MemberKind]) -> bool:
+    """True if a spread constraint counts other members; one with an empty selector counts no pods."""
+    is_empty = rule.pods.selector == EVERYTHING
+    return not is_empty and any(means(state, holder, rule.pods, other) for other in members)
 
 
 def means(state: ClusterState, holder: MemberKind, pods: PodSelector, other: MemberKind) -> bool:

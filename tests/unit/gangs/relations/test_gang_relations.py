@@ -366,3 +366,62 @@ def test_rules_that_no_layout_satisfies_take_bounded_work() -> None:
     budget = Budget()
     decision = schedule_gang(scheduler, gang, parent=budget)
     assert (decision.status, budget.spent < 2 * WORK_OF_LAYOUTS) == (Status.LIMIT_REACHED, True)
+
+
+# -- members that are still to come ----------------------------------------------------------------------------------
+
+
+def in_racks(decision: GangDecision) -> Counter[str]:
+    """How many pods each rack of `aabb` gets."""
+    return Counter("a" if node in ("n1", "n2") else "b" for node in nodes(decision))
+
+
+def test_present_pods_are_spread_evenly_whatever_is_still_to_come() -> None:
+    pods = members(4, cpu=4, **spread("train", RACK))
+    root = Group(pods=pods[:2], coming=pods[2:], preferred=RACK)
+    decision = schedule_gang(scheduler_of("aabb"), Gang("default/gang", root, "network"))
+    assert in_racks(decision) == {"a": 1, "b": 1}
+
+
+def test_a_later_member_keeps_away_from_the_present_one() -> None:
+    pods = members(2, **apart("train"))
+    root = Group(pods=pods[:1], coming=pods[1:], required=RACK)
+    decision = schedule_gang(scheduler_of("aab"), Gang("default/gang", root, "network"))
+    assert {*nodes(decision), *(later.node for later in decision.later)} == {"n1", "n2"}
+
+
+# -- spread ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_roles_that_are_each_spread_leave_room_for_each_other() -> None:
+    leaders, workers = (members(2, app, cpu=8, **spread(app, RACK)) for app in ("leader", "worker"))
+    assert in_racks(decide(scheduler_of("aabb"), *leaders, *workers)) == {"a": 2, "b": 2}
+
+
+def test_an_empty_selector_counts_no_pods() -> None:
+    constraint = {"topologyKey": RACK, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    pods = members(4, topologySpreadConstraints=[constraint])
+    gang = Gang("default/gang", Group(pods=pods, required=RACK), "network")
+    assert len(schedule_gang(scheduler_of("aab"), gang).seats) == 4
+
+
+def test_nodes_without_the_label_of_a_constraint_among_members_count_for_no_other() -> None:
+    zones = {"n1": {RACK: "a", "zone": "p"}, "n2": {RACK: "b", "zone": "q"}, "n3": {"zone": "p"}}
+    made = [node(name, {"cpu": 8}, labels={"net": "1", **labels}) for name, labels in zones.items()]
+    standing = [on("n3", app_pod(f"db-{number}", "db")) for number in range(2)]
+    constraints = [
+        *spread("train", RACK)["topologySpreadConstraints"],
+        *spread("db", "zone")["topologySpreadConstraints"],
+    ]
+    scheduler = gang_scheduler(cluster(nodes=made, pods=standing), "net")
+    assert {*nodes(decide(scheduler, *members(2, topologySpreadConstraints=constraints)))} == {"n1", "n2"}
+
+
+def test_a_chief_starts_alone_if_its_workers_have_no_room() -> None:
+    same = together("chief", RACK)
+    workers, chiefs = (
+        Group("workers", members(1, "worker", cpu=8, **same)),
+        Group("c", members(1, "chief", cpu=8, **same)),
+    )
+    root = Group(groups=(workers, chiefs), minimum_groups=1)
+    assert started(schedule_gang(scheduler_of("a"), Gang("default/gang", root, "network"))) == ["chief-0"]
