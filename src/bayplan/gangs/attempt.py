@@ -217,9 +217,12 @@ class GangAttempt:
         coarser = self
         if self.relations.coarser is not None:
             coarser = replace(self, relations=self.relations.coarser, _counted={})
+        is_coarser = coarser is not self
         if self.prefers_reported:
             yield replace(coarser, reported_only=True)
-        if coarser is not self:
+            if is_coarser:
+                yield replace(self, reported_only=True)
+        if is_coarser:
             yield coarser
 
     @property

@@ -26,6 +26,7 @@ from bayplan.engine.budget import Budget, OutOfWork
 from bayplan.engine.gangs.equal.equal_pods import fill_nodes
 from bayplan.engine.gangs.problem import WHOLE_TREE, Counts
 from bayplan.engine.numa.rows import Mask
+from bayplan.gangs.class_slots import NODES_PER_WORK
 from bayplan.gangs.relations.member_rules import Apart, Classes, Evenly, Rule, Together
 from bayplan.gangs.relations.members import MemberClass
 from bayplan.gangs.relations.shared_claims import OneVolume
@@ -35,9 +36,8 @@ from bayplan.plugins.pod_topology_spread import SpreadCounts, spread_counts
 MOST_LAYOUTS = 16
 # All attempts for one gang: about 0.2 s.
 WORK_OF_LAYOUTS = 200_000
-# Of one attempt: a pass over masks and counts of all nodes.
-WORK_OF_A_PASS = 20
-NODES_PER_WORK = 10
+# Of one attempt, beside that of a pass over masks and counts of all nodes.
+WORK_OF_AN_ATTEMPT = 20
 Slots = Mapping[MemberClass, Counts]
 # By position, the part of a node.
 Shares = NDArray[np.float64]
@@ -197,7 +197,7 @@ class _LayoutMaker:
         return there | spot.joined if spot.joined is not None and can_join else there
 
     def _charge(self, passes: int) -> None:
-        self.budget.spend(WORK_OF_A_PASS + passes * self.tree.size / NODES_PER_WORK)
+        self.budget.spend(WORK_OF_AN_ATTEMPT + passes * self.tree.size / NODES_PER_WORK)
         if self.budget.is_spent:
             raise OutOfWork
 

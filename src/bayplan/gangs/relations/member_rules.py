@@ -178,8 +178,15 @@ class MemberRules:
 
     def renamed(self, new: Mapping[MemberClass, MemberClass]) -> MemberRules:
         """Return the rules with other names of classes."""
-        alone = frozenset(new[each] for each in self.one_per_node)
-        return replace(self, rules=tuple(_renamed(rule, new) for rule in self.rules), one_per_node=alone)
+        return replace(
+            self,
+            rules=tuple(_renamed(rule, new) for rule in self.rules),
+            companions=tuple(
+                replace(each, askers=_named(each.askers, new), asked=_named(each.asked, new))
+                for each in self.companions
+            ),
+            one_per_node=_named(self.one_per_node, new),
+        )
 
 
 def _demands(rule: Rule) -> bool:
@@ -203,15 +210,16 @@ def _sides_with(rule: Rule, pod: MemberClass) -> int:
 
 
 def _renamed(rule: Rule, new: Mapping[MemberClass, MemberClass]) -> Rule:
-    def sides(classes: Classes) -> Classes:
-        return frozenset(new[each] for each in classes)
-
     match rule:
         case Together() | Evenly():
-            return replace(rule, classes=sides(rule.classes), holders=sides(rule.holders))
+            return replace(rule, classes=_named(rule.classes, new), holders=_named(rule.holders, new))
         case Apart():
-            return replace(rule, one=sides(rule.one), other=sides(rule.other))
-    return replace(rule, classes=sides(rule.classes))
+            return replace(rule, one=_named(rule.one, new), other=_named(rule.other, new))
+    return replace(rule, classes=_named(rule.classes, new))
+
+
+def _named(classes: Classes, new: Mapping[MemberClass, MemberClass]) -> Classes:
+    return frozenset(new[each] for each in classes)
 
 
 def member_rules(
