@@ -44,6 +44,7 @@ class Metadata(WireStruct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: Int64 | None = None
     owner_references: list[OwnerReference] | None = None
 
 

@@ -235,7 +235,9 @@ class Fleet:
         resident.stage = PodStage.LEAVING
         self.tally.deleted += 1
         phase = pod.status.phase if pod.status else None
-        status = None if phase in TERMINAL else stopped_status(pod, resident.started or now, now)
+        # The API server answers a status of a pod that is deleted at once by deleting what has its name by then.
+        is_forced = pod.metadata.deletion_grace_period_seconds == 0
+        status = None if phase in TERMINAL or is_forced else stopped_status(pod, resident.started or now, now)
         return DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid, status)
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
