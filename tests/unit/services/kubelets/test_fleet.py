@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from bayplan.services.kubelets.model import DeletePod, SetPodStatus
@@ -93,6 +94,16 @@ def test_a_deleted_pod_ends_in_a_terminal_phase(phase: str, last: str | None) ->
     if write.status is not None:
         (container,) = write.status["containerStatuses"]
         assert container["state"]["terminated"]["exitCode"] == 137
+
+
+def test_a_pod_that_is_deleted_at_once_gets_no_last_status() -> None:
+    kubelets = fleet()
+    kubelets.pod_changed(bound("a"), now=0.0)
+    going = bound("a", phase="Running", deleted=True)
+    metadata = msgspec.structs.replace(going.metadata, deletion_grace_period_seconds=0)
+    (write,) = kubelets.pod_changed(msgspec.structs.replace(going, metadata=metadata), now=1.0)
+    assert isinstance(write, DeletePod)
+    assert write.status is None
 
 
 def test_a_pod_that_the_node_controller_marked_unready_is_ready_again() -> None:
