@@ -44,9 +44,7 @@ Known = Mapping[str, str]
 # What the systems know beyond the structs, and what to say about it.
 # Group objects without an entry, those of other packages included, have what any object has.
 _OF_ANY: Known = {"apiVersion": SILENT, "kind": SILENT, "status": SILENT}
-_OF_METADATA: Known = dict.fromkeys(
-    ("generateName", "deletionGracePeriodSeconds", "finalizers", "managedFields", "selfLink"), SILENT
-)
+_OF_METADATA: Known = dict.fromkeys(("generateName", "managedFields", "selfLink"), SILENT)
 _BEYOND: dict[type[Struct], Known] = {
     Metadata: {**_OF_METADATA, "generation": SILENT},
     OwnerReference: {"blockOwnerDeletion": SILENT},

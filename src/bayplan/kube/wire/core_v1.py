@@ -45,6 +45,7 @@ class Metadata(WireStruct, frozen=True):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: Int64 | None = None
+    finalizers: list[str] | None = None
     owner_references: list[OwnerReference] | None = None
 
 

@@ -235,9 +235,8 @@ class Fleet:
         resident.stage = PodStage.LEAVING
         self.tally.deleted += 1
         phase = pod.status.phase if pod.status else None
-        # The API server answers a status of a pod that is deleted at once by deleting what has its name by then.
-        is_forced = pod.metadata.deletion_grace_period_seconds == 0
-        status = None if phase in TERMINAL or is_forced else stopped_status(pod, resident.started or now, now)
+        is_last_status_due = phase not in TERMINAL and not _vanishes_at_once(pod)
+        status = stopped_status(pod, resident.started or now, now) if is_last_status_due else None
         return DeletePod(pod.metadata.namespace or "", pod.metadata.name, pod.metadata.uid, status)
 
     def _release(self, key: str, resident: _Resident, now: Seconds) -> None:
@@ -278,6 +277,15 @@ class Fleet:
 
 def _key(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def _vanishes_at_once(pod: Pod) -> bool:
+    """Is the pod being deleted without a grace period and without finalizers?
+
+    The API server would answer a status of such a pod by deleting what has its name by then. Where a finalizer holds
+    the pod, its controller waits for this status: the Job controller removes its own only from pods that are over.
+    """
+    return pod.metadata.deletion_grace_period_seconds == 0 and not pod.metadata.finalizers
 
 
 def _stops_at(pod: Pod, now: Seconds) -> Seconds:

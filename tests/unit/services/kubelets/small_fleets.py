@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ def bound(
     phase: str = "Pending",
     created: str = "2026-01-01T00:00:00Z",
     deleted: bool = False,
+    grace: int = 30,
+    finalizers: Sequence[str] = (),
     started: str | None = None,
     annotations: dict[str, str] | None = None,
     init_cpus: int = 0,
@@ -40,15 +43,16 @@ def bound(
     spec: dict[str, Any] = {"nodeName": node, "containers": [main]}
     if init_cpus:
         spec["initContainers"] = [_container("prepare", init_cpus)]
-    metadata = {
+    metadata: dict[str, Any] = {
         "name": name,
         "namespace": "default",
         "uid": uid or f"uid-{name}",
         "creationTimestamp": created,
         "annotations": annotations or {},
+        "finalizers": list(finalizers),
     }
     if deleted:
-        metadata["deletionTimestamp"] = DELETED_BY
+        metadata |= {"deletionTimestamp": DELETED_BY, "deletionGracePeriodSeconds": grace}
     status: dict[str, Any] = {"phase": phase, "qosClass": "Guaranteed", "startTime": started}
     if ready is not None:
         status["conditions"] = [{"type": "Ready", "status": str(ready)}]

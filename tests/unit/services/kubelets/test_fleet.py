@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from bayplan.services.kubelets.model import DeletePod, SetPodStatus
@@ -96,14 +95,13 @@ def test_a_deleted_pod_ends_in_a_terminal_phase(phase: str, last: str | None) ->
         assert container["state"]["terminated"]["exitCode"] == 137
 
 
-def test_a_pod_that_is_deleted_at_once_gets_no_last_status() -> None:
+@pytest.mark.parametrize("finalizers, last", [([], None), (["batch.kubernetes.io/job-tracking"], "Failed")])
+def test_only_a_finalizer_gives_a_force_deleted_pod_a_last_status(finalizers: list[str], last: str | None) -> None:
     kubelets = fleet()
     kubelets.pod_changed(bound("a"), now=0.0)
-    going = bound("a", phase="Running", deleted=True)
-    metadata = msgspec.structs.replace(going.metadata, deletion_grace_period_seconds=0)
-    (write,) = kubelets.pod_changed(msgspec.structs.replace(going, metadata=metadata), now=1.0)
+    (write,) = kubelets.pod_changed(bound("a", phase="Running", deleted=True, grace=0, finalizers=finalizers), now=1.0)
     assert isinstance(write, DeletePod)
-    assert write.status is None
+    assert (write.status["phase"] if write.status else None) == last
 
 
 def test_a_pod_that_the_node_controller_marked_unready_is_ready_again() -> None:
