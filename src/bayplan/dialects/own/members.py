@@ -82,6 +82,11 @@ def lacking(written: PodGroup, pods: Iterable[Pod]) -> Counter[str]:
     return +found
 
 
+def size_of(written: PodGroup) -> int:
+    """How many members a gang has once all are there."""
+    return sum(spec.size for _, spec in _specs(written.spec))
+
+
 def asks_for_a_level(written: PodGroup) -> bool:
     """True if a gang or one of its groups asks for a level."""
     return any(spec.required or spec.preferred or spec.segments for _, spec in _specs(written.spec))

@@ -15,7 +15,8 @@ from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name
 from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kubernetes.workloads import KubernetesWorkloads
-from bayplan.dialects.own.members import GROUP, POD_GROUP
+from bayplan.dialects.members import has_place, succeeded
+from bayplan.dialects.own.members import GROUP, POD_GROUP, size_of
 from bayplan.dialects.registry import AnyPodGroup, dialect_written_as, gang_named, key_of
 from bayplan.gangs.ranks.ranks import RANK
 from bayplan.grouping.group import GROUPED, GroupingSettings, asks_by_itself, may_have_group
@@ -29,6 +30,8 @@ from bayplan.services.pod_grouper.contents import WantedGroups, is_managed
 
 News = Listed[Any] | Changes[Any] | Absent
 
+# While all pods of a large gang are deleted one by one, members that stay are not looked for among all that go.
+MOST_LOOKED_AT = 64
 # Labels and annotations that the grouper itself writes on pods, in bayplan's form and in KAI's.
 WRITTEN_BY_GROUPER = frozenset((POD_GROUP, GROUP, RANK, GROUPED, kai.POD_GROUP, kai.SUB_GROUP))
 
@@ -72,6 +75,9 @@ class GrouperCache:
         self._membership = _Membership()
         # Managed PodGroups that changed or went.
         self._changed_groups: dict[str, None] = {}
+        # How many members managed gangs should have, and which of them have lost one.
+        self._sizes: dict[str, int] = {}
+        self._shrunk: dict[str, None] = {}
 
     @property
     def followed(self) -> tuple[Resource[Any], ...]:
@@ -145,6 +151,8 @@ class GrouperCache:
     def _drop_pod(self, key: str) -> None:
         pod = self.pods.pop(key, None)
         self._to_examine.pop(key, None)
+        if gang := self._membership.gangs.get(key, ""):
+            self._shrunk[gang] = None
         self._membership.set(key, "")
         if pod is not None:
             self._alone.discard(pod.metadata.uid)
@@ -153,13 +161,17 @@ class GrouperCache:
         key = key_of(written)
         self.groups[key] = written
         self.managed.discard(key)
+        self._sizes.pop(key, None)
         if is_managed(written):
             self.managed.add(key)
             self._changed_groups[key] = None
+            if isinstance(written, PodGroup):
+                self._sizes[key] = size_of(written)
 
     def _drop_group(self, key: str) -> None:
         if self.groups.pop(key, None) is not None or key in self.wanted.manifests:
             self.managed.discard(key)
+            self._sizes.pop(key, None)
             self.wanted.not_examined(key)
             self._changed_groups[key] = None
 
@@ -191,13 +203,18 @@ class GrouperCache:
         return self.settings.mode == "kai" or may_have_group(pod) or asks_by_itself(pod)
 
     def to_examine(self) -> Iterator[Pod]:
-        """New and changed pods, each once."""
+        """New and changed pods, each once, and one of each gang that lacks members since one was deleted."""
         while self._to_examine:
             key = next(iter(self._to_examine))
             del self._to_examine[key]
             pod = self.pods.get(key)
             if pod is not None and (self._may_manage(self.gang_of(pod)) or self.expects_group(pod)):
                 yield pod
+        while self._shrunk:
+            gang = next(iter(self._shrunk))
+            del self._shrunk[gang]
+            if self.lacks_members(gang) and (left := self._running_member(gang, among=MOST_LOOKED_AT)) is not None:
+                yield left
 
     def changed_groups(self) -> Iterator[str]:
         """Managed PodGroups that changed or went, each once."""
@@ -225,12 +242,24 @@ class GrouperCache:
         """The pods that name a gang."""
         return [self.pods[key] for key in self._membership.members.get(gang, ())]
 
-    def waiting_gangs(self) -> Iterator[Pod]:
-        """One waiting pod of each managed gang that has some."""
-        for gang in self._membership.members:
+    def lacks_members(self, gang: str) -> bool:
+        """Whether fewer pods name a managed gang than its PodGroup says. KAI's PodGroups say only the least number."""
+        return len(self._membership.members.get(gang, ())) < self._sizes.get(gang, 0)
+
+    def unsettled_gangs(self) -> Iterator[Pod]:
+        """One pod of each managed gang that has waiting pods, preferably such a pod, or that lacks members."""
+        for gang, members in self._membership.members.items():
             if is_managed(self.groups.get(gang)):
-                members = (self.pods[key] for key in self._membership.members[gang])
-                yield from islice((pod for pod in members if is_waiting(pod)), 1)
+                pod = next((pod for key in members if is_waiting(pod := self.pods[key])), None)
+                if pod is None and self.lacks_members(gang):
+                    pod = self._running_member(gang)
+                if pod is not None:
+                    yield pod
+
+    def _running_member(self, gang: str, among: int | None = None) -> Pod | None:
+        """A member of a gang that has a node and stays there, among the first so many."""
+        members = islice(self._membership.members.get(gang, ()), among)
+        return next((pod for key in members if has_place(pod := self.pods[key]) and not succeeded(pod)), None)
 
     def unused_groups(self) -> dict[str, AnyPodGroup]:
         """Managed PodGroups that no pod names."""

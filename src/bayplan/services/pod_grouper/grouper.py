@@ -3,8 +3,8 @@
     pod -> owners (`owners.py`) -> which gang? (`grouping/`) -> PodGroup, labels on the pod (`writer.py`)
 
 The group is written before its pods are labelled, so an interrupted grouper leaves only a group that its successor can
-use. Each problem with an owner is one event, and its pods wait. Owners of waiting gangs are examined again now and
-then, because they change: a Job is scaled, an annotation is fixed.
+use. Each problem with an owner is one event, and its pods wait. Owners of gangs that wait or lack members are examined
+again now and then, because they change: a Job is scaled, an annotation is fixed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from bayplan.services.pod_grouper.writer import PodGroupWriter
 logger = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 16
-# Seconds: the maximum age of an owner for a new pod, and the period of rounds over waiting gangs.
+# Seconds: the maximum age of an owner for a new pod, and the period of rounds over unsettled gangs.
 OWNERS_STAY_FRESH = 2.0
 ROUND_PERIOD = 10.0
 MAX_PER_ROUND = 200
@@ -195,11 +195,11 @@ class PodGrouper:
         return False
 
     def _start_round(self, tasks: asyncio.TaskGroup, now: float) -> None:
-        """Examine waiting gangs again, a part of them if there are very many, and delete unused groups."""
-        waiting = list(self.cache.waiting_gangs())
-        first = self._rounds * MAX_PER_ROUND % max(len(waiting), 1)
+        """Examine unsettled gangs again, a part of them if there are very many, and delete unused groups."""
+        unsettled = list(self.cache.unsettled_gangs())
+        first = self._rounds * MAX_PER_ROUND % max(len(unsettled), 1)
         self._rounds += 1
-        for pod in (waiting + waiting)[first : first + min(MAX_PER_ROUND, len(waiting))]:
+        for pod in (unsettled + unsettled)[first : first + min(MAX_PER_ROUND, len(unsettled))]:
             self._queue.put(pod_key(pod), now)
         for key, written in self._unused.due(now):
             tasks.create_task(self._delete_unused(key, written, now))
@@ -259,10 +259,14 @@ class PodGrouper:
 
     async def _examine(self, key: str) -> None:
         pod = self.cache.pods.get(key)
-        if pod is None or not is_waiting(pod):
+        if pod is None or not (is_waiting(pod) or self.cache.lacks_members(self.cache.gang_of(pod))):
             self._queue.drop(key)
             return
         chain = await self._owners.chain(pod, no_older_than=OWNERS_STAY_FRESH)
+        if not is_waiting(pod):
+            await self._resize(pod, chain)
+            self._queue.done(key)
+            return
         if chain.missing is not None:
             self._retry(key, f"its owner {chain.missing} does not exist; create it, or the pod is garbage-collected")
             return
@@ -305,6 +309,18 @@ class PodGrouper:
         if isinstance(written, PodGroup) and is_managed(written) and self._holds_lease():
             await self._writer.note(written, made_for(manifest), holds=True)
         self._metrics.looks.labels("grouped").inc()
+
+    async def _resize(self, pod: Pod, chain: Chain) -> None:
+        """Let the PodGroup of a gang that lacks members follow its owner: if that was scaled down, none is to come."""
+        if chain.missing is not None or chain.unreadable:
+            return
+        gang, grouping = self.cache.gang_of(pod), await self._find_group(pod, chain)
+        manifest = grouping.manifest
+        if grouping.held or manifest is None or self._writer.key_of(manifest) != gang or gang not in self.cache.groups:
+            return
+        if self._holds_lease():
+            await self._writer.ensure(manifest)
+            self.cache.wanted.asked_in(gang, grouping.asked_in)
 
     async def _leave_alone(self, pod: Pod) -> None:
         """Let the pod be placed by itself: it is in no gang."""
@@ -350,7 +366,7 @@ class PodGrouper:
         failures = self._queue.put_back(key, self._clock())
         logger.debug("cannot group pod, retrying", extra={"pod": key, "problem": why})
         pod = self.cache.pods.get(key)
-        if pod is not None and failures >= REPORTED_AFTER_FAILURES:
+        if pod is not None and is_waiting(pod) and failures >= REPORTED_AFTER_FAILURES:
             self._results.is_held(pod, f"the pod grouper cannot determine its gang yet: {why}")
 
     def _report_unreadable(self, pod: Pod, chain: Chain) -> None:

@@ -71,6 +71,11 @@ def pod_of(owner: Json, index: int, **metadata: Any) -> Pod:
     )
 
 
+def bound(pod: Pod) -> Pod:
+    """The pod on a node."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="n1"))
+
+
 @dataclass
 class SmallCluster:
     """Objects by path, pods and PodGroups as structs; listeners are told of every change."""

@@ -11,14 +11,14 @@ from bayplan.grouping.group import GroupingSettings
 from bayplan.kube.client.decoding import Changes, Listed
 from bayplan.kube.client.watch import Absent
 from bayplan.kube.resources import KAI_POD_GROUPS, KUBERNETES_WORKLOADS, NODES, POD_GROUPS, PODS
-from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup, PodGroupSpec
 from bayplan.kube.wire.core_v1 import Metadata, Pod
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from bayplan.kube.wire.meta_v1 import Change
 from bayplan.services.pod_grouper.cache import GrouperCache
 from bayplan.services.pod_grouper.contents import MANAGED_BY, POD_GROUPER
 from tests.builders.gangs import group_object
-from tests.unit.services.pod_grouper.small_cluster import job, pod_of
+from tests.unit.services.pod_grouper.small_cluster import bound, job, pod_of
 
 LABEL = "bayplan.io/pod-group"
 
@@ -29,9 +29,10 @@ def cache_with(*pods: Pod) -> GrouperCache:
     return cache
 
 
-def group(name: str = "g", *, made: bool = True) -> PodGroup:
+def group(name: str = "g", *, made: bool = True, size: int = 0) -> PodGroup:
     labels = {MANAGED_BY: POD_GROUPER} if made else None
-    return PodGroup(metadata=Metadata(name=name, namespace="ml", uid=f"uid-{name}", labels=labels))
+    metadata = Metadata(name=name, namespace="ml", uid=f"uid-{name}", labels=labels)
+    return PodGroup(metadata=metadata, spec=PodGroupSpec(size=size))
 
 
 def changed(pod: Pod, **metadata: object) -> Changes[Pod]:
@@ -129,12 +130,23 @@ def test_groups_that_no_pod_names_are_unused_if_the_grouper_made_them() -> None:
     assert len(cache.managed) == 2
 
 
-def test_waiting_gangs_have_a_group_of_the_grouper_and_an_unbound_pod() -> None:
-    waiting, bound = pod_of(job(), 0, labels={LABEL: "a"}), pod_of(job(), 1, labels={LABEL: "b"})
-    bound = msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1"))
-    cache = cache_with(waiting, bound, pod_of(job(), 2, labels={LABEL: "own"}))
+def test_unsettled_gangs_have_a_group_of_the_grouper_and_an_unbound_pod() -> None:
+    waiting, runs = pod_of(job(), 0, labels={LABEL: "a"}), bound(pod_of(job(), 1, labels={LABEL: "b"}))
+    cache = cache_with(waiting, runs, pod_of(job(), 2, labels={LABEL: "own"}))
     list(cache.take_in_steps(POD_GROUPS, Listed([group("a"), group("b"), group("own", made=False)], "1", [])))
-    assert [pod.metadata.name for pod in cache.waiting_gangs()] == ["train-0"]
+    assert [pod.metadata.name for pod in cache.unsettled_gangs()] == ["train-0"]
+
+
+def test_a_running_gang_is_unsettled_while_it_lacks_members() -> None:
+    first, second = (bound(pod_of(job(), index, labels={LABEL: "a"})) for index in range(2))
+    cache = cache_with(first, second)
+    list(cache.take_in_steps(POD_GROUPS, Listed([group("a", size=2)], "1", [])))
+    assert list(cache.unsettled_gangs()) == []
+    list(cache.take_in_steps(PODS, Changes([Change("DELETED", first)], [])))
+    assert [pod.metadata.name for pod in cache.unsettled_gangs()] == ["train-1"]
+    assert names(cache) == ["train-1"]
+    list(cache.take_in_steps(POD_GROUPS, Listed([group("a", size=1)], "1", [])))
+    assert list(cache.unsettled_gangs()) == []
 
 
 def test_as_kai_does_it_every_pod_has_a_group_and_it_is_kais() -> None:

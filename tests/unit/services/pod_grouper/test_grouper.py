@@ -18,7 +18,15 @@ from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 from bayplan.kube.wire.k8s_scheduling_v1beta1 import Workload
 from tests.builders.gangs import group_object
 from tests.builders.services import api_error, in_virtual_time
-from tests.unit.services.pod_grouper.small_cluster import TOPOLOGY, Heard, SmallCluster, grouper_at_work, job, pod_of
+from tests.unit.services.pod_grouper.small_cluster import (
+    TOPOLOGY,
+    Heard,
+    SmallCluster,
+    bound,
+    grouper_at_work,
+    job,
+    pod_of,
+)
 
 GROUP = "train-uid-trai"
 JOB = "/apis/batch/v1/namespaces/ml/jobs/train"
@@ -191,6 +199,52 @@ async def test_a_job_that_is_scaled_while_its_pods_wait_has_another_group() -> N
         cluster.put_owner(job(pods=5))
         await asyncio.sleep(12)
     assert cluster.groups[GROUP].spec.size == 5
+
+
+@story
+async def test_a_running_gang_shrinks_with_its_job() -> None:
+    cluster = cluster_with_job(3)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(3)
+        for pod in list(cluster.pods.values()):
+            cluster.put_pod(bound(pod))
+        cluster.put_owner(job(pods=1))
+        await asyncio.sleep(30)
+        assert cluster.groups[GROUP].spec.size == 3  # its pods still run
+        cluster.remove_pod("train-1")
+        cluster.remove_pod("train-2")
+        await asyncio.sleep(1)
+    assert cluster.groups[GROUP].spec.size == 1
+
+
+@story
+async def test_a_running_gang_is_not_written_again_for_a_lost_pod_or_a_lost_owner() -> None:
+    cluster = cluster_with_job(3)
+    with grouper_at_work(cluster, heard := Heard()):
+        await asyncio.sleep(3)
+        for pod in list(cluster.pods.values()):
+            cluster.put_pod(bound(pod))
+        before = list(cluster.written)
+        cluster.remove_pod("train-1")
+        await asyncio.sleep(30)
+        cluster.owners.clear()
+        await asyncio.sleep(60)
+    assert cluster.written == before
+    assert heard.held == []
+
+
+@story
+async def test_a_gang_whose_late_members_never_come_shrinks_with_its_job() -> None:
+    cluster = cluster_with_job(3)
+    with grouper_at_work(cluster):
+        await asyncio.sleep(3)
+        cluster.put_pod(bound(cluster.pods["train-0"]))
+        cluster.remove_pod("train-1")
+        cluster.remove_pod("train-2")
+        await asyncio.sleep(3)
+        cluster.put_owner(job(pods=1))
+        await asyncio.sleep(12)
+    assert cluster.groups[GROUP].spec.size == 1
 
 
 @story
@@ -449,9 +503,9 @@ async def test_groups_of_others_are_never_touched() -> None:
 async def test_pods_of_other_schedulers_and_pods_with_a_node_are_nothing_to_us() -> None:
     cluster = SmallCluster()
     cluster.put_owner(job())
-    foreign, bound = pod_of(job(), 0), pod_of(job(), 1)
+    foreign = pod_of(job(), 0)
     cluster.put_pod(msgspec.structs.replace(foreign, spec=msgspec.structs.replace(foreign.spec, scheduler_name="x")))
-    cluster.put_pod(msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name="n1")))
+    cluster.put_pod(bound(pod_of(job(), 1)))
     with grouper_at_work(cluster):
         await asyncio.sleep(60)
     assert (cluster.asked, cluster.written) == ([], [])
