@@ -216,7 +216,7 @@ class GangAttempt:
         """
         coarser = self
         if self.relations.coarser is not None:
-            coarser = replace(self, relations=self.relations.coarser, _counted={})
+            coarser = self._with(self.relations.coarser)
         is_coarser = coarser is not self
         if self.prefers_reported:
             yield replace(coarser, reported_only=True)
@@ -224,6 +224,16 @@ class GangAttempt:
                 yield replace(self, reported_only=True)
         if is_coarser:
             yield coarser
+
+    def looser(self) -> Iterator[GangAttempt]:
+        """Yield attempts for the whole gang that come last, where members that ask for others join some of them."""
+        if self.relations.fellows.undecided():
+            for relations in self.scheduler.anchored_relations(self.gang):
+                anchored = self._with(relations)
+                yield from (*anchored.stricter(), anchored)
+
+    def _with(self, relations: GangRelations) -> GangAttempt:
+        return replace(self, relations=relations, _counted={})
 
     @property
     def prefers_reported(self) -> bool:

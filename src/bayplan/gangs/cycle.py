@@ -75,6 +75,11 @@ def schedule_gang(
         return GangDecision(gang.name, Status.INFEASIBLE, reason, problem=reason)
     if outcome.found:
         return _decision(gang, root, outcome if room_is_kept else with_room(attempt, outcome), waited)
+    if outcome.status is Status.LIMIT_REACHED:
+        for looser in attempt.looser():
+            joined = PartOutcome(root, looser.place(root))
+            if joined.found:
+                return _decision(gang, root, joined if room_is_kept else with_room(looser, joined), waited)
     bound = bound_with_zones(scheduler.state, tree, gang, outcome.tried.solution.bound)
     return GangDecision(gang.name, outcome.status, bound)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from weakref import WeakKeyDictionary
@@ -19,7 +19,13 @@ from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
-from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, gang_relations, may_concern
+from bayplan.gangs.relations.gang_relations import (
+    NO_RELATIONS,
+    GangRelations,
+    anchored_relations,
+    gang_relations,
+    may_concern,
+)
 from bayplan.gangs.relations.members import MemberKind, members_of, with_equal_terms
 from bayplan.gangs.relations.shared_claims import share_claims
 from bayplan.gangs.trees import Trees
@@ -68,6 +74,12 @@ class GangScheduler:
             return NO_RELATIONS
         members = self.members(gang)
         return gang_relations(self.state, members, self._with_terms[gang], self.profile, self.answers, shared)
+
+    def anchored_relations(self, gang: Gang) -> Iterator[GangRelations]:
+        """Yield looser relations: members that ask for others by affinity are beside one of these, not beside all."""
+        shared, members, pods = self.share_claims(gang), self.members(gang), frozenset(map(pod_key, gang.pods))
+        by_terms = self._with_terms[gang]
+        return anchored_relations(self.state, members, by_terms, self.profile, self.answers, shared, pods)
 
     def share_claims(self, gang: Gang) -> frozenset[str]:
         """Have the classes of a gang's pods name the claims that several of them use, and return these."""

@@ -4,7 +4,7 @@ completion.
 
 from __future__ import annotations
 
-from tests.kubernetes.controllers.bodies import IN_ONE_RACK, RUNS_FOR, job
+from tests.kubernetes.controllers.bodies import IN_ONE_RACK, RUNS_FOR, deployment, job
 from tests.kubernetes.controllers.cluster import Json, Space, label_of, rank_of
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -108,6 +108,17 @@ def test_an_elastic_job_grows_into_its_rack_and_shrinks(space: Space) -> None:
     assert {index_of(pod) for pod in space.wait_for_pods(3)} == {0, 1, 2}
     space.kubectl("patch", "job/elastic", "--patch", '{"spec": {"parallelism": 9, "completions": 9}}')
     assert space.racks_of(space.wait_for_pods(9)) == rack
+
+
+def test_a_job_that_was_scaled_down_keeps_no_room(space: Space) -> None:
+    space.apply(job("elastic", 9))
+    space.wait_for_pods(9)
+    space.kubectl("patch", "job/elastic", "--patch", '{"spec": {"parallelism": 3, "completions": 3}}')
+    space.wait_for_pods(3)
+    space.apply(deployment("others", 33))  # with the Job's pods, all that the nodes hold
+    space.wait_for_pods(36, timeout=60)
+    (group,) = space.pod_groups()
+    assert group["spec"]["size"] == 3
 
 
 def test_more_completions_than_parallelism_run_in_waves(space: Space) -> None:

@@ -6,8 +6,9 @@ preferences do not order seats: the topology decides a gang's place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from bayplan.gangs.relations.members import (
     affinity_by_key,
     number_of_terms,
     numbers_of_pods,
+    singled_out,
     told_apart,
 )
 from bayplan.gangs.relations.shared_claims import one_volume_rules
@@ -38,6 +40,8 @@ from bayplan.scheduling.profile import PASSES, Profile
 MOST_PAIRS = 250_000
 # Limit on classes that terms divide, each with slots of its own: 40 kB at 5,000 nodes.
 MOST_DIVIDED = 1_000
+# Members that can join one of several kinds of others try at most so many of them.
+MOST_ANCHORED = 4
 NO_PODS = PodSelector(frozenset(), NOTHING, NOTHING)
 LARGEST_SKEW = 2**31 - 1
 TOO_MANY = "its pods have too many different terms about each other"
@@ -93,6 +97,43 @@ def gang_relations(
     if sum(each.number > 0 for each in set(classes)) > MOST_DIVIDED:
         return GangRelations(TOO_MANY)
     fellows = member_rules(state, members, by_terms, classes, profile.filter_names)
+    return _relations(state, members, classes, fellows, profile, answers, shared)
+
+
+def anchored_relations(
+    state: ClusterState,
+    members: Sequence[MemberKind],
+    by_terms: Sequence[MemberKind],
+    profile: Profile,
+    answers: ClassAnswers,
+    shared: Collection[str],
+    pods: Collection[str],
+) -> Iterator[GangRelations]:
+    """Yield the relations with members that ask for others beside one of these, their anchor, instead of beside all.
+
+    Anchors are some of these pods.
+    """
+    classes = told_apart(state, members, by_terms)
+    rules = member_rules(state, members, by_terms, classes, profile.filter_names).undecided()
+    others = [[each for each in dict.fromkeys(classes) if each in rule.classes - rule.holders] for rule in rules]
+    for wanted in islice(product(*others), MOST_ANCHORED) if rules else ():
+        singled = singled_out(members, classes, wanted, pods)
+        if singled is not None:
+            apart, of_apart, anchors = singled
+            fellows = member_rules(state, apart, by_terms, of_apart, profile.filter_names).beside(anchors)
+            yield _relations(state, apart, of_apart, fellows, profile, answers, shared)
+
+
+def _relations(
+    state: ClusterState,
+    members: Sequence[MemberKind],
+    classes: Sequence[MemberClass],
+    fellows: MemberRules,
+    profile: Profile,
+    answers: ClassAnswers,
+    shared: Collection[str],
+) -> GangRelations:
+    """Return the relations of members of some classes with these rules."""
     open_rows = _open_rows(state, members, classes, profile)
 
     def with_names(new: Mapping[MemberClass, MemberClass]) -> GangRelations:

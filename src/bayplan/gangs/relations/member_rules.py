@@ -176,6 +176,18 @@ class MemberRules:
         needed = ((pod in each.askers) + 2 * (pod in each.asked) for each in self.companions)
         return (*(_sides_with(rule, pod) for rule in self.rules), *needed, int(pod in self.one_per_node))
 
+    def undecided(self) -> list[Together]:
+        """Return the rules by which members could join one of several others, and which take all of these along."""
+        return [rule for rule in self.rules if isinstance(rule, Together) and not rule.exact]
+
+    def beside(self, anchors: Sequence[MemberClass]) -> MemberRules:
+        """Return the rules with each undecided one about its holders and one class of the others, its anchor."""
+        left, rules = iter(anchors), list(self.rules)
+        for number, rule in enumerate(rules):
+            if isinstance(rule, Together) and not rule.exact:
+                rules[number] = replace(rule, classes=rule.holders | {next(left)})
+        return replace(self, rules=tuple(rules))
+
     def renamed(self, new: Mapping[MemberClass, MemberClass]) -> MemberRules:
         """Return the rules with other names of classes."""
         return replace(

@@ -8,8 +8,10 @@ equal size are two if a term means only one of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import NamedTuple
 
 from bayplan.cluster.pods.label_selectors import Labels
@@ -137,6 +139,35 @@ def numbers_of_pods(members: Sequence[MemberKind], classes: Sequence[MemberClass
     return {
         pod: each.number for member, each in zip(members, classes, strict=True) if each.number for pod in member.pods
     }
+
+
+def singled_out(
+    members: Sequence[MemberKind], classes: Sequence[MemberClass], wanted: Sequence[MemberClass], pods: Collection[str]
+) -> tuple[list[MemberKind], list[MemberClass], list[MemberClass]] | None:
+    """Give one of these pods for each wanted class a class of its own, which is returned in their order.
+
+    A class that is wanted more often than it has pods lends one to several.
+    """
+    number = 1 + max(each.number for each in classes)
+    left, alone = Counter(wanted), dict[MemberClass, list[MemberClass]]()
+    new_members: list[MemberKind] = []
+    new_classes: list[MemberClass] = []
+    for member, member_class in zip(members, classes, strict=True):
+        chosen = list(islice((pod for pod in member.pods if pod in pods), left[member_class]))
+        left[member_class] -= len(chosen)
+        for pod in chosen:
+            new_members.append(replace(member, pods=[pod]))
+            new_classes.append(MemberClass(member.pod_class, number))
+            alone.setdefault(member_class, []).append(new_classes[-1])
+            number += 1
+        if len(chosen) < member.number:
+            taken = frozenset(chosen)
+            new_members.append(replace(member, pods=[pod for pod in member.pods if pod not in taken]))
+            new_classes.append(member_class)
+    if not alone.keys() >= {*wanted}:
+        return None
+    lent = {each: cycle(some) for each, some in alone.items()}
+    return new_members, new_classes, [next(lent[each]) for each in wanted]
 
 
 def _asked(terms: PodTerms) -> Iterator[tuple[PodSelector, ...]]:

@@ -196,9 +196,24 @@ def test_one_member_per_rack_leaves_the_larger_node_to_a_larger_member() -> None
     assert decide(scheduler, *members(2, cpu=2, **apart("train", RACK)), *members(2, "big", cpu=4)).placed
 
 
-def test_workers_in_several_racks_with_chiefs_are_no_proven_no() -> None:
+def test_a_worker_joins_one_of_several_chiefs_that_have_no_room_together() -> None:
     scheduler = sized((4, "a"), (4, "b"), (1, "b"))
     workers = members(1, "worker", **together("chief", RACK))
+    decision = decide(scheduler, *members(2, "chief", cpu=4), *workers)
+    assert sorted(nodes(decision)) == ["n0", "n1", "n2"]
+
+
+def test_workers_of_two_kinds_join_different_chiefs() -> None:
+    made = [node(name, {"cpu": 5}, labels={HOSTNAME: name, RACK: name}) for name in ("n0", "n1")]
+    scheduler = gang_scheduler(cluster(nodes=made), RACK)
+    workers = members(1, "near", **together("chief", HOSTNAME)) + members(1, "far", **together("chief", RACK))
+    decision = decide(scheduler, *members(2, "chief", cpu=4), *workers)
+    assert sorted(nodes(decision)) == ["n0", "n0", "n1", "n1"]
+
+
+def test_workers_that_would_divide_themselves_over_chiefs_are_no_proven_no() -> None:
+    scheduler = sized((5, "a"), (5, "b"))
+    workers = members(2, "worker", **together("chief", RACK))
     assert decide(scheduler, *members(2, "chief", cpu=4), *workers).status is Status.LIMIT_REACHED
 
 
