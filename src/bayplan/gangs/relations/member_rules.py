@@ -3,7 +3,8 @@
 kube-scheduler judges such terms pod by pod, so the first pod's node decides whether the others fit. Here they hold for
 the gang as a whole:
 
-* *together*: members with affinity to others share one value of the label, or join pods outside that match as well.
+* *together*: members with affinity to others share one value of the label with all of them, or if that has no room,
+  with one of them; or they join pods outside that match as well.
 * *companions*: no member starts without the members that it asks for.
 * *apart*: at most one of them per value, or two kinds of members in different values.
 * *evenly*: counts per value, other pods included, differ by at most `maxSkew` once all members are placed.
@@ -45,8 +46,8 @@ Neighbours = dict[MemberClass, dict[MemberClass, None]]
 class Together:
     """Members of these classes share one value of a label, because the holders ask for the others.
 
-    Holders can also join pods outside the gang, on `joined` rows. Not `exact` if the holders could divide themselves
-    over several of the others, which is not searched.
+    Holders can also join pods outside the gang, on `joined` rows. Not `exact` if there are several of the others:
+    then one of them would do (`beside`). That holders divide themselves over several is not searched.
     """
 
     topology_key: str
