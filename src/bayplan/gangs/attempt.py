@@ -230,7 +230,10 @@ class GangAttempt:
         if self.relations.fellows.undecided():
             for relations in self.scheduler.anchored_relations(self.gang):
                 anchored = self._with(relations)
-                yield from (*anchored.stricter(), anchored)
+                for each in (*anchored.stricter(), anchored):
+                    if self.budget.is_spent:
+                        return
+                    yield each
 
     def _with(self, relations: GangRelations) -> GangAttempt:
         return replace(self, relations=relations, _counted={})

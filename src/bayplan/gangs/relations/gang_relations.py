@@ -40,8 +40,10 @@ from bayplan.scheduling.profile import PASSES, Profile
 MOST_PAIRS = 250_000
 # Limit on classes that terms divide, each with slots of its own: 40 kB at 5,000 nodes.
 MOST_DIVIDED = 1_000
-# Members that can join one of several kinds of others try at most so many of them.
+# Members that can join one of several kinds of others try at most so many of them, in gangs with fewer pairs: each try
+# reads all terms again.
 MOST_ANCHORED = 4
+MOST_PAIRS_ANCHORED = MOST_PAIRS // 25
 NO_PODS = PodSelector(frozenset(), NOTHING, NOTHING)
 LARGEST_SKEW = 2**31 - 1
 TOO_MANY = "its pods have too many different terms about each other"
@@ -113,6 +115,8 @@ def anchored_relations(
 
     Anchors are some of these pods.
     """
+    if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS_ANCHORED:
+        return
     classes = told_apart(state, members, by_terms)
     rules = member_rules(state, members, by_terms, classes, profile.filter_names).undecided()
     others = [[each for each in dict.fromkeys(classes) if each in rule.classes - rule.holders] for rule in rules]
