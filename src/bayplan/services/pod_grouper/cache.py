@@ -36,23 +36,30 @@ MOST_LOOKED_AT = 64
 WRITTEN_BY_GROUPER = frozenset((POD_GROUP, GROUP, RANK, GROUPED, kai.POD_GROUP, kai.SUB_GROUP))
 
 
-class _Membership:
-    """Which pod names which gang, by key."""
+class Membership:
+    """Which pod names which gang, by key; which gangs have fewer pods than they should, and which have lost one."""
 
     def __init__(self) -> None:
         self.gangs: dict[str, str] = {}
         self.members: dict[str, dict[str, None]] = {}
+        self.sizes: dict[str, int] = {}
+        self.shrunk: dict[str, None] = {}
 
     def set(self, pod: str, gang: str) -> None:
         """A pod names this gang now, or none if it is empty."""
         before = self.gangs.pop(pod, "")
         if before and before != gang:
+            self.shrunk[before] = None
             self.members[before].pop(pod)
             if not self.members[before]:
-                del self.members[before]
+                del self.members[before], self.shrunk[before]
         if gang:
             self.gangs[pod] = gang
             self.members.setdefault(gang, {})[pod] = None
+
+    def is_short(self, gang: str) -> bool:
+        """True if fewer pods name a gang than its size; KAI's PodGroups have none, only a least number."""
+        return len(self.members.get(gang, ())) < self.sizes.get(gang, 0)
 
 
 class GrouperCache:
@@ -72,12 +79,9 @@ class GrouperCache:
         # New and changed pods, in order of arrival.
         self._to_examine: dict[str, None] = {}
         self._alone: set[str] = set()  # uids
-        self._membership = _Membership()
+        self.membership = Membership()
         # Managed PodGroups that changed or went.
         self._changed_groups: dict[str, None] = {}
-        # How many members managed gangs should have, and which of them have lost one.
-        self._sizes: dict[str, int] = {}
-        self._shrunk: dict[str, None] = {}
 
     @property
     def followed(self) -> tuple[Resource[Any], ...]:
@@ -141,7 +145,7 @@ class GrouperCache:
             return
         self.pods[key] = pod
         gang = gang_named(pod)
-        self._membership.set(key, gang)
+        self.membership.set(key, gang)
         if not is_waiting(pod):
             self._to_examine.pop(key, None)
         elif known is None or _is_changed(known, pod) or (self._may_manage(gang) and gang not in self.groups):
@@ -151,9 +155,7 @@ class GrouperCache:
     def _drop_pod(self, key: str) -> None:
         pod = self.pods.pop(key, None)
         self._to_examine.pop(key, None)
-        if gang := self._membership.gangs.get(key, ""):
-            self._shrunk[gang] = None
-        self._membership.set(key, "")
+        self.membership.set(key, "")
         if pod is not None:
             self._alone.discard(pod.metadata.uid)
 
@@ -161,17 +163,17 @@ class GrouperCache:
         key = key_of(written)
         self.groups[key] = written
         self.managed.discard(key)
-        self._sizes.pop(key, None)
+        self.membership.sizes.pop(key, None)
         if is_managed(written):
             self.managed.add(key)
             self._changed_groups[key] = None
             if isinstance(written, PodGroup):
-                self._sizes[key] = size_of(written)
+                self.membership.sizes[key] = size_of(written)
 
     def _drop_group(self, key: str) -> None:
         if self.groups.pop(key, None) is not None or key in self.wanted.manifests:
             self.managed.discard(key)
-            self._sizes.pop(key, None)
+            self.membership.sizes.pop(key, None)
             self.wanted.not_examined(key)
             self._changed_groups[key] = None
 
@@ -210,11 +212,12 @@ class GrouperCache:
             pod = self.pods.get(key)
             if pod is not None and (self._may_manage(self.gang_of(pod)) or self.expects_group(pod)):
                 yield pod
-        while self._shrunk:
-            gang = next(iter(self._shrunk))
-            del self._shrunk[gang]
-            if self.lacks_members(gang) and (left := self._running_member(gang, among=MOST_LOOKED_AT)) is not None:
-                yield left
+        while self.membership.shrunk:
+            gang = next(iter(self.membership.shrunk))
+            del self.membership.shrunk[gang]
+            if self.membership.is_short(gang):
+                members = islice(self.membership.members.get(gang, ()), MOST_LOOKED_AT)
+                yield from _running(self.pods[key] for key in members)
 
     def changed_groups(self) -> Iterator[str]:
         """Managed PodGroups that changed or went, each once."""
@@ -236,34 +239,25 @@ class GrouperCache:
 
     def gang_of(self, pod: Pod) -> str:
         """The gang that a pod names; empty if it names none."""
-        return self._membership.gangs.get(pod_key(pod), "")
+        return self.membership.gangs.get(pod_key(pod), "")
 
     def members(self, gang: str) -> list[Pod]:
         """The pods that name a gang."""
-        return [self.pods[key] for key in self._membership.members.get(gang, ())]
-
-    def lacks_members(self, gang: str) -> bool:
-        """Whether fewer pods name a managed gang than its PodGroup says. KAI's PodGroups say only the least number."""
-        return len(self._membership.members.get(gang, ())) < self._sizes.get(gang, 0)
+        return [self.pods[key] for key in self.membership.members.get(gang, ())]
 
     def unsettled_gangs(self) -> Iterator[Pod]:
         """One pod of each managed gang that has waiting pods, preferably such a pod, or that lacks members."""
-        for gang, members in self._membership.members.items():
+        for gang, members in self.membership.members.items():
             if is_managed(self.groups.get(gang)):
-                pod = next((pod for key in members if is_waiting(pod := self.pods[key])), None)
-                if pod is None and self.lacks_members(gang):
-                    pod = self._running_member(gang)
-                if pod is not None:
-                    yield pod
-
-    def _running_member(self, gang: str, among: int | None = None) -> Pod | None:
-        """A member of a gang that has a node and stays there, among the first so many."""
-        members = islice(self._membership.members.get(gang, ()), among)
-        return next((pod for key in members if has_place(pod := self.pods[key]) and not succeeded(pod)), None)
+                waiting = next((pod for key in members if is_waiting(pod := self.pods[key])), None)
+                if waiting is not None:
+                    yield waiting
+                elif self.membership.is_short(gang):
+                    yield from _running(self.pods[key] for key in members)
 
     def unused_groups(self) -> dict[str, AnyPodGroup]:
         """Managed PodGroups that no pod names."""
-        return {key: self.groups[key] for key in self.managed if key not in self._membership.members}
+        return {key: self.groups[key] for key in self.managed if key not in self.membership.members}
 
     def _may_manage(self, gang: str) -> bool:
         """Whether a gang's PodGroup is of the kind that the grouper writes."""
@@ -273,6 +267,11 @@ class GrouperCache:
 def is_waiting(pod: Pod) -> bool:
     """Whether a pod has no node and is not being deleted."""
     return not pod.spec.node_name and not pod.metadata.deletion_timestamp
+
+
+def _running(members: Iterable[Pod]) -> Iterator[Pod]:
+    """The first member that has a node and stays there, if there is one."""
+    yield from islice((pod for pod in members if has_place(pod) and not succeeded(pod)), 1)
 
 
 def own_groups_of(uid: str, groups: Iterable[AnyPodGroup]) -> Iterator[PodGroup]:

@@ -259,7 +259,7 @@ class PodGrouper:
 
     async def _examine(self, key: str) -> None:
         pod = self.cache.pods.get(key)
-        if pod is None or not (is_waiting(pod) or self.cache.lacks_members(self.cache.gang_of(pod))):
+        if pod is None or not (is_waiting(pod) or self.cache.membership.is_short(self.cache.gang_of(pod))):
             self._queue.drop(key)
             return
         chain = await self._owners.chain(pod, no_older_than=OWNERS_STAY_FRESH)
