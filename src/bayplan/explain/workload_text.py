@@ -12,7 +12,7 @@ In comes a `WorkloadOutcome`; the refusals of equal pods are written once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, outcome_document
@@ -177,8 +177,19 @@ def _by_node(outcome: WorkloadOutcome, placed: Sequence[PodOutcome]) -> list[str
 def _refused_alike(outcome: WorkloadOutcome) -> list[tuple[PodOutcome, int]]:
     """Refusals with the same words, each once with its number."""
     found: dict[str, list[PodOutcome]] = {}
+    alike: list[PodOutcome] = []
     for each in outcome.outcomes:
-        if not each.decision.placed:
+        if each.decision.placed:
+            continue
+        # Writing a refusal takes longer than comparing it.
+        if not alike or not _is_same_refusal(each, alike[-1]):
             text = outcome_text(each).partition("\n")
-            found.setdefault(text[0].removeprefix(each.decision.pod) + text[2], []).append(each)
-    return [(alike[0], len(alike)) for alike in found.values()]
+            alike = found.setdefault(text[0].removeprefix(each.decision.pod) + text[2], [])
+        alike.append(each)
+    return [(some[0], len(some)) for some in found.values()]
+
+
+def _is_same_refusal(one: PodOutcome, other: PodOutcome) -> bool:
+    if one.refusal is None or other.refusal is None:
+        return False
+    return replace(one.refusal, pod=other.refusal.pod) == other.refusal

@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import EXAMPLES, Bayplan
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "
 ZONES = "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\nmetadata: {name: n1}\nzones: "
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: "
+DEEP = "{name: g, groups: [" * 33 + "]}" * 33
 
 
 def container(resources: str) -> str:
@@ -66,6 +67,10 @@ def container(resources: str) -> str:
         (
             POD + "{containers: [{name: c, image: i, resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}]}\n",
             'spec.containers[0].resources.requests.cpu: "2" is above the limit of "1500m"',
+        ),
+        (
+            f"apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {{name: deep}}\nspec: {{groups: [{DEEP}]}}\n",
+            "pod.yaml:4:1): spec: groups are nested more than 32 deep, the limit",
         ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else None,

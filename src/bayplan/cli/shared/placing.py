@@ -56,6 +56,7 @@ from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
+from bayplan.explain.repeated_refusal import RepeatedRefusal
 from bayplan.explain.workload_text import WorkloadOutcome, workload_document
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
@@ -230,6 +231,7 @@ def place_in_turn(
 ) -> list[PodOutcome]:
     """Decide for each pod and take what it was given before the next one is asked."""
     answers = answers or ClassAnswers(session.state)
+    refused = RepeatedRefusal(session.state.classes)
     outcomes = []
     told = monotonic()
     with working(""):
@@ -238,9 +240,12 @@ def place_in_turn(
                 told = monotonic()
                 show_progress(f"placing pods: {number} of {len(pods)}")
             session.refuse_if_there(pod)
-            outcome = outcome_for(session, pod, answers, ranking_rows)
+            known = None if session.grouped.held_back(pod) else refused.for_one_like(pod)
+            outcome = known or outcome_for(session, pod, answers, ranking_rows)
             if outcome.decision.placed:
                 assume(session.state, outcome.decision, pod)
+            if known is None:
+                refused.note(pod, outcome)
             outcomes.append(outcome)
     return outcomes
 

@@ -15,7 +15,7 @@ how many pods of which spec it has, and groups may lie inside groups:
       objective: [closest]                 # before the usual fewest-domains, mean-distance,
       fewest-nodes, least-leftover, closest
 
-A field that does not exist is an error, not a silence.
+A field that does not exist is an error, not a silence, and so are groups nested more than `MOST_GROUP_LEVELS` deep.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ DEGRADED = "Degraded"
 ENDED = "Ended"
 # The condition that lasts: all pods that the gang needs had nodes at the same time.
 STARTED = "Started"
+# How deep groups may be nested. Topologies have at most 16 levels; deeper nesting than this is a mistake.
+MOST_GROUP_LEVELS = 32
 
 
 class _Own(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -109,6 +111,14 @@ class PodGroupSpec(_Own, frozen=True):
     parallelism: list[ParallelGroup] | None = None
     groups: list[GroupSpec] | None = None
     minimum_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        # Level by level, because a recursion would fail where this is needed.
+        level = self.groups or []
+        for _ in range(MOST_GROUP_LEVELS):
+            level = [inner for group in level for inner in group.groups or ()]
+        if level:
+            raise ValueError(f"groups are nested more than {MOST_GROUP_LEVELS} deep, the limit")
 
 
 class PodGroupStatus(WireStruct, frozen=True):

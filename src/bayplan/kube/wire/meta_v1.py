@@ -49,10 +49,11 @@ class RawPage(Struct):
 
 
 class StatusCause(WireStruct, frozen=True):
-    """One of the causes of a refusal, such as `DisruptionBudget`."""
+    """One of the causes of a refusal, such as `DisruptionBudget`, and the field that is invalid."""
 
     reason: str = ""
     message: str = ""
+    field: str = ""
 
 
 class StatusDetails(WireStruct, frozen=True):

@@ -20,8 +20,9 @@ FIRST_PAUSE = 0.2
 MAX_PAUSE = 10.0
 GONE = 404
 CONFLICT = 409
+INVALID = 422
 # The server would answer the same next time.
-PERMANENT = frozenset({400, 413, 422})
+PERMANENT = frozenset({400, 413, INVALID})
 
 
 class StatusWriter:
@@ -83,7 +84,7 @@ class StatusWriter:
             self._on_error(str(trouble))
             return False
         except ApiError as error:
-            if error.status in (GONE, CONFLICT):
+            if error.status in (GONE, CONFLICT) or _is_about_a_predecessor(error):
                 return True
             self._on_error(str(error))
             return error.status in PERMANENT
@@ -111,7 +112,8 @@ class StatusWriter:
         except ApiError as error:
             if error.status not in PERMANENT:
                 raise
-            self._on_error(str(error))
+            if not _is_about_a_predecessor(error):
+                self._on_error(str(error))
 
     async def _publish(self, write: PublishTopology) -> None:
         """Create or change a report; `exists` may be outdated."""
@@ -133,3 +135,9 @@ class StatusWriter:
             if error.status != CONFLICT:
                 raise
             await self._client.patch(NODE_RESOURCE_TOPOLOGIES, write.node, report, kind="merge")
+
+
+def _is_about_a_predecessor(error: ApiError) -> bool:
+    """True if the server refuses a status because the pod has another uid: it was deleted and made again."""
+    causes = (error.details.causes or ()) if error.details is not None else ()
+    return error.status == INVALID and any(cause.field == "metadata.uid" for cause in causes)

@@ -60,6 +60,32 @@ def test_a_watch_goes_on_behind_it(kind: Resource[Any], hostile: bytes) -> None:
     assert (said.garbage, said.refusal, said.resource_version) == ("", None, "7")
 
 
+def _pod_group_of_groups(depth: int) -> bytes:
+    groups = b'{"name": "g", "groups": [' * depth + b"]}" * depth
+    return (
+        b'{"metadata": {"name": "deep", "namespace": "a", "resourceVersion": "6"}, "spec": {"groups": [%s]}}' % groups
+    )
+
+
+@pytest.mark.parametrize(
+    "depth, problem",
+    [
+        (33, "spec: groups are nested more than 32 deep, the limit"),
+        (300, "spec: groups are nested more than 32 deep, the limit"),
+        (3000, "is nested too deeply to be read"),
+    ],
+)
+def test_a_pod_group_of_deeply_nested_groups_is_broken_alone(depth: int, problem: str) -> None:
+    deep = _pod_group_of_groups(depth)
+    items, broken, _ = decoder_of(POD_GROUPS).page(b'{"metadata": {}, "items": [%s, %s]}' % (deep, GOOD))
+    said = decoder_of(POD_GROUPS).lines(
+        b'{"type": "ADDED", "object": %s}\n{"type": "ADDED", "object": %s}' % (deep, GOOD)
+    )
+    assert [each.metadata.name for each in items] == [each.object.metadata.name for each in said.changes] == ["good"]
+    assert [(each.name, each.problem) for each in broken] == [("deep", problem)]
+    assert [(each.name, each.problem) for each in said.broken.values()] == [("deep", problem)]
+
+
 def test_a_field_that_is_read_breaks_its_object_with_a_reason() -> None:
     bad = b'{"metadata": {"name": "bad", "namespace": "a", "labels": {"x": "\xff"}}}'
     _, broken, _ = decoder_of(PODS).page(b'{"items": [%s]}' % bad)

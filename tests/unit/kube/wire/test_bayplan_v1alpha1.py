@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
+from bayplan.kube.errors import field_and_problem
+from bayplan.kube.wire.bayplan_v1alpha1 import MOST_GROUP_LEVELS, GroupSpec, PodGroup, PodGroupSpec
 
 EVERYTHING = """
 metadata: {name: pretrain, namespace: ml, labels: {team: llm}}
@@ -80,3 +81,27 @@ def test_a_field_that_does_not_exist_is_an_error_not_a_silence(spec: dict[str, A
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.convert({"metadata": {"name": "gang"}, "spec": spec}, PodGroup)
     assert complaint in str(caught.value)
+
+
+def nested(depth: int) -> bytes:
+    """A PodGroup with groups nested so deep, with another group beside each."""
+    inside = b"[]"
+    for level in range(depth):
+        inside = b'[{"name": "beside-%d"}, {"name": "level-%d", "groups": %s}]' % (level, level, inside)
+    return b'{"metadata": {"name": "deep", "namespace": "ml"}, "spec": {"groups": %s}}' % inside
+
+
+@pytest.mark.parametrize("depth", [0, 1, MOST_GROUP_LEVELS])
+def test_groups_may_be_nested_up_to_the_limit(depth: int) -> None:
+    group: PodGroupSpec | GroupSpec = msgspec.json.decode(nested(depth), type=PodGroup).spec
+    for _ in range(depth):
+        _, group = group.groups or []
+    assert not group.groups
+
+
+@pytest.mark.parametrize("depth", [MOST_GROUP_LEVELS + 1, 100, 200])
+def test_groups_that_are_nested_deeper_are_refused(depth: int) -> None:
+    with pytest.raises(msgspec.ValidationError) as refused:
+        msgspec.json.decode(nested(depth), type=PodGroup)
+    problem = f"groups are nested more than {MOST_GROUP_LEVELS} deep, the limit"
+    assert field_and_problem(refused.value, PodGroup) == ("spec", problem)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayplan.kube.client.client import ApiError, Unreachable
-from bayplan.kube.wire.meta_v1 import Status
+from bayplan.kube.wire.meta_v1 import Status, StatusCause, StatusDetails
 from bayplan.services.kubelets import writer as writer_module
 from bayplan.services.kubelets.model import DeletePod, PublishTopology, SetPodStatus, Write
 from bayplan.services.kubelets.writer import StatusWriter
@@ -45,6 +45,12 @@ class FakeClient:
 
 def refusal(code: int) -> ApiError:
     return ApiError("PATCH /x", code, Status(code=code, reason="Reason", message="because"))
+
+
+def invalid(*fields: str) -> ApiError:
+    """What the API server answers about these fields."""
+    details = StatusDetails(causes=[StatusCause("FieldValueInvalid", "field is immutable", field) for field in fields])
+    return ApiError("PATCH /x", 422, Status(code=422, reason="Invalid", message="because", details=details))
 
 
 def status(name: str, phase: str) -> SetPodStatus:
@@ -151,6 +157,23 @@ def test_transient_errors_are_reported_and_retried(run: Run, trouble: Exception)
 def test_permanent_errors_are_not_retried(run: Run, code: int, told: bool) -> None:
     client, troubles = run(write_all(status("a", "Running"), patch_a=[refusal(code)]))
     assert client.requests == [("patch", "a")]
+    assert bool(troubles) == told
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        (["metadata.uid"], False),
+        (["status.podIPs", "metadata.uid"], False),  # whatever else is invalid was meant for another pod
+        (["status.podIPs"], True),
+        (["metadata.name"], True),
+        ([], True),
+    ],
+)
+@pytest.mark.parametrize("write", [status("a", "Running"), DeletePod("default", "a", "uid-a", {"phase": "Failed"})])
+def test_a_status_for_a_predecessor_is_no_trouble(run: Run, write: Write, fields: list[str], told: bool) -> None:
+    client, troubles = run(write_all(write, patch_a=[invalid(*fields)]))
+    assert client.requests == [("patch", "a"), *([("delete", "a")] if isinstance(write, DeletePod) else [])]
     assert bool(troubles) == told
 
 
