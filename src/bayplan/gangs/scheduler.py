@@ -19,13 +19,7 @@ from bayplan.gangs.class_slots import ClassSlots
 from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.outline import Outline, Tried, outline_of
-from bayplan.gangs.relations.gang_relations import (
-    NO_RELATIONS,
-    GangRelations,
-    anchored_relations,
-    gang_relations,
-    may_concern,
-)
+from bayplan.gangs.relations.gang_relations import NO_RELATIONS, GangRelations, RelationsReader, may_concern
 from bayplan.gangs.relations.members import MemberKind, members_of, with_equal_terms
 from bayplan.gangs.relations.shared_claims import share_claims
 from bayplan.gangs.trees import Trees
@@ -72,14 +66,15 @@ class GangScheduler:
         shared = self.share_claims(gang)
         if not shared and not may_concern(self.state, gang, self.profile):
             return NO_RELATIONS
-        members = self.members(gang)
-        return gang_relations(self.state, members, self._with_terms[gang], self.profile, self.answers, shared)
+        return self._reader(gang).relations()
 
     def anchored_relations(self, gang: Gang) -> Iterator[GangRelations]:
         """Yield looser relations: members that ask for others by affinity are beside one of these, not beside all."""
-        shared, members, pods = self.share_claims(gang), self.members(gang), frozenset(map(pod_key, gang.pods))
-        by_terms = self._with_terms[gang]
-        return anchored_relations(self.state, members, by_terms, self.profile, self.answers, shared, pods)
+        return self._reader(gang).anchored(frozenset(map(pod_key, gang.pods)))
+
+    def _reader(self, gang: Gang) -> RelationsReader:
+        shared, members = self.share_claims(gang), self.members(gang)
+        return RelationsReader(self.state, members, self._with_terms[gang], self.profile, self.answers, shared)
 
     def share_claims(self, gang: Gang) -> frozenset[str]:
         """Have the classes of a gang's pods name the claims that several of them use, and return these."""

@@ -81,88 +81,82 @@ def may_concern(state: ClusterState, gang: Gang, profile: Profile) -> bool:
     return bool(profile.relation_filters) and (state.neighbours.hold_terms or gang.has_pod_terms)
 
 
-def gang_relations(
-    state: ClusterState,
-    members: Sequence[MemberKind],
-    by_terms: Sequence[MemberKind],
-    profile: Profile,
-    answers: ClassAnswers,
-    shared: Collection[str],
-) -> GangRelations:
-    """Return what other pods and the members themselves demand of a gang's place; `shared` are claims of several.
+@dataclass(frozen=True)
+class RelationsReader:
+    """Reads the relations of one gang.
 
-    `by_terms` are the members with terms, one for each set of equal terms.
+    `by_terms` are the members with terms, one for each set of equal terms; `shared` are claims of several members.
     """
-    if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS:
-        return GangRelations(TOO_MANY)
-    classes = told_apart(state, members, by_terms)
-    if sum(each.number > 0 for each in set(classes)) > MOST_DIVIDED:
-        return GangRelations(TOO_MANY)
-    fellows = member_rules(state, members, by_terms, classes, profile.filter_names)
-    return _relations(state, members, classes, fellows, profile, answers, shared)
 
+    state: ClusterState
+    members: Sequence[MemberKind]
+    by_terms: Sequence[MemberKind]
+    profile: Profile
+    answers: ClassAnswers
+    shared: Collection[str]
 
-def anchored_relations(
-    state: ClusterState,
-    members: Sequence[MemberKind],
-    by_terms: Sequence[MemberKind],
-    profile: Profile,
-    answers: ClassAnswers,
-    shared: Collection[str],
-    pods: Collection[str],
-) -> Iterator[GangRelations]:
-    """Yield the relations with members that ask for others beside one of these, their anchor, instead of beside all.
+    @property
+    def pairs(self) -> int:
+        """How many terms and members there are to compare."""
+        return sum(map(number_of_terms, self.by_terms)) * len(self.members)
 
-    Anchors are some of these pods.
-    """
-    if sum(map(number_of_terms, by_terms)) * len(members) > MOST_PAIRS_ANCHORED:
-        return
-    classes = told_apart(state, members, by_terms)
-    rules = member_rules(state, members, by_terms, classes, profile.filter_names).undecided()
-    others = [[each for each in dict.fromkeys(classes) if each in rule.classes - rule.holders] for rule in rules]
-    for wanted in islice(product(*others), MOST_ANCHORED) if rules else ():
-        singled = singled_out(members, classes, wanted, pods)
-        if singled is not None:
-            apart, of_apart, anchors = singled
-            fellows = member_rules(state, apart, by_terms, of_apart, profile.filter_names).beside(anchors)
-            yield _relations(state, apart, of_apart, fellows, profile, answers, shared)
+    def relations(self) -> GangRelations:
+        """Return what other pods and the members themselves demand of a gang's place."""
+        if self.pairs > MOST_PAIRS:
+            return GangRelations(TOO_MANY)
+        classes = told_apart(self.state, self.members, self.by_terms)
+        if sum(each.number > 0 for each in set(classes)) > MOST_DIVIDED:
+            return GangRelations(TOO_MANY)
+        return self._relations(self.members, classes, self._rules(self.members, classes))
 
+    def anchored(self, pods: Collection[str]) -> Iterator[GangRelations]:
+        """Yield relations where members that ask for others are beside one of these, their anchor, not beside all.
 
-def _relations(
-    state: ClusterState,
-    members: Sequence[MemberKind],
-    classes: Sequence[MemberClass],
-    fellows: MemberRules,
-    profile: Profile,
-    answers: ClassAnswers,
-    shared: Collection[str],
-) -> GangRelations:
-    """Return the relations of members of some classes with these rules."""
-    open_rows = _open_rows(state, members, classes, profile)
+        Anchors are some of these pods.
+        """
+        if self.pairs > MOST_PAIRS_ANCHORED:
+            return
+        classes = told_apart(self.state, self.members, self.by_terms)
+        rules = self._rules(self.members, classes).undecided()
+        others = [[each for each in dict.fromkeys(classes) if each in rule.classes - rule.holders] for rule in rules]
+        for wanted in islice(product(*others), MOST_ANCHORED) if rules else ():
+            singled = singled_out(self.members, classes, wanted, pods)
+            if singled is not None:
+                members, of_members, anchors = singled
+                yield self._relations(members, of_members, self._rules(members, of_members).beside(anchors))
 
-    def with_names(new: Mapping[MemberClass, MemberClass]) -> GangRelations:
-        named = [new[each] for each in classes]
-        rules = fellows.renamed(new)
-        volumes = one_volume_rules(state, dict.fromkeys(named)) if shared else ()
-        rows: dict[MemberClass, Mask] = {}
-        for each, is_open in open_rows.items():
-            rows[new[each]] = rows.get(new[each], is_open) & is_open
-        rules = replace(rules, rules=(*rules.rules, *volumes))
-        return GangRelations(fellows.problem, rows, rules, numbers_of_pods(members, named))
+    def _rules(self, members: Sequence[MemberKind], classes: Sequence[MemberClass]) -> MemberRules:
+        return member_rules(self.state, members, self.by_terms, classes, self.profile.filter_names)
 
-    if not any(each.number for each in classes):
-        return with_names({each: each for each in classes})
-    by_rules = _merged(classes, lambda each: (each.pod_class, fellows.sides_with(each)))
+    def _relations(
+        self, members: Sequence[MemberKind], classes: Sequence[MemberClass], fellows: MemberRules
+    ) -> GangRelations:
+        """Return the relations of members of some classes with these rules."""
+        open_rows = _open_rows(self.state, members, classes, self.profile)
 
-    def usable(each: MemberClass) -> bytes:
-        is_open = open_rows.get(each)
-        passing = answers.for_class(each.pod_class, profile).blocked == PASSES
-        return b"" if is_open is None else (~is_open & passing).tobytes().rstrip(b"\0")
+        def with_names(new: Mapping[MemberClass, MemberClass]) -> GangRelations:
+            named = [new[each] for each in classes]
+            rules = fellows.renamed(new)
+            volumes = one_volume_rules(self.state, dict.fromkeys(named)) if self.shared else ()
+            rows: dict[MemberClass, Mask] = {}
+            for each, is_open in open_rows.items():
+                rows[new[each]] = rows.get(new[each], is_open) & is_open
+            rules = replace(rules, rules=(*rules.rules, *volumes))
+            return GangRelations(fellows.problem, rows, rules, numbers_of_pods(members, named))
 
-    by_rows = _merged(classes, lambda each: (by_rules[each], usable(each)))
-    relations = with_names(by_rows)
-    divided = len(set(by_rows.values())) > len(set(by_rules.values()))
-    return replace(relations, coarser=with_names(by_rules)) if divided else relations
+        if not any(each.number for each in classes):
+            return with_names({each: each for each in classes})
+        by_rules = _merged(classes, lambda each: (each.pod_class, fellows.sides_with(each)))
+
+        def usable(each: MemberClass) -> bytes:
+            is_open = open_rows.get(each)
+            passing = self.answers.for_class(each.pod_class, self.profile).blocked == PASSES
+            return b"" if is_open is None else (~is_open & passing).tobytes().rstrip(b"\0")
+
+        by_rows = _merged(classes, lambda each: (by_rules[each], usable(each)))
+        relations = with_names(by_rows)
+        divided = len(set(by_rows.values())) > len(set(by_rules.values()))
+        return replace(relations, coarser=with_names(by_rules)) if divided else relations
 
 
 def _merged(classes: Sequence[MemberClass], alike: Callable[[MemberClass], Hashable]) -> dict[MemberClass, MemberClass]:
