@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.options.common import ExampleCommand, kubeconfig_options
-from bayplan.cli.options.flags import output_option
+from bayplan.cli.options.flags import DOCUMENTS, output_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.reading import asked_live, warn_unused
 
@@ -49,7 +49,7 @@ from bayplan.cli.shared.reading import asked_live, warn_unused
     show_default=True,
     help="Lowest severity that makes the exit code 1.",
 )
-@output_option("text", "json", "yaml")
+@output_option("text", *DOCUMENTS)
 def doctor(*, namespace: str, agent_namespace: str, scheduler_names: tuple[str, ...], fail_on: str, output: str) -> int:
     """Check an installation and say how to repair what is wrong. Nothing is changed.
 

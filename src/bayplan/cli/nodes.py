@@ -10,7 +10,7 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
-from bayplan.cli.options.flags import cluster_scoped, output_option
+from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, output_option
 from bayplan.cli.options.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "nodes worker-1 worker-2 -o wide",
         "nodes -l node.kubernetes.io/instance-type=c6i.metal -r cpu",
         "nodes --cluster cluster.json -o json",
+        "nodes -o jsonpath='{.items[?(@.cordoned==true)].node}'",
     ),
 )
 @click.argument("names", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 )
 @cluster_scoped
 @watch_option
-@output_option("text", "wide", "name", "json", "yaml")
+@output_option("text", "wide", "name", *DOCUMENTS)
 def nodes(
     *,
     names: tuple[str, ...],

@@ -10,7 +10,7 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import output_option, theme_for, theme_option
+from bayplan.cli.options.flags import DOCUMENTS, output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @pods_option(required=False, help_text="Place these pods first, and show those that come to this node.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods of -f that do not name theirs.")
 @watch_option
-@output_option("text", "svg", "json", "yaml")
+@output_option("text", "svg", *DOCUMENTS)
 @theme_option
 def numa(
     *,

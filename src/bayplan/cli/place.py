@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import output_option, theme_for, theme_option
+from bayplan.cli.options.flags import DOCUMENTS, output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.session import ClusterSession
 
@@ -50,7 +50,7 @@ RANKED_WIDE = 20
     help="Goals for the best place of a gang, in this order: fewest-domains, mean-distance, fewest-nodes, "
     "least-leftover, closest, separated by commas. Overrides the objective of PodGroups.",
 )
-@output_option("text", "wide", "svg", "json", "yaml")
+@output_option("text", "wide", "svg", *DOCUMENTS)
 @theme_option
 def place(
     *,
@@ -95,10 +95,10 @@ def place(
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     workloads, others = by_workload(read.plans, outcomes)
-    if output in ("json", "yaml"):
-        print_document(placed_document(gangs, outcomes, workloads), output)
-    else:
+    if output in ("text", "wide"):
         print_answer(work_text(gangs, workloads, others, wide=output == "wide"), good=all_fit)
+    else:
+        print_document(placed_document(gangs, outcomes, workloads), output)
     return 0 if all_fit else 1
 
 

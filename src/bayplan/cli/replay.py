@@ -9,7 +9,7 @@ import click
 
 from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.options.configuration_file import ConfigurationFile
-from bayplan.cli.options.flags import file_size_option, output_option
+from bayplan.cli.options.flags import DOCUMENTS, file_size_option, output_option
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.reading import profiles_in
 from bayplan.cli.shared.session import ClusterSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     examples=("replay s.json.gz", "replay s.json.gz -o json"),
 )
 @click.argument("snapshot", type=click.Path(path_type=Path), metavar="SNAPSHOT")
-@output_option("text", "json", "yaml")
+@output_option("text", *DOCUMENTS)
 @file_size_option
 def replay(*, snapshot: Path, output: str) -> int:
     """Decide again about every gang and pod that waited when SNAPSHOT was written by 'bayplan snapshot'.

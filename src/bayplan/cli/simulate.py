@@ -18,7 +18,7 @@ import click
 from bayplan import __version__
 from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options.common import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
-from bayplan.cli.options.flags import file_size_option, output_option, theme_for, theme_option
+from bayplan.cli.options.flags import DOCUMENTS, file_size_option, output_option, theme_for, theme_option
 from bayplan.cli.options.reserved_file import ReservedFile
 from bayplan.cli.services.web import WEB_PORT
 from bayplan.cli.shared.output import print_answer, print_document, show_progress, warn, working
@@ -83,7 +83,7 @@ BAR_WIDTH = 24
     help="With --serve: simulated time per second. [default: as much as can be computed]",
 )
 @theme_option
-@output_option("text", "json", "yaml")
+@output_option("text", *DOCUMENTS)
 @file_size_option
 def simulate(
     *,

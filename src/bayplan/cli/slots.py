@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import cluster_scoped, levels_option, output_option
+from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -52,7 +52,7 @@ MOST_PODS = 100_000
 @cluster_options
 @cluster_scoped
 @watch_option
-@output_option("text", "json", "yaml")
+@output_option("text", *DOCUMENTS)
 def slots(
     *,
     requests: str | None,

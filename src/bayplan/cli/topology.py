@@ -10,7 +10,7 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import cluster_scoped, levels_option, output_option, theme_for, theme_option
+from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option, theme_for, theme_option
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @pods_option(required=False, help_text="A pod that shows the shape, instead of --requests.")
 @cluster_scoped
 @watch_option
-@output_option("text", "wide", "svg", "json", "yaml")
+@output_option("text", "wide", "svg", *DOCUMENTS)
 @theme_option
 def topology(
     *,

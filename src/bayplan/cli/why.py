@@ -11,7 +11,7 @@ import click
 
 from bayplan.cli.completion import namespace_names, node_names, pod_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
-from bayplan.cli.options.flags import output_option
+from bayplan.cli.options.flags import DOCUMENTS, output_option
 from bayplan.cli.options.selecting import POD_FIELDS, selected, selector_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     help="Show which pods preemption would evict for a pod or gang without a place. Nothing is evicted.",
 )
 @watch_option
-@output_option("text", "wide", "name", "json", "yaml")
+@output_option("text", "wide", "name", *DOCUMENTS)
 @click.option("--now", metavar="TIME", help="Measure the waiting time up to this RFC 3339 time instead of now.")
 def why(
     *,

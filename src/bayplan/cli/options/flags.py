@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
+# What `-o` prints documents as, wherever it prints them.
+JSONPATH = "jsonpath"
+DOCUMENTS = ("json", "yaml", JSONPATH)
+
 # Shells set this to ask for completions.
 COMPLETE_VARIABLE = "_BAYPLAN_COMPLETE"
 
@@ -29,10 +33,36 @@ EXTENDER_PORT = 10365
 EXTENDER_HEALTH_PORT = 10366
 
 
+class _Output(click.Choice[str]):
+    """A format; `jsonpath` has a template behind it, as kubectl's has."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the template, too."""
+        name, equals, template = str(value).partition("=")
+        if name not in self.choices or name != JSONPATH:
+            return super().convert(value, param, ctx)
+        from bayplan.cli.options.jsonpath import JsonPathError, template_of
+
+        if not equals:
+            self.fail("jsonpath needs a template: -o jsonpath='{.items[*].node}'", param, ctx)
+        try:
+            template_of(template)
+        except JsonPathError as error:
+            self.fail(f"jsonpath: {error}", param, ctx)
+        return str(value)
+
+
 def output_option(*formats: str) -> Callable[[_Function], _Function]:
     """`-o`, with the first format as the default."""
+    shown = "|".join(f"{each}=TEMPLATE" if each == JSONPATH else each for each in formats)
     return click.option(
-        "-o", "--output", type=click.Choice(list(formats)), default=formats[0], show_default=True, help="How to print."
+        "-o",
+        "--output",
+        type=_Output(list(formats)),
+        default=formats[0],
+        show_default=True,
+        metavar=f"[{shown}]",
+        help="How to print.",
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.options.flags import JSONPATH
 from bayplan.kube.visible import short_values, visible, visible_json, visible_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def print_answer(text: str, *, good: bool) -> None:
 
 
 def print_document(document: Mapping[str, Any], output: str) -> None:
-    """A document as JSON or YAML, with the warnings that were given on the way."""
+    """A document as JSON, YAML or by a JSONPath template, with the warnings that were given on the way."""
     show_progress("")
     warnings = click.get_current_context().meta.get(WARNINGS) if click.get_current_context(silent=True) else None
     if warnings:
@@ -82,6 +83,11 @@ def print_document(document: Mapping[str, Any], output: str) -> None:
 
         written = yaml.dump(document, Dumper=_yaml_dumper(), sort_keys=False, allow_unicode=True)
         click.echo(visible_text(written), nl=False)
+    elif output.startswith(f"{JSONPATH}="):
+        from bayplan.cli.options.jsonpath import template_of
+
+        text = "".join(template_of(output.removeprefix(f"{JSONPATH}=")).pieces(document))
+        click.echo(text, nl=bool(text) and not text.endswith("\n"))
     else:
         import json
 
