@@ -129,8 +129,16 @@ def test_nodes_are_chosen_as_with_kubectl(bayplan: Bayplan, arguments: list[str]
 @pytest.mark.parametrize(
     "arguments, problem",
     [
-        (["-l", "a=b=c"], "-l: 'a=b=c' is not a label selector"),
-        (["-l", "a in b"], "-l: 'a in b' is not a label selector"),
+        (["-l", "a=b=c"], "-l: 'a=b=c' is not a label selector: found '=', expected ','"),
+        (["-l", "a in b"], "found 'b', expected '('"),
+        (["-l", "a in ()"], "the list of values must not be empty"),
+        (["-l", "a/b/c=1"], "label 'a/b/c' must have at most one '/'"),
+        (["-l", "a=-x"], "value '-x' of label 'a' must be empty or consist of letters"),
+        (["-l", ">>>"], "found '>', expected a label"),
+        (["-l", "a,"], "found end of text, expected a label after ','"),
+        (["-l", "!a=1"], "found '=', expected ','"),
+        (["-l", "cores>many"], "value 'many' of label 'cores' must be a whole number"),
+        (["--field-selector", "metadata.name=a=b"], "is not of the form FIELD=VALUE"),
         (["--field-selector", "status.phase=Running"], "fields are metadata.name, spec.unschedulable"),
         (["--field-selector", "metadata.name"], "is not of the form FIELD=VALUE"),
         (["telco-9"], "there is no node 'telco-9' in the dump; did you mean telco-"),
@@ -141,6 +149,30 @@ def test_what_cannot_be_selected_by_is_told(bayplan: Bayplan, arguments: list[st
     result = bayplan("nodes", *arguments)
     assert (result.code, result.out) == (2, "")
     assert problem in result.err
+
+
+@pytest.mark.parametrize(
+    "selector, names",
+    [
+        ("nvidia.com/gpu.count>4", ["b"]),
+        ("nvidia.com/gpu.count<8", ["a"]),
+        ("nvidia.com/gpu.count<9,nvidia.com/gpu.count notin (4,5)", ["b"]),
+        ("nvidia.com/gpu.count", ["a", "b", "text"]),
+        ("!nvidia.com/gpu.count", ["none"]),
+    ],
+)
+def test_labels_are_compared_as_whole_numbers(
+    bayplan: Bayplan, tmp_path: Path, selector: str, names: list[str]
+) -> None:
+    counts = {"a": "4", "b": "8", "text": "many"}
+    labels = {name: {"nvidia.com/gpu.count": counts[name]} if name in counts else {} for name in (*counts, "none")}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels[name]}} for name in labels
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body(nodes)))
+    shown = bayplan("nodes", "-o", "name", "-l", selector, cluster=file).out.split()
+    assert sorted(shown) == [f"node/{name}" for name in names]
 
 
 def test_a_common_domain_is_said_once(bayplan: Bayplan, tmp_path: Path) -> None:

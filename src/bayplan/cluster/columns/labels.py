@@ -174,4 +174,6 @@ def whole_number(text: str) -> int | None:
         number = int(text)
     except ValueError:
         return None
+    if "_" in text:  # which Python takes between digits
+        return None
     return number if _SMALLEST <= number <= _LARGEST else None

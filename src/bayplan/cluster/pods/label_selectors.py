@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from bayplan.cluster.columns.labels import whole_number
 from bayplan.kube.wire.core_v1 import LabelSelector
 
 Labels = Mapping[str, str]
@@ -36,10 +37,15 @@ class Requirement:
                 return labels.get(self.key) not in self.values
             case "Exists":
                 return self.key in labels
+            case "Gt" | "Lt":
+                number, bound = whole_number(labels.get(self.key, "")), whole_number(self.values[0])
+                if number is None or bound is None:
+                    return False
+                return number > bound if self.operator == "Gt" else number < bound
         return self.key not in labels
 
     def __str__(self) -> str:
-        """As kubectl takes it: `app=web`, `tier in (a,b)`, `!canary`."""
+        """As kubectl takes it: `app=web`, `tier in (a,b)`, `!canary`, `gpus>4`."""
         match self.operator:
             case "In" if len(self.values) == 1:
                 return f"{self.key}={self.values[0]}"
@@ -49,6 +55,8 @@ class Requirement:
                 return f"{self.key} {'in' if self.operator == 'In' else 'notin'} ({','.join(self.values)})"
             case "Exists":
                 return self.key
+            case "Gt" | "Lt":
+                return f"{self.key}{'>' if self.operator == 'Gt' else '<'}{self.values[0]}"
         return f"!{self.key}"
 
 
