@@ -24,7 +24,7 @@ from bayplan.config.service_settings import (
     service_settings,
 )
 from bayplan.extensions import CONFIGURATION, BrokenExtension, compat, compat_names
-from bayplan.kube.errors import did_you_mean, field_and_problem
+from bayplan.kube.errors import did_you_mean, field_and_problem, in_words
 from bayplan.plugins.base import FilterPlugin, ScorePlugin
 from bayplan.plugins.node_resource_topology_args import ArgumentError
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
@@ -68,6 +68,10 @@ NEVER_ON = {
     "PrioritySort",
     "SchedulingGates",
 }
+
+
+# Scheduler-plugins' plugin for gangs, which every file of a cluster with PodGroups has.
+COSCHEDULING = "Coscheduling"
 
 
 class ConfigurationError(ValueError):
@@ -209,6 +213,7 @@ def _profile(written: ProfileConfig, where: str) -> Profile:
         for name, usual in STOCK_ARGUMENTS.items():
             arguments[name] = {**usual, **arguments.get(name, {})}
     _refuse_unknown_plugins(written, where)
+    _refuse_arguments_of_others(written, where)
     _refuse_absurd_weights(written, where)
     check_percentage(written.percentage_of_nodes_to_score, f"{where}.percentageOfNodesToScore")
     added = tuple(dict.fromkeys(name for name in _named(written) if is_added(name)))
@@ -336,7 +341,18 @@ def _refuse_unknown_plugins(written: ProfileConfig, where: str) -> None:
     known = {*FILTER_ORDER, *SCORE_ORDER, *ON_REQUEST, *added_names()}
     accepted = {*known, *ALWAYS_ON, DEFAULT_PREEMPTION}
     unknown = sorted({name for name in [*_named(written), *switched_off] if name not in accepted})
+    if COSCHEDULING in unknown:
+        raise ConfigurationError(f"{where}: {COSCHEDULING}: gangs need no plugin; remove it")
     if unknown:
         has = ", ".join(sorted(known))
         hint = did_you_mean(unknown[0], accepted, alike=0.8)
         raise ConfigurationError(f"{where}: bayplan has no plugin {', '.join(unknown)}; it has {has}{hint}")
+
+
+def _refuse_arguments_of_others(written: ProfileConfig, where: str) -> None:
+    """Reject arguments whose kind belongs to another plugin."""
+    for index, entry in enumerate(written.plugin_config):
+        kind, own = entry.args.get("kind"), f"{entry.name}Args"
+        if kind not in (None, own) and not is_added(entry.name):
+            field = f"{where}.pluginConfig[{index}].args.kind"
+            raise ConfigurationError(f"{field}: {in_words(kind)} is not allowed: must be {own}")

@@ -17,13 +17,22 @@ from bayplan.cluster.reports.intake import LEDGER_PERIOD, ReportSettings
 from bayplan.cluster.reports.kubelet_settings import POLICY_BY_TEXT, SCOPE_BY_TEXT, Assumptions, MissingReport
 from bayplan.cluster.reports.reported_settings import folded
 from bayplan.engine.numa.allocation_scores import STRATEGIES as ALLOCATION_STRATEGIES
-from bayplan.kube.errors import field_and_problem
+from bayplan.kube.errors import did_you_mean, field_and_problem
+from bayplan.kube.validation.names import qualified_name
+from bayplan.kube.validation.resources import resource_name_problem
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
 SCORING_STRATEGIES = ("MostAllocated", "BalancedAllocation", "LeastAllocated", LEAST_NUMA_NODES)
 PREEMPTION_MODES = ("Disabled", "Enabled")
 # Upstream's message does not list the allowed values of these fields.
 _ALLOWED = {"scoringStrategy.type": SCORING_STRATEGIES, "preemptionMode": PREEMPTION_MODES}
+# Upstream takes any value of these, and most misspelt ones mean the opposite of what was meant.
+_CACHE_VALUES = {
+    "foreignPodsDetect": ("All", "OnlyExclusiveResources", "None"),
+    "resyncMethod": ("Autodetect", "All", "OnlyExclusiveResources"),
+    "informerMode": ("Dedicated", "Shared"),
+    "resyncScope": ("All", "OnlyResources"),
+}
 # Keeps weighted sums of scores exact in 64 bits.
 LARGEST_WEIGHT = 2**31 - 1
 
@@ -62,7 +71,7 @@ class ScoringStrategy(_Arguments, frozen=True):
 
 
 class CacheArguments(_Arguments, frozen=True):
-    """How scheduler-plugins keeps its reports current; like upstream, accepts unknown values."""
+    """How scheduler-plugins keeps its reports current."""
 
     foreign_pods_detect: str = "All"
     resync_method: str = "Autodetect"
@@ -164,7 +173,16 @@ def read_arguments(raw: dict[str, Any] | None) -> NodeResourceTopologyMatchArgs:
         field = error.partition(":")[0]
         allowed = _ALLOWED.get(field)
         raise ArgumentError(f"{error}: must be {_or(allowed)}" if allowed else error)
+    period = arguments.cache_resync_period_seconds
+    if period is not UNSET and period < 0:
+        raise ArgumentError(f"cacheResyncPeriodSeconds: {period} is not allowed: must be 0 or more")
+    for field, allowed in _CACHE_VALUES.items():
+        value = msgspec.to_builtins(arguments.cache).get(field, allowed[0])
+        if value not in allowed:
+            hint = did_you_mean(value, allowed)
+            raise ArgumentError(f'cache.{field}: "{value}" is not allowed: must be {_or(allowed)}{hint}')
     for index, entry in enumerate(arguments.strategy.resources):
+        refuse_unknown_resource(entry.name, f"scoringStrategy.resources[{index}].name")
         if entry.weight > LARGEST_WEIGHT:
             where = f"scoringStrategy.resources[{index}].weight"
             raise ArgumentError(f"{where}: {entry.weight} is not allowed: must be at most {LARGEST_WEIGHT}")
@@ -214,6 +232,13 @@ def validation_error(arguments: NodeResourceTopologyMatchArgs) -> str | None:
             seconds = arguments.assume.first_report_seconds
             return f"assume.firstReportSeconds: Invalid value: {seconds}: must be 0 or more"
     return None
+
+
+def refuse_unknown_resource(name: str, where: str) -> None:
+    """Raise `ArgumentError` for a name that no resource of a container can have."""
+    problem = next(qualified_name(name), None) or resource_name_problem(name)
+    if problem:
+        raise ArgumentError(f"{where}: {problem}" if name in problem else f'{where}: "{name}" {problem}')
 
 
 def _or(values: Sequence[str]) -> str:

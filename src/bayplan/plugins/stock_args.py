@@ -12,7 +12,7 @@ from bayplan.kube.errors import within
 from bayplan.kube.wire.core_v1 import NodeAffinity as WrittenAffinity
 from bayplan.kube.wire.core_v1 import TopologySpreadConstraint
 from bayplan.plugins.node_affinity import AddedAffinity, NodeAffinity
-from bayplan.plugins.node_resource_topology_args import ArgumentError
+from bayplan.plugins.node_resource_topology_args import ArgumentError, refuse_unknown_resource
 from bayplan.plugins.node_resources_fit import NodeResourcesFit
 from bayplan.plugins.pod_topology_spread import SYSTEM_DEFAULTS, DefaultConstraint, PodTopologySpread
 from bayplan.plugins.resource_scores import (
@@ -134,6 +134,7 @@ def _resources(written: Any, where: str) -> tuple[tuple[str, int], ...]:
         at = f"{where}[{index}]"
         if not isinstance(each, dict) or not isinstance(each.get("name"), str) or not each["name"]:
             raise ArgumentError(f"{at}.name: must be the name of a resource")
+        refuse_unknown_resource(each["name"], f"{at}.name")
         weight = each.get("weight", 1) or 1
         if type(weight) is not int or not 1 <= weight <= LARGEST_WEIGHT:
             raise ArgumentError(f"{at}.weight: Invalid value: {weight!r}: must be 1 to {LARGEST_WEIGHT}")

@@ -173,11 +173,11 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
     "plugins, config, message",
     [
         (
-            {"filter": {"enabled": names("Coscheduling")}},
+            {"filter": {"enabled": names("CapacityScheduling")}},
             [{"name": "Trimaran"}],
             (
-                "profiles[0]: bayplan has no plugin Coscheduling, Trimaran; it has ImageLocality, InterPodAffinity, "
-                "NUMAZoneLimit, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
+                "profiles[0]: bayplan has no plugin CapacityScheduling, Trimaran; it has ImageLocality, "
+                "InterPodAffinity, NUMAZoneLimit, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, "
                 "NodeResourceTopologyMatch, NodeResourcesBalancedAllocation, NodeResourcesFit, "
                 "NodeUnschedulable, NodeVolumeLimits, PodTopologySpread, TaintToleration, VolumeBinding, "
                 "VolumeRestrictions, VolumeZone, numa-aware"
@@ -199,6 +199,27 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
             {},
             [{"name": "NodeName"}, {"name": "NodeResourceTopologyMatch", "args": {"filterMode": "Both"}}],
             'profiles[0].pluginConfig[1].args.filterMode: "Both" is not allowed: must be Kubelet or Upstream',
+        ),
+        (
+            {"multiPoint": {"enabled": names("Coscheduling")}},
+            [],
+            "profiles[0]: Coscheduling: gangs need no plugin; remove it",
+        ),
+        (
+            {},
+            [{"name": "NodeResourceTopologyMatch", "args": {"kind": "CoschedulingArgs"}}],
+            (
+                'profiles[0].pluginConfig[0].args.kind: "CoschedulingArgs" is not allowed: '
+                "must be NodeResourceTopologyMatchArgs"
+            ),
+        ),
+        (
+            {},
+            [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"resources": [{"name": "mem"}]}}}],
+            (
+                'profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].name: "mem" is not allowed: must be '
+                "cpu, memory, ephemeral-storage, hugepages-* or a name with a domain such as nvidia.com/gpu"
+            ),
         ),
         (
             {},
@@ -228,6 +249,9 @@ def test_a_wrong_file_is_named_by_field(raw: object, message: str) -> None:
         "unknown plugins",
         "a slip in what is switched off",
         "wrong argument",
+        "scheduler-plugins for gangs",
+        "arguments of another plugin",
+        "unknown resource",
         "needless argument",
         "unknown strategy",
         "negative weight",

@@ -83,6 +83,22 @@ def test_assumptions_about_silent_kubelets(assume: Json, expected: Assumptions) 
             'assume.memoryManagerPolicy: Invalid value: "off": must be Static or None',
         ),
         ({"assume": {"memoryGroups": "?"}}, 'assume.memoryGroups: Invalid value: "?": must be Ignore or Strict'),
+        ({"cacheResyncPeriodSeconds": -5}, "cacheResyncPeriodSeconds: -5 is not allowed: must be 0 or more"),
+        (
+            {"cache": {"resyncMethod": "Exclusive"}},
+            ('cache.resyncMethod: "Exclusive" is not allowed: must be Autodetect, All or OnlyExclusiveResources'),
+        ),
+        (
+            {"cache": {"informerMode": "dedicated"}},
+            'cache.informerMode: "dedicated" is not allowed: must be Dedicated or Shared; did you mean Dedicated?',
+        ),
+        (
+            {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpus", "weight": 2}]}},
+            (
+                'scoringStrategy.resources[0].name: "cpus" is not allowed: must be cpu, memory, ephemeral-storage, '
+                "hugepages-* or a name with a domain such as nvidia.com/gpu; did you mean cpu?"
+            ),
+        ),
         ({"cacheResyncPeriodSeconds": "5"}, "cacheResyncPeriodSeconds: must be a whole number, not a string"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -20,6 +21,7 @@ from bayplan.cli.shared.reading import access_by
 if TYPE_CHECKING:
     from bayplan.config.configuration import Configuration
     from bayplan.kube.wire.core_v1 import Pod
+    from bayplan.scheduling.profile import Profile
 
 logger = logging.getLogger(__name__)
 
@@ -248,6 +250,27 @@ def _configuration(file: Path | None, *, leader_elect: bool | None) -> Configura
     return replace(configuration, services=replace(services, leader_election=election))
 
 
+def _scoring_strategies(profile: Profile) -> Iterator[str]:
+    """Those that the file sets, with the weights of their resources."""
+    from bayplan.plugins.node_resource_topology_args import LEAST_NUMA_NODES
+    from bayplan.plugins.node_resources_fit import NodeResourcesFit
+
+    for plugin in profile.filters:
+        if isinstance(plugin, NodeResourcesFit) and plugin.strategy is not None:
+            yield f"{plugin.strategy.kind} of {plugin.name}{_weights(plugin.strategy.resources)}"
+        elif isinstance(plugin, NodeResourcesFit) and plugin.most_allocated:
+            yield f"MostAllocated of {plugin.name}"
+    topology = profile.topology
+    if topology is not None and topology.names_strategy:
+        strategy = topology.arguments.strategy
+        weights = [(each.name, each.weight) for each in strategy.resources if strategy.type != LEAST_NUMA_NODES]
+        yield f"{strategy.type} of {topology.name}{_weights(weights)}"
+
+
+def _weights(resources: Sequence[tuple[str, int]]) -> str:
+    return f": {', '.join(f'{name} x{weight}' for name, weight in resources)}" if resources else ""
+
+
 def _say_what_it_means(configuration: Configuration) -> None:
     from bayplan.explain.amounts import count
 
@@ -259,6 +282,8 @@ def _say_what_it_means(configuration: Configuration) -> None:
         click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
         if profile.topology is not None:
             click.echo(f"    NUMA     filterMode {profile.topology.arguments.mode.value}")
+        for strategy in _scoring_strategies(profile):
+            click.echo(f"    scoringStrategy  {strategy}")
         click.echo(f"    preemption  {profile.preemption.value}")
     election = services.leader_election
     lease = (

@@ -192,16 +192,24 @@ def _name_faults(name: str, at: ObjectPath, *, of_pod: bool) -> Faults:
     yield from problems
     if problems:
         return
-    if of_pod:
-        if not _is_of_pod(name):
-            yield InvalidObject(at, f'"{name}" is not allowed: a pod has {", ".join(POD_RESOURCES)} and {HUGE_PAGES}*')
-    elif "/" not in name:
-        if name not in CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
-            hint = did_you_mean(name, CONTAINER_RESOURCES)
-            allowed = f"{', '.join(CONTAINER_RESOURCES)}, {HUGE_PAGES}* or a name with a domain such as nvidia.com/gpu"
-            yield InvalidObject(at, f'"{name}" is not allowed: must be {allowed}{hint}')
-    elif _NATIVE_DOMAIN not in name and not _is_extended(name):
-        yield InvalidObject(at, f'"{name}" is not allowed as the name of an extended resource')
+    if of_pod and not _is_of_pod(name):
+        yield InvalidObject(at, f'"{name}" is not allowed: a pod has {", ".join(POD_RESOURCES)} and {HUGE_PAGES}*')
+    problem = None if of_pod else resource_name_problem(name)
+    if problem:
+        yield InvalidObject(at, problem)
+
+
+def resource_name_problem(name: str) -> str | None:
+    """What is wrong with the name of a resource that a container asks for; its characters are known to be right."""
+    if "/" not in name:
+        if name in CONTAINER_RESOURCES or name.startswith(HUGE_PAGES):
+            return None
+        hint = did_you_mean(name, CONTAINER_RESOURCES)
+        allowed = f"{', '.join(CONTAINER_RESOURCES)}, {HUGE_PAGES}* or a name with a domain such as nvidia.com/gpu"
+        return f'"{name}" is not allowed: must be {allowed}{hint}'
+    if _NATIVE_DOMAIN not in name and not _is_extended(name):
+        return f'"{name}" is not allowed as the name of an extended resource'
+    return None
 
 
 def _is_of_pod(name: str) -> bool:

@@ -58,6 +58,30 @@ def test_the_configuration_in_words_says_which_lease(
     assert f"leader election  {lease}\n" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "plugin, written, said",
+    [
+        ("NodeResourceTopologyMatch", "type: LeastNUMANodes", "LeastNUMANodes of NodeResourceTopologyMatch"),
+        (
+            "NodeResourceTopologyMatch",
+            "type: MostAllocated, resources: [{name: cpu, weight: 2}, {name: memory}]",
+            "MostAllocated of NodeResourceTopologyMatch: cpu x2, memory x1",
+        ),
+        ("NodeResourcesFit", "type: MostAllocated", "MostAllocated of NodeResourcesFit"),
+    ],
+)
+def test_the_configuration_in_words_says_which_scoring_strategy_was_set(
+    plugin: str, written: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{scoringStrategy: {{{written}}}}}}}]}}]\n"
+    )
+    assert run(["bayplan", "scheduler", "--config", str(file), "--check-config"]) == 0
+    assert f"    scoringStrategy  {said}\n" in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("logs_as_before")
 @pytest.mark.parametrize(
     "command, runs",

@@ -75,7 +75,7 @@ class TestWhoKeepsTheBooks:
         assert (settings.accounting, settings.resync_period) == (books, period)
         assert isinstance(intake_for(ClusterState(), settings), CachedIntake) is (books != "Ledger")
 
-    @pytest.mark.parametrize("scope, follows", [(None, True), ("All", True), ("OnlyResources", False), ("x", False)])
+    @pytest.mark.parametrize("scope, follows", [(None, True), ("All", True), ("OnlyResources", False)])
     def test_resync_scope(self, scope: str | None, follows: bool) -> None:
         cache = {} if scope is None else {"resyncScope": scope}
         assert read_arguments({**OVER_RESERVE, "cache": cache}).reports.follows_configuration is follows
