@@ -110,30 +110,30 @@ function packages(node, owners) {
 }
 
 function zoneBox(zone, owners) {
-  const distances = zone.distances.filter((each) => each !== null);
   return h(
     "section.zone",
     {},
-    h("h3", {}, `NUMA ${zone.id}`, distances.length ? h("span.quiet", {}, `distance ${distances.join(" ")}`) : null),
+    h("h3", {}, `NUMA ${zone.id}`),
     h(
       "div.resources",
       {},
       Object.entries(zone.resources).map(([resource, amounts]) => resourceRow(resource, amounts, zone.pods, owners)),
     ),
-    h(
-      "ul.pods",
-      {},
-      zone.pods.map((each) =>
-        h(
-          "li",
+    zone.pods.length
+      ? h(
+          "ul.pods",
           {},
-          h(`i.party-${owners.get(each.pod)}`),
-          podLink(each.pod),
-          each.zones.length > 1 ? h("span.quiet", {}, ` zones ${each.zones.join(", ")}`) : null,
-        ),
-      ),
-    ),
-    zone.pods.length ? null : h("p.quiet", {}, "no pod is pinned here"),
+          zone.pods.map((each) =>
+            h(
+              "li",
+              {},
+              h(`i.party-${owners.get(each.pod)}`),
+              podLink(each.pod),
+              each.zones.length > 1 ? h("span.quiet", {}, ` zones ${each.zones.join(", ")}`) : null,
+            ),
+          ),
+        )
+      : null,
   );
 }
 
@@ -143,12 +143,12 @@ function resourceRow(resource, { available, allocatable }, pods, owners) {
   const label = `${available} of ${allocatable} free`;
   return h(
     "div.resource",
-    { class: whole && total > 12 ? "wide" : null },
+    {},
     h(
       "div.label",
       {},
       h("span", {}, shortName(resource)),
-      h("span.quiet", {}, h("b", {}, available), ` of ${allocatable} free`),
+      h("span.quiet.whole", {}, h("b", {}, available), ` of ${allocatable} free`),
     ),
     whole
       ? squares(resource, free, total, pods, owners, label)
@@ -200,7 +200,7 @@ function distances(node) {
   return table(
     ["from \\ to", ...ids.map((each) => `#${each}`)],
     node.zones.map((zone) => [
-      h("b", {}, `NUMA ${zone.id}`),
+      h("b.whole", {}, `NUMA ${zone.id}`),
       ...zone.distances.map((each) =>
         h(`span.distance${each === 10 ? ".near" : ""}`, {}, each === null ? "?" : String(each)),
       ),
@@ -221,7 +221,7 @@ function pods(node, owners) {
       .join(", "),
     asked(pod),
   ]);
-  node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), "not reported", asked(each)]));
-  node.podsNotPinned.forEach((each) => rows.push([podLink(each), "not pinned", asked(each)]));
+  node.podsWithoutReportedZone.forEach((each) => rows.push([podLink(each), h("span.whole", {}, "not reported"), asked(each)]));
+  node.podsNotPinned.forEach((each) => rows.push([podLink(each), h("span.whole", {}, "not pinned"), asked(each)]));
   return rows.length ? table(["pod", "zones", "amounts"], rows, "Pods on this node") : h("p.quiet", {}, "No pods.");
 }
