@@ -14,7 +14,7 @@ from tests.web.chromium import Page
 from tests.web.running_web import RunningWeb, running_web
 
 WIDTHS = (360, 390, 520, 640, 700, 820, 1000, 1200, 1400, 1600, 1920, 2560)
-NODE = "worker-0.example.internal"
+NODE, WAITING = "worker-0.example.internal", "waits-for-more-than-there-is"
 # Texts of which one covers another or touches it, and numbers on two lines; text that is scrolled out of sight is not
 # on the page.
 COLLISIONS = r"""(() => {
@@ -68,7 +68,7 @@ def eight_zones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb
             phase="Running",
             nodeName=NODE,
         ),
-        pod_body("waits-for-more-than-there-is", "telco", {"cpu": "4000", "memory": "1Gi"}),
+        pod_body(WAITING, "telco", {"cpu": "4000", "memory": "1Gi"}),
     ]
     file: Path = tmp_path_factory.mktemp("layout") / "cluster.json"
     file.write_text(json.dumps(list_body(items)))
@@ -76,16 +76,16 @@ def eight_zones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningWeb
         yield web
 
 
-@pytest.mark.parametrize("path", ["/", f"/node/{NODE}", "/gangs", "/why", "/why/telco/pod/waits-for-more-than-there-is"])
-def test_no_text_collides_at_any_width(page: Page, eight_zones: RunningWeb, path: str) -> None:
-    page.open(f"{eight_zones.url}{path}")
-    for width in WIDTHS:
-        page.size(width, 900)
-        assert (width, page.run(COLLISIONS)) == (width, [])
-
-
-def test_no_text_of_a_gang_collides_at_any_width(page: Page, gangs: RunningWeb) -> None:
-    page.open(f"{gangs.url}/gang/ml/finetune")
+@pytest.mark.parametrize(
+    "cluster,path",
+    [
+        *[("eight_zones", path) for path in ("/", f"/node/{NODE}", "/why", f"/why/telco/pod/{WAITING}", "/what-if")],
+        *[("gangs", path) for path in ("/", "/gangs", "/gang/ml/finetune")],
+    ],
+)
+def test_no_text_collides_at_any_width(request: pytest.FixtureRequest, page: Page, cluster: str, path: str) -> None:
+    web: RunningWeb = request.getfixturevalue(cluster)
+    page.open(f"{web.url}{path}")
     for width in WIDTHS:
         page.size(width, 900)
         assert (width, page.run(COLLISIONS)) == (width, [])
