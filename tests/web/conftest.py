@@ -45,6 +45,7 @@ def browser() -> Iterator[Page]:
 def page(browser: Page) -> Page:
     """The tab, with nothing remembered from the test before."""
     browser.size(1280, 860)
+    browser.call("Page.navigate", url="about:blank")
     browser.errors.clear()
     browser.requests.clear()
     return browser

@@ -16,13 +16,16 @@ ACTIVE = "document.querySelectorAll('script, link, a[href], form, button, input,
 
 
 def exported(page: Page, folder: Path) -> Path:
-    """The file that a click on *Export* saves."""
+    """The file that a click on *Export* saves, without an error."""
+    page.errors.clear()
     page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
     page.run("document.getElementById('export').click()")
     began = time.monotonic()
     while not (found := list(folder.glob("*.html"))):
         assert time.monotonic() - began < LONGEST_WAIT, "nothing was saved"
         time.sleep(0.1)
+    page.run("0")  # what the console says comes with the next answer
+    assert page.errors == []
     return found[0]
 
 

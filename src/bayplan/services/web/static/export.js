@@ -29,28 +29,15 @@ export async function screenAsHtml(main) {
   const styles = await Promise.all(
     ["/static/colours.css", "/static/style.css"].map(async (url) => (await fetch(url)).text()),
   );
-  const page = document.implementation.createHTMLDocument(document.title);
-  page.documentElement.lang = "en";
-  const theme = document.documentElement.dataset.theme;
-  if (theme) page.documentElement.dataset.theme = theme;
-  const style = page.createElement("style");
-  style.textContent = styles.join("\n");
-  const charset = page.createElement("meta");
-  charset.setAttribute("charset", "utf-8");
-  page.head.prepend(charset);
-  page.head.append(style);
-  page.body.append(
-    page.importNode(copy, true),
-    page.importNode(
-      h(
-        "p.quiet.made",
-        {},
-        `${location.pathname}${location.search} · saved ${new Date().toISOString().slice(0, 19)}Z · bayplan`,
-      ),
-      true,
-    ),
+  const saved = `${location.pathname}${location.search} · saved ${new Date().toISOString().slice(0, 19)}Z · bayplan`;
+  // Never part of a document here, where the page's policy would refuse the style.
+  const page = h(
+    "html",
+    { lang: "en", "data-theme": document.documentElement.dataset.theme },
+    h("head", {}, h("meta", { charset: "utf-8" }), h("title", {}, document.title), h("style", {}, styles.join("\n"))),
+    h("body", {}, copy, h("p.quiet.made", {}, saved)),
   );
-  return `<!doctype html>\n${page.documentElement.outerHTML}\n`;
+  return `<!doctype html>\n${page.outerHTML}\n`;
 }
 
 function fileName() {
