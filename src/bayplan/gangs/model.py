@@ -190,7 +190,10 @@ class LaterSeat(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LevelRoom:
-    """One level: its number of domains, how many hold the whole gang, and the most pods that one of them holds."""
+    """One level: its number of domains, how many hold the whole gang, and the most pods that one of them holds.
+
+    `best` is the path of that one; empty if none holds a pod.
+    """
 
     level: str
     domains: int

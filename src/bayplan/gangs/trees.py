@@ -198,7 +198,7 @@ def rooms_of(tree: Tree, slots: Counts, pods: int) -> tuple[LevelRoom, ...]:
     rooms = []
     for level, label in enumerate((*tree.levels, NODE)):
         sums = tree.sums(slots, level)
-        best = int(sums.argmax()) if len(sums) else -1
+        best = int(sums.argmax()) if sums.any() else -1
         rooms.append(
             LevelRoom(
                 label,

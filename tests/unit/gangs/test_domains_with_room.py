@@ -13,3 +13,8 @@ def test_per_level_how_many_hold_all_and_the_most_that_one_holds() -> None:
         ("rack", 3, 0, 4),
         ("node", 4, 0, 3),
     ]
+
+
+def test_no_domain_has_the_most_where_none_holds_a_pod() -> None:
+    tree, slots = racks("b1/r1: 0 0", "b2/r1: 0")
+    assert [(room.most, room.best) for room in rooms_of(tree, slots, 2)] == [(0, ())] * 3

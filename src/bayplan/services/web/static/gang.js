@@ -163,7 +163,7 @@ function shape(each) {
               String(room.domains),
               String(room.holdAll),
               String(room.most),
-              room.in.join(" › "),
+              room.in.join(" › ") || "–",
             ]),
             "Room for such pods at every level",
           ),
