@@ -111,6 +111,15 @@ def test_a_node_of_the_simulation_has_its_pods_in_their_zones(over: Page, simula
     assert_clean(over)
 
 
+def test_ages_are_counted_by_the_simulated_clock(over: Page, simulation: RunningWeb) -> None:
+    lasts = simulation.api("simulation")["lasts"]
+    (name, *_) = simulation.api("simulation")["nodes"]
+    assert simulation.api(f"nodes/{name}")["summary"]["reportAgeSeconds"] <= lasts
+    over.open(f"{simulation.url}/?by=age")
+    assert over.texts(".facts li")[-1].startswith("simulation, 3m"), "the moment of the last event"
+    assert "oldest 3m" in over.run("document.querySelector('canvas').ariaLabel")
+
+
 def test_frames_and_schedulers_that_do_not_exist_are_told(simulation: RunningWeb) -> None:
     for path, said in (
         ("frames/99999", "no frame"),

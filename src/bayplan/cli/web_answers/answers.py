@@ -69,13 +69,17 @@ def quiet(of_command: click.Context) -> Iterator[list[str]]:
 
 
 class ClusterAnswers:
-    """One state of a cluster. `context` has the options of the command."""
+    """One state of a cluster. `context` has the options of the command.
 
-    def __init__(self, context: click.Context, scene: Scene) -> None:
+    `clock` is what the clock of its objects shows (a simulation's), in seconds since 1970; None: the present.
+    """
+
+    def __init__(self, context: click.Context, scene: Scene, clock: float | None = None) -> None:
         self._context = context
         self._scene = scene
         self._session = scene.session
-        self._taken_at = time()
+        self._clock = clock
+        self._taken_at = time() if clock is None else clock
         looking: dict[str, Callable[[Question], Document]] = {
             "cluster": lambda question: cluster_document(scene, self._taken_at, question.visible),
             "map": self._map,
@@ -138,7 +142,8 @@ class ClusterAnswers:
 
     def _map(self, question: Question) -> Document:
         tree = tree_shown(self._session, question.get("topology"))
-        return cluster_map(self._scene, tree, question.get("requests"), question.get("since"))
+        columns = cluster_map(self._scene, tree, question.get("requests"), question.get("since"))
+        return {**columns, "clock": self._clock}
 
     def _nodes(self, _: Question) -> Document:
         rows = np.array(sorted(self._session.state.rows.values()), dtype=np.intp)

@@ -37,7 +37,7 @@ class SimulationAnswers(ClusterAnswers):
     """The cluster of the last scheduler now, and all schedulers over time."""
 
     def __init__(self, context: click.Context, scene: Scene, recordings: Sequence[Recording]) -> None:
-        super().__init__(context, scene)
+        super().__init__(context, scene, clock=recordings[-1].simulation.now)
         self._recordings = recordings
         # Frames that this state has; later ones come with the next.
         self._frames = [len(each.frames) for each in recordings]

@@ -21,12 +21,14 @@ function apply(map, changes) {
   for (const field of ["report", "reportedAt", "cordoned"]) put(map[field], changes[field]);
   if (changes.slots) put(map.slots, changes.slots);
   map.version = changes.version;
+  map.clock = changes.clock;
   map.changed = changes.at;
 }
 
 export const reportOf = (map, at) => map.reports[map.report[at]];
 
-// Seconds since a node's report was made; -1 if that is unknown.
+// Seconds since a node's report was made, by the clock of the cluster; -1 if that is unknown.
 export function ageOf(map, at) {
-  return map.reportedAt[at] < 0 ? -1 : Math.max(0, Math.round(Date.now() / 1000 - map.reportedAt[at]));
+  const now = map.clock ?? Date.now() / 1000;
+  return map.reportedAt[at] < 0 ? -1 : Math.max(0, Math.round(now - map.reportedAt[at]));
 }
