@@ -42,6 +42,7 @@ def test_the_cluster_shows_free_amounts_of_every_block_and_draws_them(page: Page
     assert "no gpu" in page.texts(".legend li"), "grey boxes"
     assert page.text("#live") == "dump"
     assert page.texts(".facts li")[0] == "43 nodes"
+    assert "43 nodes, free gpu 236 of 328;" in page.run("document.querySelector('canvas').ariaLabel")
     shades = "new Set(document.querySelector('canvas').getContext('2d').getImageData(0, 0, 600, 300).data).size"
     assert page.run(shades) > 20, "the canvas has colours"
     assert_clean(page)

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { choose, drawMap, hit, neighbour } from "./canvas.js";
 import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
-import { count, shortName } from "./format.js";
+import { count, shortName, time } from "./format.js";
 import { domainAt, domainsOf, layout } from "./layout.js";
 import { askMap, reportOf } from "./map_data.js";
 
@@ -13,7 +13,7 @@ const SPACE_FOR_REST = 250;
 
 export function clusterScreen({ go }) {
   const element = h("div.cluster");
-  let [map, summary, root, plan, look, chosen, wrong] = [null, null, null, null, null, -1, ""];
+  let [map, summary, root, plan, look, what, chosen, wrong] = [null, null, null, null, null, "", -1, ""];
   const canvas = h("canvas", { tabindex: 0, role: "img" });
   const tip = h("p.tip", { role: "status", "aria-live": "polite" });
   const parts = {
@@ -55,6 +55,7 @@ export function clusterScreen({ go }) {
     const resource = map.resources.some(({ name }) => name === wanted().resource) ? wanted().resource : map.leading;
     const scope = domainAt(root, inside()) ?? root;
     look = colouring(map, by, resource);
+    what = by === "free" ? `free ${shortName(resource)}` : (BY.find(([each]) => each === by)?.[1] ?? by);
     const needed = by === "slots" ? Number(gang) || 0 : 0;
     const short = needed ? tooSmall(root, needed) : null;
     const width = Math.max(260, picture.clientWidth || element.clientWidth - 40);
@@ -71,9 +72,9 @@ export function clusterScreen({ go }) {
     );
     canvas.setAttribute(
       "aria-label",
-      `Map of ${count(scope.end - scope.first, "node")}, ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`,
+      `Map of ${count(scope.end - scope.first, "node")}, ${what} ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`,
     );
-    parts.table.replaceChildren(domainTable(scope, resource));
+    parts.table.replaceChildren(domainTable(scope));
     tip.textContent ||= "Point at a box, or use the arrow keys.";
   }
 
@@ -105,7 +106,11 @@ export function clusterScreen({ go }) {
           h("li", {}, links[each[1]] && each[0] ? h("a", { href: links[each[1]] }, counted(each)) : counted(each)),
         ),
         levels ? h("li", {}, levels) : null,
-        h("li", {}, `${summary.source}, ${new Date(summary.takenAt * 1000).toLocaleTimeString()}`),
+        h(
+          "li",
+          {},
+          `${summary.source}, ${map.clock === null ? new Date(1000 * summary.takenAt).toLocaleTimeString() : time(map.clock)}`,
+        ),
       ),
       wrong ? h("p.answer.bad", { role: "alert" }, wrong) : "",
       scope === root && inside().length
@@ -185,7 +190,7 @@ export function clusterScreen({ go }) {
     return found;
   }
 
-  function domainTable(scope, resource) {
+  function domainTable(scope) {
     const cordoned = sum(map.cordoned, scope.first, scope.end) > 0;
     const rows = scope.children.length
       ? scope.children.map((each) => [
@@ -204,8 +209,8 @@ export function clusterScreen({ go }) {
           ]);
     const level = scope.children[0]?.level || "domain";
     const title = scope.children.length
-      ? [level, "#nodes", `#${byText(resource)}`, ...(cordoned ? ["#cordoned"] : [])]
-      : ["node", byText(resource), "report", ...(cordoned ? ["state"] : [])];
+      ? [level, "#nodes", `#${what}`, ...(cordoned ? ["#cordoned"] : [])]
+      : ["node", what, "report", ...(cordoned ? ["state"] : [])];
     return card(
       null,
       table(
@@ -215,11 +220,6 @@ export function clusterScreen({ go }) {
       ),
     );
   }
-
-  const byText = (resource) => {
-    const { by = "free" } = wanted();
-    return by === "free" ? `free ${shortName(resource)}` : (BY.find(([each]) => each === by)?.[1] ?? by);
-  };
 
   function tooSmall(top, needed) {
     const found = new Array(map.nodes.length).fill(true);
@@ -237,7 +237,7 @@ export function clusterScreen({ go }) {
     if (at >= 0)
       tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${reportOf(map, at)}${map.cordoned[at] ? "; cordoned" : ""}`;
     else if (domain)
-      tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${look.sum(domain.first, domain.end)}`;
+      tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${what} ${look.sum(domain.first, domain.end)}`;
   }
 
   const under = (event) => hit(plan, event.offsetX, event.offsetY);
