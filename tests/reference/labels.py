@@ -28,7 +28,8 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "bayplan.io/numa-amounts": ("annotation", SCHEDULER, "what each container takes in its zones"),
     },
     "Workloads and PodGroups": {
-        "bayplan.io/topology": ("annotation", USER, "the Topology by which the gang is placed"),
+        "bayplan.io/topology": ("annotation", USER,
+                                "the Topology by which the gang is placed, `kueue/NAME` or `kai/NAME` of two"),
         "bayplan.io/gang": ("annotation", USER, '`"true"`: a gang; `"false"`: none, whatever the kind'),
         "bayplan.io/parallelism": ("annotation", USER,
                                    "parallel groups by rank, innermost first: `tensor=8,pipeline=4`"),
@@ -38,6 +39,8 @@ TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "bayplan.io/domain-placement": ("annotation", USER, "`spread` or `binpack` over domains"),
         "bayplan.io/exclusive-topology": ("annotation", GROUPER,
                                           "no two replicas of the workload share a domain of this level"),
+        "bayplan.io/topology-kind": ("annotation", GROUPER,
+                                     "the system in whose words a PodGroup's levels are: `kueue` or `kai`"),
         "bayplan.io/workload": ("annotation", GROUPER, "the Workload of Kubernetes that a PodGroup was made from"),
     },
     "Node reports": {

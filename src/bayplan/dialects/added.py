@@ -90,7 +90,7 @@ def _in_topology(gang_of: Answer, names: FieldNames) -> Answer:
         holder: Any = next(iter(inside if isinstance(inside, Sequence) else ()), None) if written is None else written
         if gang.topology or holder is None or not gang.levels:
             return gang
-        if len(topologies.levels) == 1 and TOPOLOGY not in (holder.metadata.annotations or {}):
+        if topologies.only() and TOPOLOGY not in (holder.metadata.annotations or {}):
             return gang  # the only one counts, and its levels are named if it lacks one
         at = ObjectPath(ObjectPath.of(holder).subject, names.required or names.preferred or names.segments)
         topology = topology_for(holder.metadata, gang.levels, topologies, at)

@@ -102,11 +102,13 @@ def as_others_prefer(root: Group) -> Objective:
     return LOWEST_COMMON_DOMAIN if any(group.preferred for group in root.every_group()) else USUAL
 
 
-def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath) -> str:
+def topology_for(
+    metadata: Metadata, levels: Sequence[str], topologies: Topologies, at: ObjectPath, system: str = ""
+) -> str:
     """The Topology that these node labels refer to, for dialects that can name labels but no Topology.
 
-    This is the one that an annotation names; else the only one with all these levels; else, for a single label, a tree
-    of that label alone. Labels of several Topologies, or together of none, are an error.
+    This is the one that an annotation names; else the only one with all these levels, of a `system` its own; else, for
+    a single label, a tree of that label alone. Labels of several Topologies, or together of none, are an error.
     """
     named = (metadata.annotations or {}).get(TOPOLOGY, "")
     if named or not levels:
@@ -115,7 +117,7 @@ def topology_for(metadata: Metadata, levels: Sequence[str], topologies: Topologi
     wanted = [level for level in levels if levels_meant(level, every_level) not in ([HOSTNAME], [NUMA])]
     if not wanted:
         return single_label(HOSTNAME)
-    having = [name for name, known in topologies.levels.items() if all(levels_meant(each, known) for each in wanted)]
+    having = topologies.having(wanted, system)
     if len(having) == 1:
         return having[0]
     if having:

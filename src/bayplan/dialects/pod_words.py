@@ -20,7 +20,7 @@ from bayplan.dialects.kai import pod_group as kai
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import MOST_JUDGED, KeyFamily, complaint_about, judged
 from bayplan.dialects.own.members import GROUP, POD_GROUP
-from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, TOPOLOGY_KIND
 from bayplan.dialects.volcano import pod_group as volcano
 from bayplan.gangs.ranks.ranks import RANK, SEGMENT
 from bayplan.kube.errors import ObjectPath
@@ -39,6 +39,7 @@ OWN_FAMILY = KeyFamily(
         TOPOLOGY,
         KUBERNETES_WORKLOAD,
         EXCLUSIVE_TOPOLOGY,
+        TOPOLOGY_KIND,
         NUMA_ZONES,
         MOST_ZONES,
         *(OWN_PREFIX + name for name in ("gang", "grouped", "parallelism", "path", "numa-amounts", "runs-for")),

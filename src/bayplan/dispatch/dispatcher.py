@@ -166,12 +166,14 @@ class Dispatcher:
         self.state.time_passed(now)
         self.reports.resync(now)
 
-    def set_levels(self, name: str, levels: tuple[str, ...] | None, aliases: Mapping[str, str] | None = None) -> None:
-        """A Topology was created or changed, or deleted if `levels` is None."""
+    def set_levels(
+        self, name: str, levels: tuple[str, ...] | None, aliases: Mapping[str, str] | None = None, system: str = ""
+    ) -> None:
+        """A Topology of a `system` was created or changed, or deleted if `levels` is None."""
         if levels is None:
-            self.trees.remove(name)
+            self.trees.remove(name, system)
         else:
-            self.trees.set(name, levels, aliases or {})
+            self.trees.set(name, levels, aliases or {}, system)
         self.gangs.touch_all()
 
     def set_hyper_node(self, written: HyperNode) -> None:

@@ -12,16 +12,18 @@ from bayplan.cluster.topology.tree import Tree
 from bayplan.gangs.model import BAYPLAN, Gang, Group, Segments
 from bayplan.gangs.numa_level import is_numa
 from bayplan.gangs.ranks.late_segments import by_segments
-from bayplan.gangs.trees import names_domains
+from bayplan.gangs.trees import Topologies, names_domains
 from bayplan.kube.topology_levels import HOSTNAME, not_a_level
 
 MOST_LAYERS = 3
+# What a gang lacks whose levels several Topologies have; their names follow.
+CHOOSE = "is missing; choose "
 _FIELD = re.compile(r'(group "[^"]*": )?([^\s:]+)(?=: )')
 # A problem with a field that names a tree or a level: the field, the problem, and the name.
 _NAMING = re.compile(r'(?:group "[^"]*": )?(topology|required|preferred|segments): ((?:level )?(?:"([^"]*)")?.*)')
 
 
-def problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
+def problem_of(gang: Gang, tree: Tree | None, topologies: Topologies) -> str:
     """Return the first problem that no cluster state can resolve, in the words of the gang's group object."""
     problem = _problem_of(gang, tree, topologies)
     return _in_words(problem, gang.field_names) if problem and gang.field_names else problem
@@ -35,12 +37,17 @@ def _in_words(problem: str, field_names: Mapping[str, str]) -> str:
     return f"{found[1] or ''}{field_names[found[2]]}{problem[found.end(2) :]}"
 
 
-def _problem_of(gang: Gang, tree: Tree | None, topologies: Sequence[str]) -> str:
+def _problem_of(gang: Gang, tree: Tree | None, topologies: Topologies) -> str:
     if tree is None:
-        known = f"known: {', '.join(topologies)}" if topologies else "the cluster has no Topology"
+        names = topologies.levels
+        meant = [name for name in names if name.partition("/")[2] == gang.topology]
+        if meant:
+            return f'topology: "{gang.topology}" is ambiguous: it may be {" or ".join(meant)}'
+        known = f"known: {', '.join(names)}" if names else "the cluster has no Topology"
         return f'topology: "{gang.topology}" does not exist; {known}'
-    if not gang.topology and len(topologies) > 1 and names_domains(gang, tree.levels):
-        return f"topology: is missing; known: {', '.join(topologies)}"
+    if not gang.topology and not tree.name and topologies.levels and names_domains(gang, ()):
+        choice = topologies.having(gang.levels, gang.system) or topologies.having()
+        return f"topology: {CHOOSE}{' or '.join(choice)}"
     if gang.patience is not None and gang.root.preferred is None:
         return "patience: is for a preferred level; the gang has none"
     wrong = _wrong_as_written(gang, tree) or _wrong_members(gang)
@@ -106,8 +113,8 @@ def naming_in(problem: str, field_names: Mapping[str, str] = MappingProxyType({}
     return None if found is None else Naming(found[1], found[3] or "", found[2])
 
 
-def _no_nodes(gang: Gang, tree: Tree, topologies: Sequence[str]) -> str:
-    if tree.name in topologies:
+def _no_nodes(gang: Gang, tree: Tree, topologies: Topologies) -> str:
+    if tree.name in topologies.levels:
         return f'no node carries all labels of "{tree.name}" ({", ".join(tree.levels)})'
     if not tree.by_labels:
         return tree.when_empty

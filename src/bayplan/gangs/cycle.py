@@ -46,7 +46,7 @@ def schedule_gang(
     `LIMIT_REACHED`.
     """
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
-    wrong = problem_of(gang, tree, scheduler.trees.names)
+    wrong = problem_of(gang, tree, scheduler.trees.topologies)
     if wrong or tree is None:
         return GangDecision(gang.name, Status.INFEASIBLE, wrong, problem=wrong)
     relations = scheduler.relations(gang)
@@ -123,7 +123,7 @@ def later_seats(scheduler: GangScheduler, gang: Gang) -> Sequence[LaterSeat]:
     As many as possible; none if the gang asks for no level, or if other rules than bayplan's place it.
     """
     tree = scheduler.trees.get(scheduler.trees.name_for(gang))
-    if tree is None or gang.style != BAYPLAN or problem_of(gang, tree, scheduler.trees.names):
+    if tree is None or gang.style != BAYPLAN or problem_of(gang, tree, scheduler.trees.topologies):
         return ()
     relations = scheduler.relations(gang)
     if relations.problem:

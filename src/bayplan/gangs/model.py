@@ -104,7 +104,8 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Gang:
-    """A whole gang. `topology` names the tree of its levels; empty if it asks for no level.
+    """A whole gang. `topology` names the tree of its levels, in the words of a `system` its own kind; empty if it names
+    none.
 
     * `style` selects whose rules place it: `BAYPLAN`, or another system's (`bayplan.compat`).
     * `objective` measures what the best place is. `spread` prefers many nodes, `roomiest` domains with the most room.
@@ -126,6 +127,7 @@ class Gang:
     asked_in: str = ""
     parallelism: tuple[ParallelGroups, ...] = ()
     field_names: Mapping[str, str] = field(default_factory=dict)
+    system: str = ""
 
     @cached_property
     def pods(self) -> list[Pod]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES, WITH_OTHER_NODES, Hierarchy, hierarchy_of
@@ -16,7 +17,7 @@ from bayplan.cluster.topology.tree import Tree, build_hyper_tree, build_tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.gangs.model import Gang, Group, LevelRoom
 from bayplan.kube.errors import InvalidObject
-from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
+from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant, levels_meant
 from bayplan.kube.wire.volcano_topology_v1alpha1 import HyperNode
 
 # The tree of a cluster without any Topology: all nodes side by side.
@@ -33,7 +34,9 @@ def single_label(label: str) -> str:
 class Topologies:
     """What gangs can refer to: the levels of each Topology, widest first, and HyperNodes.
 
-    `hierarchy` is None without HyperNodes, or if `hyper_nodes_problem` says why they form no tree.
+    Kueue and KAI each have a kind of Topology. Two of one name and with different levels are called `kueue/dc` and
+    `kai/dc`; `full_names` has the name of each in `levels` by this one. `hierarchy` is None without HyperNodes, or if
+    `hyper_nodes_problem` says why they form no tree.
     """
 
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,14 +44,42 @@ class Topologies:
     hyper_nodes_problem: str = ""
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By Topology, the labels of its levels by their alias."""
+    full_names: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, name: str, system: str = "") -> str:
+        """The Topology that a name means, in the words of a `system` its own; the name itself if none or several."""
+        return self.full_names.get(f"{system}/{name}") or self.full_names.get(name) or name
+
+    def having(self, wanted: Sequence[str] = (), system: str = "") -> list[str]:
+        """The Topologies with all these levels, of a `system` its own if any has them; of equal ones the first."""
+        own = {known for full, known in self.full_names.items() if system and full.startswith(f"{system}/")}
+        found = [name for name, levels in self.levels.items() if self._has(name, levels, wanted)]
+        found = [name for name in found if name in own] or found
+        return list({_domain_levels(self.levels[name]): name for name in reversed(found)}.values())[::-1]
+
+    def _has(self, name: str, levels: Sequence[str], wanted: Sequence[str]) -> bool:
+        aliases = self.aliases.get(name, {})
+        return all(each in aliases or levels_meant(each, levels) for each in wanted)
+
+    def only(self, levels: Sequence[str] = (), system: str = "") -> str:
+        """The only Topology with these levels, or the first of equal ones; without any, the only one; else empty."""
+        found = self.having(levels, system) or self.having(system=system)
+        return found[0] if len(found) == 1 else ""
+
+    def of(self, gang: Gang) -> str:
+        """The Topology that a gang names, or the only one with its levels; empty if that is ambiguous."""
+        return self.named(gang.topology, gang.system) if gang.topology else self.only(gang.levels, gang.system)
 
     def with_labels(self, gang: Gang) -> Gang:
         """Return the gang with the label of each level that it names by an alias of its Topology."""
-        name = gang.topology or (next(iter(self.levels)) if len(self.levels) == 1 else "")
-        known = self.aliases.get(name)
+        known = self.aliases.get(self.of(gang))
         return (
             gang if not known or known.keys().isdisjoint(gang.levels) else replace(gang, root=_named(gang.root, known))
         )
+
+
+def _domain_levels(levels: Sequence[str]) -> tuple[str, ...]:
+    return tuple(level for level in levels if level != HOSTNAME)
 
 
 def _named(group: Group, aliases: Mapping[str, str]) -> Group:
@@ -67,29 +98,42 @@ def names_domains(gang: Gang, levels: Sequence[str]) -> bool:
     return any(level_meant(level, levels) not in (HOSTNAME, NUMA) for level in gang.levels)
 
 
+class _Written(NamedTuple):
+    levels: tuple[str, ...]
+    aliases: Mapping[str, str]
+
+
 class Trees:
     """Topologies and HyperNodes, and the current tree of each."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._levels: dict[str, tuple[str, ...]] = {NO_LEVELS: ()}
-        self._aliases: dict[str, Mapping[str, str]] = {}
+        # By system and name.
+        self._written: dict[tuple[str, str], _Written] = {}
         self._built: dict[str, tuple[int, Tree, dict[int, tuple[str | None, ...]]]] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
-        # Computed on first use; an error if the HyperNodes form no tree.
-        self._hierarchy: Hierarchy | InvalidObject | None = None
+        # Computed on first use.
+        self._topologies: Topologies | None = None
 
-    def set(self, name: str, levels: tuple[str, ...], aliases: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Add or change a Topology; `aliases` are further names of its levels."""
-        self._levels[name] = levels
-        self._aliases[name] = aliases
-        self._built.pop(name, None)
+    def set(
+        self,
+        name: str,
+        levels: tuple[str, ...],
+        aliases: Mapping[str, str] = MappingProxyType({}),
+        system: str = "",
+    ) -> None:
+        """Add or change a Topology, that of a `system` if it has a kind; `aliases` are further names of its levels."""
+        self._written[system, name] = _Written(levels, aliases)
+        self._changed()
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, system: str = "") -> None:
         """Remove a Topology."""
-        self._levels.pop(name, None)
-        self._aliases.pop(name, None)
-        self._built.pop(name, None)
+        self._written.pop((system, name), None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._topologies = None
+        self._built.clear()
 
     def set_hyper_node(self, written: HyperNode) -> bool:
         """Add or change a HyperNode; False if its spec is unchanged."""
@@ -97,67 +141,72 @@ class Trees:
         self._hyper_nodes[written.metadata.name] = written
         changed = known is None or known.spec != written.spec
         if changed:
-            self._hyper_nodes_changed()
+            self._changed()
         return changed
 
     def remove_hyper_node(self, name: str) -> None:
         """Remove a HyperNode."""
         self._hyper_nodes.pop(name, None)
-        self._hyper_nodes_changed()
-
-    def _hyper_nodes_changed(self) -> None:
-        self._hierarchy = None
-        self._built.pop(HYPER_NODES, None)
-        self._built.pop(WITH_OTHER_NODES, None)
+        self._changed()
 
     @property
     def topologies(self) -> Topologies:
         """Everything that gangs can refer to now."""
-        if self._hierarchy is None and self._hyper_nodes:
+        if self._topologies is None:
+            self._topologies = self._read()
+        return self._topologies
+
+    def _read(self) -> Topologies:
+        levels: dict[str, tuple[str, ...]] = {}
+        aliases: dict[str, dict[str, str]] = {}
+        full_names: dict[str, str] = {}
+        by_name: dict[str, set[tuple[str, ...]]] = {}
+        for (_, name), written in self._written.items():
+            by_name.setdefault(name, set()).add(_domain_levels(written.levels))
+        for (system, name), written in self._written.items():
+            full = f"{system}/{name}"
+            shown = name if not system or len(by_name[name]) == 1 else full
+            full_names[full] = shown
+            levels.setdefault(shown, written.levels)
+            aliases.setdefault(shown, {}).update(written.aliases)
+        hierarchy, problem = None, ""
+        if self._hyper_nodes:
             try:
-                self._hierarchy = hierarchy_of(self._hyper_nodes.values())
+                hierarchy = hierarchy_of(self._hyper_nodes.values())
             except InvalidObject as error:
-                self._hierarchy = error
-        if isinstance(self._hierarchy, InvalidObject):
-            return Topologies(self.levels, hyper_nodes_problem=str(self._hierarchy), aliases=self._aliases)
-        return Topologies(self.levels, self._hierarchy, aliases=self._aliases)
+                problem = str(error)
+        return Topologies(levels, hierarchy, problem, aliases, full_names)
 
     def over(self, state: ClusterState) -> Trees:
         """Return the same Topologies and HyperNodes over another state."""
         trees = Trees(state)
-        trees._levels.update(self._levels)
-        trees._aliases.update(self._aliases)
+        trees._written.update(self._written)
         trees._hyper_nodes.update(self._hyper_nodes)
         return trees
 
     @property
     def names(self) -> list[str]:
         """The names of the Topologies."""
-        return [name for name in self._levels if name != NO_LEVELS]
-
-    @property
-    def levels(self) -> Mapping[str, tuple[str, ...]]:
-        """The levels of each Topology."""
-        return {name: levels for name, levels in self._levels.items() if name != NO_LEVELS}
+        return list(self.topologies.levels)
 
     def name_for(self, gang: Gang) -> str:
-        """Return the Topology for a gang: the one it names, or the only one.
+        """Return the Topology for a gang: the one it names, or the only one with its levels.
 
         A gang without levels above the node may use every node. It still uses the only tree if that contains all
         nodes, so that its pods are close together.
         """
-        if gang.topology or len(self.names) != 1:
-            return gang.topology
-        only = self.names[0]
-        tree = self.get(only)
-        return only if names_domains(gang, self._levels[only]) or (tree is not None and not tree.outside) else NO_LEVELS
+        found = self.topologies.of(gang)
+        if gang.topology or not found or names_domains(gang, self.topologies.levels[found]):
+            return found
+        tree = self.get(found)
+        return found if tree is not None and not tree.outside else NO_LEVELS
 
     def get(self, name: str) -> Tree | None:
         """Return the current tree of a Topology or of the HyperNodes; None if there is none."""
+        topologies = self.topologies
         if name in (HYPER_NODES, WITH_OTHER_NODES):
-            hierarchy = self.topologies.hierarchy
-            return None if hierarchy is None else self._current(name, hierarchy)
-        levels = self._levels.get(name)
+            return None if topologies.hierarchy is None else self._current(name, topologies.hierarchy)
+        levels = () if name == NO_LEVELS else topologies.levels.get(name)
         if levels is None and name.startswith(SINGLE_LABEL):
             levels = (name.removeprefix(SINGLE_LABEL),)
         return None if levels is None else self._current(name, levels)

@@ -47,7 +47,7 @@ from bayplan.dialects.kai.pod_group import (
 from bayplan.dialects.kueue import pod_set as kueue
 from bayplan.dialects.misspelt import KeyFamily, complaint_about, judged
 from bayplan.dialects.own.members import GROUP, POD_GROUP
-from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, TOPOLOGY_KIND
 from bayplan.dialects.placement_annotations import (
     DOMAIN_PLACEMENT,
     OBJECTIVE,
@@ -118,12 +118,12 @@ _FAMILIES = (
         ),
     ),
 )
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_NAME = re.compile(r"((kueue|kai)/)?[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _LARGEST_SEGMENT = 100_000
 # Read from pods, which have their template's annotations, not those of their owner; and labels of pods.
 _OF_PODS = (MOST_ZONES, POLICY)
 _LABELS_OF_PODS = (POD_GROUP, GROUP, RANK, SEGMENT)
-_WRITTEN_BY_BAYPLAN = (EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, NUMA_ZONES)
+_WRITTEN_BY_BAYPLAN = (EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, TOPOLOGY_KIND, NUMA_ZONES)
 # What an owner's annotations are that nothing reads there.
 _IN_VAIN = {
     **dict.fromkeys(_OF_PODS, "has no effect here; write it in the metadata of the pod template"),

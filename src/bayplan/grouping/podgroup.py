@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace as replaced
 
 from bayplan.dialects.kai.pod_group import BATCH_MIN_MEMBER
-from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD
+from bayplan.dialects.own.pod_group import EXCLUSIVE_TOPOLOGY, KUBERNETES_WORKLOAD, TOPOLOGY_KIND
 from bayplan.dialects.placement_annotations import PARALLELISM
 from bayplan.engine.gangs.objective import Goal
 from bayplan.grouping.annotations import SEGMENT_SIZES, SEGMENTS, AnnotatedRequest, AnnotationReader, Sources
@@ -25,7 +25,7 @@ from bayplan.grouping.raw import RawObject, Reference, annotations_of, labels_of
 from bayplan.grouping.rules import first
 from bayplan.grouping.segments import Cut, cut_of_part, cut_of_whole
 from bayplan.grouping.workload import ITS_PODS, OwningWorkload, RoleSpec, group_name
-from bayplan.kube.topology_levels import same_level
+from bayplan.kube.topology_levels import KAI, KUEUE, same_level
 from bayplan.kube.wire.bayplan_v1alpha1 import API_VERSION, BINPACK, KIND, GroupSpec, PodGroup, PodGroupSpec, Segment
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference
 
@@ -63,6 +63,13 @@ class WorkloadRequest:
     def sources(self) -> Sources:
         """Where each request stands."""
         return {key: source for request in (*self.parts, self.whole) for key, source in request.sources.items()}
+
+    @property
+    def topology_kind(self) -> str:
+        """Whose Topologies are meant: the system in whose annotations the Topology is named, else the levels."""
+        named = [source for (field, _), source in self.sources.items() if field == "topology"]
+        fields = [source.field for source in (*named, *self.sources.values())]
+        return next((system for field in fields for system in (KUEUE, KAI) if f'["{system}.' in field), "")
 
     def segments_of(self, part: RoleSpec, workload: OwningWorkload) -> tuple[Segment, ...]:
         """The segments requested for a part; in a flat gang those of the whole."""
@@ -274,7 +281,11 @@ def pod_group(workload: OwningWorkload, asked: WorkloadRequest, namespace: str, 
     about = workload.about
     labels = {key: value for key, value in labels_of(workload.thing).items() if key in KEPT_LABELS}
     owner = OwnerReference(api_version=about.api_version, kind=about.kind, name=about.name, uid=about.uid)
-    said = {KUBERNETES_WORKLOAD: asked.kubernetes_workload, EXCLUSIVE_TOPOLOGY: exclusive_level(workload)}
+    said = {
+        KUBERNETES_WORKLOAD: asked.kubernetes_workload,
+        EXCLUSIVE_TOPOLOGY: exclusive_level(workload),
+        TOPOLOGY_KIND: asked.topology_kind,
+    }
     notes = {key: value for key, value in said.items() if value} or None
     metadata = Metadata(
         name=name_of(about, suffix),

@@ -1,7 +1,7 @@
 """Objects of a dump whose kind, namespace and name another one has already: only the first of them counts.
 
-In comes an `ObjectSet` of a cluster; what is left out of it is in `left_out`. Of node reports and Topologies the last
-one counts instead, with a remark of `cluster/loading.py` and of the session's trees.
+In comes an `ObjectSet` of a cluster; what is left out of it is in `left_out`. Of node reports (with a remark of
+`cluster/loading.py`) and Topologies the last one counts instead.
 """
 
 from __future__ import annotations

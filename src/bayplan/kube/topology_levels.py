@@ -22,6 +22,9 @@ API_VERSIONS = (
     "kueue.x-k8s.io/v1alpha1",
     "kai.scheduler/v1alpha1",
 )
+# Whose kind of Topology, by the first word of its API group.
+KUEUE = "kueue"
+KAI = "kai"
 HOSTNAME = "kubernetes.io/hostname"
 # What users call the lowest level, unless a level of their own has that name.
 NODE_NAMES = ("node", "hostname", "host")
@@ -52,10 +55,16 @@ class TopologySpec(WireStruct, frozen=True):
 
 
 class Topology(WireStruct, frozen=True):
-    """A named tree."""
+    """A named tree. Typed lists leave `apiVersion` out, so decoding fills it in."""
 
     metadata: Metadata = Metadata()
     spec: TopologySpec = TopologySpec()
+    api_version: str = ""
+
+    @property
+    def system(self) -> str:
+        """Whose kind of Topology this is: `kueue` or `kai`."""
+        return self.api_version.partition(".")[0]
 
 
 def is_node_label(text: str) -> bool:

@@ -180,17 +180,27 @@ def test_a_cluster_without_topologies(bayplan: Bayplan) -> None:
     assert result.err.startswith("error: the dump holds no Topology")
 
 
-def test_two_topologies_of_one_name_with_different_levels_are_a_warning(bayplan: Bayplan, tmp_path: Path) -> None:
+def test_kueue_and_kai_may_each_have_a_topology_of_one_name(bayplan: Bayplan, tmp_path: Path) -> None:
     file = tmp_path / "other.yaml"
     file.write_text(
         "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: network}\n"
         "spec: {levels: [{nodeLabel: example.com/rack}]}\n"
     )
-    result = bayplan("topology", "--cluster", CLUSTER, "--cluster", file, cluster=None)
-    assert (
-        "warning: Topology network: there are two with different levels; example.com/rack counts, the last"
-        in result.err
+    unnamed = bayplan("topology", "--cluster", CLUSTER, "--cluster", file, cluster=None)
+    assert (unnamed.code, unnamed.out) == (2, "")
+    assert "several Topologies: kueue/network, kai/network; name one" in unnamed.err
+    named = bayplan("topology", "kai/network", "--cluster", CLUSTER, "--cluster", file, cluster=None)
+    assert (named.code, named.answer.partition(",")[0]) == (0, "kai/network: 4 racks")
+
+
+def test_topologies_with_the_same_levels_are_one(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = tmp_path / "other.yaml"
+    file.write_text(
+        "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: kai-network}\n"
+        "spec: {levels: [{nodeLabel: example.com/block}, {nodeLabel: example.com/rack}]}\n"
     )
+    result = bayplan("topology", "--cluster", CLUSTER, "--cluster", file, cluster=None)
+    assert (result.code, result.answer) == (0, "network: 2 blocks, 8 racks, 40 nodes; 3 nodes outside")
 
 
 def test_levels_need_no_topology_object(bayplan: Bayplan) -> None:

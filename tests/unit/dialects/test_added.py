@@ -263,7 +263,7 @@ def test_a_gang_finds_its_topology_as_those_of_other_systems(
 
 
 def test_a_level_of_several_topologies_is_an_error_about_the_object_and_its_field() -> None:
-    both = Topologies({"a": (RACK,), "b": (RACK,)})
+    both = Topologies({"a": (RACK,), "b": ("example.com/zone", RACK)})
     with installed(), pytest.raises(InvalidObject) as error:
         registry.gang_of_members("squad ml/red", squad(2, RACK), pods("p0", "p1"), both)
     choice = "choose with the annotation bayplan.io/topology"
@@ -278,7 +278,7 @@ def test_problems_of_a_gang_name_the_field_of_the_object() -> None:
     with installed():
         gang = registry.gang_of_members("squad ml/red", squad(2, "rak"), pods("p0", "p1"), trees.topologies)
         assert isinstance(gang, Gang)
-        problem = problem_of(gang, trees.get("network"), trees.names)
+        problem = problem_of(gang, trees.get("network"), trees.topologies)
     told = '"rak" is not a level; the topology has example.com/rack, kubernetes.io/hostname; did you mean '
     assert problem == f'spec.keepTogether: {told}"{RACK}"?'
     assert naming_in(problem, gang.field_names) == Naming("required", "rak", f'{told}"{RACK}"?')

@@ -161,7 +161,7 @@ def test_a_constraint_without_a_topology_means_the_only_one() -> None:
     "topologies, known",
     [
         (Topologies(), "the cluster has no Topology"),
-        (Topologies({"blue": ("rack",), "green": ("rack",)}), "known: blue, green"),
+        (Topologies({"blue": ("rack",), "green": ("row", "rack")}), "known: blue, green"),
     ],
 )
 def test_a_constraint_without_a_topology_waits_where_none_or_several_could_be_meant(

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bayplan.dialects.own.pod_group import redundant_levels
+from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroupSpec
 
 NETWORK = {"network": ("zone", "block", "rack")}
@@ -16,7 +17,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def told(spec: dict[str, Any], topologies: Mapping[str, tuple[str, ...]]) -> list[str]:
-    found = redundant_levels(msgspec.convert(spec, PodGroupSpec), topologies)
+    found = redundant_levels(msgspec.convert(spec, PodGroupSpec), Topologies(topologies))
     return [f"{each.field}: {each.problem}" for each in found]
 
 

@@ -9,6 +9,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree, build_tree
 from bayplan.gangs.checks import problem_of
 from bayplan.gangs.model import Gang, Group, Segments
+from bayplan.gangs.trees import Topologies
 from bayplan.kube.wire.core_v1 import Pod
 from tests.builders.objects import node, simple_pod, simple_pods
 
@@ -28,8 +29,11 @@ def tree(*levels: str, nodes: int = 1) -> Tree:
     return build_tree(state, "network", levels)
 
 
+NETWORK = Topologies({"network": ("block", "rack")})
+
+
 def problem(root: Group, over: Tree | None = None) -> str:
-    return problem_of(Gang("ml/gang", root, "network"), over or tree("block", "rack"), ["network"])
+    return problem_of(Gang("ml/gang", root, "network"), over or tree("block", "rack"), NETWORK)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +126,15 @@ def test_segments_are_looked_at_as_they_are_written_though_members_run(segments:
     [
         (["power", "storage"], 'topology: "network" does not exist; known: power, storage'),
         ([], 'topology: "network" does not exist; the cluster has no Topology'),
+        (
+            ["kueue/network", "kai/network"],
+            'topology: "network" is ambiguous: it may be kueue/network or kai/network',
+        ),
     ],
 )
 def test_a_topology_that_does_not_exist(topologies: list[str], expected: str) -> None:
-    assert problem_of(Gang("ml/gang", Group(pods=pods(1)), "network"), None, topologies) == expected
+    known = Topologies(dict.fromkeys(topologies, ("rack",)))
+    assert problem_of(Gang("ml/gang", Group(pods=pods(1)), "network"), None, known) == expected
 
 
 def test_a_tree_without_nodes() -> None:
@@ -146,13 +155,13 @@ def test_a_tree_without_nodes() -> None:
 def test_a_tree_without_nodes_is_named_although_the_gang_does_not(name: str, expected: str) -> None:
     empty = build_tree(ClusterState(), name, ["block"])
     gang = Gang("ml/gang", Group(pods=pods(1), required="block"), asked_in="Pod ml/a asks for it")
-    assert problem_of(gang, empty, ["network"]) == f"topology: {expected}"
+    assert problem_of(gang, empty, NETWORK) == f"topology: {expected}"
 
 
 def test_a_level_where_there_is_no_topology() -> None:
     state = ClusterState()
     state.set_node(node("n0"))
     gang = Gang("ml/gang", Group(pods=pods(1), required="rack"))
-    assert problem_of(gang, build_tree(state, "", []), []) == (
+    assert problem_of(gang, build_tree(state, "", []), Topologies()) == (
         'required: "rack" is not a level; the cluster has no Topology'
     )

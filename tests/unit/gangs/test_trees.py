@@ -44,6 +44,41 @@ def test_several_topologies_over_the_same_nodes() -> None:
 
 
 @pytest.mark.parametrize(
+    "kueue, kai, named, system, meant",
+    [
+        (("row", "rack"), ("row", "rack", HOSTNAME), "dc", "", "dc"),
+        (("row", "rack"), ("row", "rack", HOSTNAME), "kai/dc", "", "dc"),
+        (("row", "rack"), ("rack",), "kai/dc", "", "kai/dc"),
+        (("row", "rack"), ("rack",), "dc", "kueue", "kueue/dc"),
+        (("row", "rack"), ("rack",), "dc", "kai", "kai/dc"),
+        (("row", "rack"), ("rack",), "dc", "", "dc"),
+        (("row", "rack"), ("rack",), "", "kueue", "kueue/dc"),
+        (("row", "rack"), ("rack",), "", "", ""),
+        # One that only the other system has is meant, whatever the words.
+        (("row",), ("rack",), "", "kueue", "kai/dc"),
+    ],
+)
+def test_two_systems_may_each_have_a_topology_of_one_name(
+    kueue: tuple[str, ...], kai: tuple[str, ...], named: str, system: str, meant: str
+) -> None:
+    trees = Trees(two_racks())
+    trees.set("dc", kueue, system="kueue")
+    trees.set("dc", kai, system="kai")
+    assert trees.name_for(Gang("ml/rack", Group(pods=(), required="rack"), named, system=system)) == meant
+
+
+def test_of_three_topologies_the_only_one_with_the_levels_of_a_gang_is_meant() -> None:
+    trees = Trees(two_racks())
+    trees.set("network", ("rack",), system="kueue")
+    trees.set("same", ("rack", HOSTNAME), system="kai")
+    trees.set("power", ("row",), system="kueue")
+    assert trees.name_for(Gang("ml/rack", Group(pods=(), required="rack"))) == "network"
+    assert trees.name_for(Gang("ml/rack", Group(pods=(), required="rack"), system="kai")) == "same"
+    assert trees.name_for(Gang("ml/row", Group(pods=(), required="row"))) == "power"
+    assert trees.name_for(Gang("ml/any", Group(pods=()))) == ""
+
+
+@pytest.mark.parametrize(
     "third, named", [({"rack": "r2"}, "network"), ({}, "")], ids=["all nodes are in it", "a node is not"]
 )
 def test_a_gang_without_a_level_means_the_only_topology_if_it_has_every_node(third: dict[str, str], named: str) -> None:

@@ -51,6 +51,7 @@ def test_a_job_with_topology_annotations_is_one_gang() -> None:
         "metadata": {
             "name": "train-1b4e28ba",
             "namespace": "ml",
+            "annotations": {"bayplan.io/topology-kind": "kai"},
             "ownerReferences": [
                 {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "1b4e28ba-2fa1-11d2"}
             ],

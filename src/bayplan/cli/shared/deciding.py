@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
-from bayplan.cli.shared.gangs import GangPlacer
+from bayplan.cli.shared.gangs import GangPlacer, outcome_of_invalid
 from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import working
 from bayplan.cli.shared.placing import place_in_turn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.dialects.registry import gang_named, key_of
-from bayplan.engine.gangs.problem import Status
 from bayplan.explain.documents import Document, outcome_document
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
 from bayplan.kube.wire.core_v1 import Pod
@@ -107,5 +105,4 @@ def decide_gang(
         gang, written = gang_of_key(session, key, members)
         return placer.place(gang, now, written)
     except InvalidObject as error:
-        decision = GangDecision(key.rpartition(" ")[2], Status.INFEASIBLE, str(error), problem=str(error))
-        return GangOutcome(decision, "", (), len(session.state.rows), ())
+        return outcome_of_invalid(session, key, error)

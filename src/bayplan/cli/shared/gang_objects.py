@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
-from types import MappingProxyType
 
 import click
 import msgspec
@@ -42,7 +41,7 @@ from bayplan.gangs.trees import Topologies
 from bayplan.grouping.podgroup import name_of as name_of_group
 from bayplan.grouping.raw import Reference
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.object_set import MadeFrom, ObjectSet
 from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
@@ -64,9 +63,7 @@ def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
     _warn_of(objects, written, lost_words(written))
 
 
-def warn_of_demands(
-    objects: ObjectSet, written: PodGroup, topologies: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-) -> None:
+def warn_of_demands(objects: ObjectSet, written: PodGroup, topologies: Topologies) -> None:
     """Name what a PodGroup asks for and bayplan does not do, and levels that have no effect in their Topology."""
     remarks = [f"spec.{remark}" for remark in dialect_of(written).remarks(written)]
     if isinstance(written, bayplan_v1alpha1.PodGroup):
@@ -118,14 +115,22 @@ def naming_the_file(objects: ObjectSet, written: PodGroup | Job) -> Iterator[Non
 
 def in_users_words(objects: ObjectSet, written: PodGroup | Job, error: InvalidObject) -> InvalidObject:
     """The same error about the shapes of a PodGroup or the workload that it was made of, with its file."""
-    origin = (
-        objects.origins.get(full_name(written.metadata)) if isinstance(written, bayplan_v1alpha1.PodGroup) else None
-    )
+    found, origin = about_workload(objects, written, error), _origin(objects, written)
     if origin is None:
-        return objects.naming_the_file(of_shape(error, written), written)
-    found = of_origin(error, origin)
+        return objects.naming_the_file(found, written)
     is_named = origin.other is not None and found.at.subject == origin.about
     return objects.naming_the_file_of(found, origin.other) if is_named and origin.other is not None else found
+
+
+def about_workload(objects: ObjectSet, written: PodGroup | Job, error: InvalidObject) -> InvalidObject:
+    """The same error about the shapes of a PodGroup or the workload that it was made of."""
+    origin = _origin(objects, written)
+    return of_shape(error, written) if origin is None else of_origin(error, origin)
+
+
+def _origin(objects: ObjectSet, written: PodGroup | Job) -> MadeFrom | None:
+    own = isinstance(written, bayplan_v1alpha1.PodGroup)
+    return objects.origins.get(full_name(written.metadata)) if own else None
 
 
 def gang_in(

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from bayplan.dialects.dialect import TOPOLOGY
+from bayplan.gangs.checks import CHOOSE
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.object_set import MadeFrom
@@ -83,6 +85,9 @@ def of_origin(error: InvalidObject, origin: MadeFrom) -> InvalidObject:
         return error
     field = error.at.field.rpartition(".")[2]
     asked = _annotation(origin.fields, field, error.problem)
+    if not asked and field == "topology" and error.problem.startswith(CHOOSE):
+        choice = error.problem.removeprefix(CHOOSE)
+        return InvalidObject(ObjectPath(origin.about), f"add the annotation {TOPOLOGY}: {choice}")
     if not asked:
         return InvalidObject(ObjectPath(origin.about), f"{field}: {error.problem}" if field else error.problem)
     about, _, path = asked.rpartition(": ")

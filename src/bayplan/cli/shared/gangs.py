@@ -13,9 +13,9 @@ from functools import partial
 
 from bayplan.cli.shared.gang_objects import (
     PodGroup,
+    about_workload,
     gang_of_key,
     gang_without_strangers,
-    naming_the_file,
     owner_of_gang,
     pod_group_of_key,
     warn_of_demands,
@@ -29,6 +29,7 @@ from bayplan.cluster.topology.tree import Distances, Tree, distances_among
 from bayplan.dialects.members import Incomplete
 from bayplan.dialects.registry import (
     gang_named,
+    key_of,
     resource_of,
     shown,
 )
@@ -96,7 +97,7 @@ class GangPlacer:
             return GangOutcome(decision, "", (), len(session.state.rows), (), waited=waited)
         topology = session.trees.name_for(gang)
         tree = session.trees.get(topology)
-        wrong = problem_of(gang, tree, session.trees.names)
+        wrong = problem_of(gang, tree, session.trees.topologies)
         if wrong or tree is None:
             raise wrong_gang(gang, written, "" if written is None else resource_of(written).kind, wrong)
         scheduler = self._scheduler(gang)
@@ -203,12 +204,14 @@ def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | No
 def outcome_of(session: ClusterSession, written: PodGroup, now: datetime) -> GangOutcome:
     """What would become now of the gang of a PodGroup."""
     warn_of_fields(session.objects, written)
-    with naming_the_file(session.objects, written):
+    try:
         gang = gang_without_strangers(session, written)
         warn_of_members(session, gang)
         placer = GangPlacer(session, ClassAnswers(session.state))
         outcome = placer.place(gang, now, written)
-    warn_of_demands(session.objects, written, session.trees.levels)
+    except InvalidObject as error:
+        return outcome_of_invalid(session, key_of(written), error)
+    warn_of_demands(session.objects, written, session.trees.topologies)
     return outcome
 
 
@@ -218,10 +221,23 @@ def outcome_of_gang_with(session: ClusterSession, pod: Pod, now: datetime) -> Ga
     written = pod_group_of_key(session, key)
     if written is not None:
         return outcome_of(session, written, now)
-    gang, _ = gang_of_key(session, key, session.objects.pods)
-    warn_of_members(session, gang)
-    placer = GangPlacer(session, ClassAnswers(session.state))
-    return placer.place(gang, now, created=pod.metadata.creation_timestamp)
+    try:
+        gang, _ = gang_of_key(session, key, session.objects.pods)
+        warn_of_members(session, gang)
+        placer = GangPlacer(session, ClassAnswers(session.state))
+        return placer.place(gang, now, created=pod.metadata.creation_timestamp)
+    except InvalidObject as error:
+        return outcome_of_invalid(session, key, error)
+
+
+def outcome_of_invalid(session: ClusterSession, key: str, error: InvalidObject) -> GangOutcome:
+    """A gang of the cluster that is wrong in itself waits; the reason is in the words of what its user has written."""
+    written = pod_group_of_key(session, key)
+    owner = "" if written is None else owner_of_gang(written)
+    told = str(error if written is None else about_workload(session.objects, written, error))
+    problem = told.removeprefix(f"{owner}: ")
+    decision = GangDecision(key.rpartition(" ")[2], Status.INFEASIBLE, problem, problem=problem)
+    return GangOutcome(decision, "", (), len(session.state.rows), (), owner=owner)
 
 
 def _classes(session: ClusterSession, relations: GangRelations, gang: Gang) -> dict[MemberClass, list[Pod]]:
@@ -276,7 +292,7 @@ def running_outcome(scheduler: GangScheduler, tree: Tree, gang: Gang) -> GangOut
 def outcome_of_running(session: ClusterSession, name: str, pods: Sequence[Pod]) -> GangOutcome:
     """Where running pods are that belong together without being a gang, such as those of a Deployment."""
     nodes = {pod.spec.node_name for pod in pods}
-    trees = [tree for each in session.trees.names if (tree := session.trees.get(each)) is not None]
+    trees = [tree for each in session.trees.topologies.having() if (tree := session.trees.get(each)) is not None]
     around = [tree for tree in trees if nodes <= {path[-1] for path in tree.paths[tree.node_level]}]
     topology = around[0].name if len(around) == 1 else single_label(HOSTNAME)
     tree = session.trees.get(topology)

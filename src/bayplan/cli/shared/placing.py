@@ -192,7 +192,7 @@ def place_gangs(
                 elif root not in nested:
                     nested.add(root)
                     outcomes.append(placed(groups.gang(root, pods, topologies), groups.written(root)))
-            warn_of_demands(work, written, session.trees.levels)
+            warn_of_demands(work, written, session.trees.topologies)
         outcomes += [placed(gang) for gang in gangs_without_an_object(work.pods, topologies)]
         decided = {outcome.name for outcome in outcomes}
         outcomes += [placed(*gang_of_key(session, key, pods)) for key in _gangs_named(work.pods, groups, decided)]

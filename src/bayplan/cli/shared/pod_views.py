@@ -132,8 +132,7 @@ def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
 
 def _path(session: ClusterSession, node: str, gang: GangOutcome | None) -> str:
     """A node's path in the tree of its pod's gang, or in the only Topology; empty if it is in none."""
-    names = session.trees.names
-    tree = session.trees.get(gang.topology if gang is not None else names[0] if len(names) == 1 else "")
+    tree = session.trees.get(gang.topology if gang is not None else session.trees.topologies.only())
     paths = tree.paths[tree.node_level] if tree is not None and tree.levels else ()
     return next((path_text(path) for path in paths if path[-1] == node), "")
 

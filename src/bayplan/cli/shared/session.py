@@ -195,29 +195,19 @@ class ClusterSession:
 
     @cached_property
     def trees(self) -> Trees:
-        """The trees of the Topology objects, and that of the HyperNodes.
-
-        A Topology that appears twice, as Kueue's and as KAI's, counts as it was read last. Where the two differ, that
-        is a warning.
-        """
+        """The trees of the Topology objects, and that of the HyperNodes."""
         from bayplan.gangs.trees import Trees
         from bayplan.kube.errors import InvalidObject, left_out
         from bayplan.kube.topology_levels import aliases_of, levels_of
 
         trees = Trees(self.state)
-        known: dict[str, tuple[str, ...]] = {}
         for topology in self.objects.levels:
-            name = topology.metadata.name
             try:
                 levels, aliases = levels_of(topology), aliases_of(topology)
             except InvalidObject as error:
                 warn([left_out(self.objects.naming_the_file(error, topology))])
                 continue
-            if known.setdefault(name, levels) != levels:
-                warn(
-                    [f"Topology {name}: there are two with different levels; {', '.join(levels)} counts, the last one"]
-                )
-            trees.set(name, levels, aliases)
+            trees.set(topology.metadata.name, levels, aliases, topology.system)
         for hyper_node in self.objects.hyper_nodes:
             trees.set_hyper_node(hyper_node)
         return trees

@@ -66,9 +66,10 @@ def tree_named(session: ClusterSession, name: str | None, levels: str | None = N
             f"the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) "
             f"and no HyperNode (topology.volcano.sh); {_levels_to_try(session)}"
         )
-    if name is None and len(names) > 1:
+    different = [*topologies.having(), *names[len(topologies.levels) :]]
+    if name is None and len(different) > 1:
         raise click.UsageError(f"the {session.source} holds several Topologies: {', '.join(names)}; name one")
-    wanted = names[0] if name is None else name
+    wanted = names[0] if name is None else topologies.named(name)
     if wanted not in names:
         raise click.UsageError(f"there is no Topology '{wanted}' in the {session.source}; known: {', '.join(names)}")
     tree = session.trees.get(wanted)

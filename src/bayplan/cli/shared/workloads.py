@@ -216,12 +216,12 @@ def take_workloads(session: ClusterSession, work: ObjectSet, namespace: str | No
 
 def _take_topologies(session: ClusterSession, work: ObjectSet) -> None:
     """The Topologies of `-f`, which come with the workloads; one that the cluster has counts as it is there."""
-    known = {topology.metadata.name: topology.spec for topology in session.objects.levels}
+    known = {(each.system, each.metadata.name): each.spec for each in session.objects.levels}
     for each in work.levels:
         name = each.metadata.name
-        if name not in known:
+        if (each.system, name) not in known:
             session.objects.levels.append(each)
-        elif known[name] != each.spec:
+        elif known[each.system, name] != each.spec:
             warn([f"Topology {name} of -f is not used: the {session.source} has one of that name with other levels"])
 
 

@@ -19,7 +19,7 @@ from bayplan.gangs.model import Gang, Group
 from bayplan.gangs.trees import Topologies, single_label
 from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.resources import KAI_POD_GROUPS
-from bayplan.kube.topology_levels import HOSTNAME, NUMA, level_meant
+from bayplan.kube.topology_levels import HOSTNAME, KAI, NUMA, level_meant
 from bayplan.kube.wire import kai_scheduling_v2alpha2 as kai
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -72,7 +72,7 @@ def gang_of(written: kai.PodGroup, pods: Sequence[Pod], topologies: Topologies) 
     if missing and not started:
         return Incomplete(name, missing)
     root = _group(tree, by_group, started=started)
-    return Gang(name, root, topology, objective=as_others_prefer(root))
+    return Gang(name, root, topology, objective=as_others_prefer(root), system=KAI)
 
 
 def _check_minima(spec: kai.PodGroupSpec, at: ObjectPath) -> None:
@@ -128,8 +128,9 @@ def _topology(spec: kai.PodGroupSpec, topologies: Topologies, at: ObjectPath) ->
         return next(iter(named), "")
     if all(level_meant(level, ()) in (HOSTNAME, NUMA) for level in levels):
         return single_label(HOSTNAME)  # every cluster has nodes and NUMA zones
-    if len(topologies.levels) == 1:
-        return next(iter(topologies.levels))
+    found = topologies.only(levels, KAI)
+    if found:
+        return found
     known = f"known: {', '.join(topologies.levels)}" if topologies.levels else "the cluster has no Topology"
     raise InvalidObject(
         at.child("topologyConstraint").child("topology"), f'is missing for level "{levels[0]}"; {known}'

@@ -28,7 +28,7 @@ from bayplan.gangs.model import Gang, Group, Segments
 from bayplan.gangs.trees import Topologies
 from bayplan.kube.errors import InvalidObject, ObjectPath, field_and_problem
 from bayplan.kube.json_text import decode, json_words
-from bayplan.kube.topology_levels import is_node_label
+from bayplan.kube.topology_levels import KUEUE, is_node_label
 from bayplan.kube.whole_number import whole_number
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -179,7 +179,7 @@ def gang_of(_: None, pods: Sequence[Pod], topologies: Topologies) -> Gang | Inco
         pod_sets.setdefault((_role(pod), _request(pod)), []).append(pod)
     root = _whole(pod_sets)
     levels = [level for _, request in pod_sets for level in request.levels]
-    topology = topology_for(first.metadata, levels, topologies, _annotations(first))
+    topology = topology_for(first.metadata, levels, topologies, _annotations(first), KUEUE)
     asked_in = asked_by_label(topology, _where_asked(pods), topologies)
     objective = as_others_prefer(root)
     return Gang(name, root, topology, objective=objective, asked_in=asked_in, field_names=_FIELD_NAMES)

@@ -6,7 +6,7 @@ name none: its levels are node labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bayplan.dialects.dialect import OWN, Dialect, asked_by_label, topology_for
@@ -36,6 +36,8 @@ from bayplan.kube.wire.core_v1 import Pod
 KUBERNETES_WORKLOAD = "bayplan.io/workload"
 # Annotation of the pod grouper: the node label by which a JobSet's Jobs or a LeaderWorkerSet's groups are exclusive.
 EXCLUSIVE_TOPOLOGY = "bayplan.io/exclusive-topology"
+# Annotation of the pod grouper: the system in whose words the workload asks for levels, which means its Topologies.
+TOPOLOGY_KIND = "bayplan.io/topology-kind"
 
 
 def group_named(pod: Pod) -> str:
@@ -47,11 +49,14 @@ def gang_of(written: PodGroup, pods: Sequence[Pod], topologies: Topologies) -> G
     """The gang of a PodGroup and its pods."""
     gang = gang_with_pods(written, pods)
     notes = written.metadata.annotations or {}
+    system = notes.get(TOPOLOGY_KIND, "")
+    if system and isinstance(gang, Gang):
+        gang = replace(gang, system=system)
     by_label = not written.spec.topology and (KUBERNETES_WORKLOAD in notes or EXCLUSIVE_TOPOLOGY in notes)
     if isinstance(gang, Incomplete) or not by_label:
         return gang
     at = ObjectPath.of(written).child("spec").child("required")
-    topology = topology_for(written.metadata, gang.levels, topologies, at)
+    topology = topology_for(written.metadata, gang.levels, topologies, at, system)
     return replace(gang, topology=topology, asked_in=asked_by_label(topology, at, topologies))
 
 
@@ -111,10 +116,9 @@ DIALECT = Dialect(
 # -- levels without effect --------------------------------------------------------------------------------------------
 
 
-def redundant_levels(spec: PodGroupSpec, topologies: Mapping[str, tuple[str, ...]]) -> Iterator[Naming]:
+def redundant_levels(spec: PodGroupSpec, topologies: Topologies) -> Iterator[Naming]:
     """The redundant levels of a PodGroup, in the Topology that it names or the only one; the widest level is first."""
-    only = next(iter(topologies)) if len(topologies) == 1 else ""
-    levels = topologies.get(spec.topology or only)
+    levels = topologies.levels.get(topologies.named(spec.topology) if spec.topology else topologies.only())
     return iter(()) if levels is None else _in_group(spec, (*levels, HOSTNAME, NUMA), None)
 
 

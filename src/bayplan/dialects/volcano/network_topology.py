@@ -56,16 +56,16 @@ class Tiers:
         """The tiers of the Topology that an annotation names, else of the HyperNodes, else of the only Topology."""
         named = (metadata.annotations or {}).get(TOPOLOGY, "")
         known = topologies.levels
-        if named and named not in known:
+        topology = topologies.named(named) if named else topologies.only()
+        if named and topology not in known:
             return cls(named, problem=f'the annotation {TOPOLOGY} names "{named}", which does not exist')
         if not named and topologies.hyper_nodes_problem:
             return cls("", waits=f"waits until the HyperNodes are a tree; {topologies.hyper_nodes_problem}")
         if not named and topologies.hierarchy is not None:
             return cls._of_hyper_nodes(topologies.hierarchy)
-        if not named and len(known) != 1:
+        if not topology:
             choice = f"choose one of {', '.join(known)} with the annotation {TOPOLOGY}"
             return cls("", problem=choice if known else "the cluster has no Topology whose levels they could be")
-        topology = named or next(iter(known))
         return cls._of_levels(topology, [level for level in reversed(known[topology]) if level != HOSTNAME])
 
     @classmethod

@@ -22,7 +22,7 @@ from bayplan.kube.errors import field_and_problem
 from bayplan.kube.json_text import TOO_DEEP, items_of, json_words, pruned
 from bayplan.kube.resources import Resource
 from bayplan.kube.unread_fields import remarked, unknown_field
-from bayplan.kube.wire.core_v1 import GroupObject, VersionedGroupObject, WireStruct
+from bayplan.kube.wire.core_v1 import GroupObject, WireStruct
 from bayplan.kube.wire.meta_v1 import Change, ListMeta, Page, RawPage, Status, T, WatchLine
 
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -109,12 +109,10 @@ def next_ticket(data: bytes) -> str:
 
 
 def in_version(decoded: V, api_version: str) -> V:
-    """The same object with the API version that it was read in, if its words depend on that and
-    it does not name one.
-    """
-    if not isinstance(decoded, VersionedGroupObject) or decoded.api_version:
-        return decoded
-    return msgspec.structs.replace(decoded, api_version=api_version)
+    """The same object with the API version that it was read in, if it has a field for that and does not name one."""
+    if isinstance(decoded, Struct) and getattr(decoded, "api_version", None) == "":
+        return msgspec.structs.replace(decoded, api_version=api_version)
+    return decoded
 
 
 async def beside_the_loop(decode: Callable[[bytes], V], data: bytes) -> V:

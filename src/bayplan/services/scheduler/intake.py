@@ -44,7 +44,7 @@ from bayplan.kube.resources import (
     Resource,
     pod_groups,
 )
-from bayplan.kube.topology_levels import Topology, aliases_of, levels_of
+from bayplan.kube.topology_levels import KAI, KUEUE, Topology, aliases_of, levels_of
 from bayplan.kube.wire import volcano_scheduling_v1beta1
 from bayplan.kube.wire.core_v1 import Metadata, Namespace, Pod
 from bayplan.kube.wire.meta_v1 import WireObject
@@ -354,18 +354,14 @@ def _selecting_entries(dispatcher: Dispatcher) -> Iterator[Entry]:
 
 def _level_entries(dispatcher: Dispatcher) -> tuple[Entry, ...]:
     """Topologies of Kueue and KAI, which may each have one of the same name."""
-    known: dict[tuple[Resource[Any], str], tuple[tuple[str, ...], dict[str, str]]] = {}
 
-    def put(resource: Resource[Any], topology: Topology, _: float) -> None:
-        name = topology.metadata.name
-        known[resource, name] = levels_of(topology), aliases_of(topology)
-        dispatcher.set_levels(name, *known[resource, name])
+    def put(system: str, topology: Topology, _: float) -> None:
+        dispatcher.set_levels(topology.metadata.name, levels_of(topology), aliases_of(topology), system)
 
-    def drop(resource: Resource[Any], name: str, _: float) -> None:
-        known.pop((resource, name), None)
-        dispatcher.set_levels(name, *next((found for (_, other), found in known.items() if other == name), (None,)))
+    def drop(system: str, name: str, _: float) -> None:
+        dispatcher.set_levels(name, None, system=system)
 
     return tuple(
-        Entry(resource, partial(put, resource), partial(drop, resource))
-        for resource in (KUEUE_TOPOLOGIES, KAI_TOPOLOGIES)
+        Entry(resource, partial(put, system), partial(drop, system))
+        for resource, system in ((KUEUE_TOPOLOGIES, KUEUE), (KAI_TOPOLOGIES, KAI))
     )

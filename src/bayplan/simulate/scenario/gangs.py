@@ -86,7 +86,7 @@ def note_what_cannot_be(written: YamlValue, together: GangPattern, trees: Trees)
     be told while it waits.
     """
     gang = _gang(together.spec)
-    problem = problem_of(gang, trees.get(trees.name_for(gang)), trees.names)
+    problem = problem_of(gang, trees.get(trees.name_for(gang)), trees.topologies)
     field, _, sentence = problem.partition(": ")
     if not problem:
         return

@@ -155,7 +155,7 @@ class ObjectRemarks:
     def _on_levels(self, group: PodGroup) -> None:
         """On the owner, if an annotation names the level; else on the PodGroup."""
         # Segments that are groups all name the same level.
-        found = tuple(dict.fromkeys(redundant_levels(group.spec, self._dispatcher.trees.levels)))
+        found = tuple(dict.fromkeys(redundant_levels(group.spec, self._dispatcher.trees.topologies)))
         owner = _owner_of(group)
         for naming in found if self._is_new(group, "levels", found) else ():
             text = self._by_annotation(group, naming)
