@@ -17,13 +17,15 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bayplan.kube.errors import InvalidObject, ObjectPath
-from bayplan.kube.json_text import BYTE, Step, Steps, json_words, number_out_of_range, shallow
+from bayplan.kube.json_text import BYTE, TOO_DEEP, TRAILING, Step, Steps, json_words, number_out_of_range, shallow
+from bayplan.kube.quantity import NANO, Format, Quantity
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
@@ -46,6 +48,9 @@ class Position(NamedTuple):
         return f"{self.line}:{self.column}"
 
 
+TOP = Position(1, 1)
+
+
 class ListItem(NamedTuple):
     """An object of a list: its index there, after those of the lists around it; and its JSON."""
 
@@ -61,8 +66,9 @@ class ListItem(NamedTuple):
 class Document:
     """One document of a file; `json` is its content, with null for whatever is nested too deeply."""
 
-    def __init__(self, content: bytes, node: Any = None, too_deep: Sequence[Steps] = ()) -> None:
+    def __init__(self, content: bytes, node: Any = None, too_deep: Sequence[Steps] = (), start: Position = TOP) -> None:
         self.json = content
+        self._start = start  # of JSON
         self._node = node  # of YAML: the tree with its positions
         self._too_deep = too_deep
 
@@ -77,7 +83,7 @@ class Document:
             offset = _json_offset(text, steps)
         except RecursionError:  # Python's decoder allows less nesting than msgspec's
             offset = 0
-        return _moved(_position_at(self.json, start), text[:offset])
+        return _moved(_position_at(self.json, start, self._start), text[:offset])
 
     def too_deep(self, item: ListItem | None = None) -> str | None:
         """The first field that is nested too deeply, or None; `item` is the entry of a list in which to look for it."""
@@ -135,7 +141,8 @@ def read_bytes(file: Path) -> bytes:
         raise InvalidObject(ObjectPath(f"file {file}"), f"cannot be read: {reason}") from None
     if len(data) > largest:
         unpacked = " when it is unpacked" if packed else ""
-        problem = f"is larger than {largest / 2**20:g}Mi{unpacked}; raise the limit with --max-file-size"
+        size = Quantity(largest * NANO, Format.BINARY_SI)
+        problem = f"is larger than {size}{unpacked}; raise the limit with --max-file-size"
         raise InvalidObject(ObjectPath(f"file {file}"), problem)
     return data
 
@@ -151,18 +158,14 @@ def documents_in(data: bytes, file: Path) -> Iterator[Document]:
         raise InvalidObject(ObjectPath(f"file {file}"), "is empty: did the command that wrote it fail?")
     data = data.removeprefix(BYTE_ORDER_MARK)
     start = data.lstrip()[:1]
-    problem: InvalidObject | None = None
-    too_deep: list[Steps] = []
     if start in (b"{", b"["):
         try:
-            problem = _json_problem(data, file)
-        except RecursionError:
-            data, too_deep = shallow(data)
-            problem = _json_problem(data, file)
-    if start in (b"{", b"[") and problem is None:
-        yield Document(data, too_deep=too_deep)
+            documents: Iterable[Document] = _json_documents(data, file)
+        except InvalidObject as problem:
+            documents = _yaml_documents(data, file, problem)
+        yield from documents
     elif start:
-        yield from _yaml_documents(data, file, problem)
+        yield from _yaml_documents(data, file, None)
 
 
 def located(file: Path, message: str) -> str:
@@ -211,16 +214,42 @@ class _Pairs(list[tuple[str, Any]]):
     """An object of JSON with every key that was written."""
 
 
-def _json_problem(data: bytes, file: Path) -> InvalidObject | None:
+def _json_documents(data: bytes, file: Path) -> list[Document]:
+    """The values that follow each other in a text, as kubectl takes them."""
+    too_deep: dict[int, Steps] = {}
     try:
-        msgspec.json.decode(data, type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        byte = BYTE.search(str(error))
-        where = _position_at(data, min(int(byte[1]), len(data)) if byte else len(data))
-        return at_position(file, where, f"is not valid JSON: {json_words(error)}")
-    except UnicodeDecodeError:
-        return not_utf_8(data, file)
-    return None
+        starts = _starts_of_values(data, file)
+    except RecursionError:
+        data, too_deep = shallow(data)
+        try:
+            starts = _starts_of_values(data, file)
+        except InvalidObject:
+            raise at_position(file, _position_at(data, min(too_deep)), TOO_DEEP) from None
+    found: list[Document] = []
+    position = TOP
+    for start, end in pairwise(starts):
+        content = data[start:end]
+        found.append(Document(content, None, [too_deep[at] for at in too_deep if start <= at < end], position))
+        position = _position_at(content, len(content), position)
+    return found
+
+
+def _starts_of_values(data: bytes, file: Path) -> list[int]:
+    """Where each value of a text begins, and the end of the text."""
+    starts, whole = [0], memoryview(data)
+    while starts[-1] < len(data):
+        try:
+            msgspec.json.decode(whole[starts[-1] :], type=msgspec.Raw)
+            starts.append(len(data))
+        except msgspec.DecodeError as error:
+            byte = BYTE.search(str(error))
+            at = min(starts[-1] + int(byte[1]), len(data)) if byte else len(data)
+            if TRAILING not in str(error):
+                raise at_position(file, _position_at(data, at), f"is not valid JSON: {json_words(error)}") from None
+            starts.append(at - 1)  # this message alone counts from 1
+        except UnicodeDecodeError:
+            raise not_utf_8(data, file) from None
+    return starts
 
 
 def _json_offset(text: str, steps: list[Step]) -> int:
@@ -259,10 +288,9 @@ def _skip(text: str, at: int) -> int:
     return white.end() if white else at
 
 
-def _position_at(data: bytes, offset: int) -> Position:
+def _position_at(data: bytes, offset: int, start: Position = TOP) -> Position:
     line_start = data.rfind(b"\n", 0, offset) + 1
-    column = len(data[line_start:offset].decode("utf-8", "replace")) + 1
-    return Position(data.count(b"\n", 0, offset) + 1, column)
+    return _moved(start, "\n" * data.count(b"\n", 0, offset) + data[line_start:offset].decode("utf-8", "replace"))
 
 
 def _moved(start: Position, over: str) -> Position:

@@ -22,7 +22,7 @@ from bayplan.kube.json_text import OUT_OF_RANGE, json_words
 from bayplan.kube.visible import short_values, visible
 
 NAMELESS = "is missing: every object needs a name"
-TWICE = "appears twice"
+TWICE = "appears twice: the first one counts"
 
 
 class _Metadata(Protocol):
@@ -124,6 +124,8 @@ class InvalidObjects(InvalidObject):
 
 def left_out(error: InvalidObject) -> str:
     """What a command says of an object of a cluster that it cannot use."""
+    if error.problem == TWICE:
+        return str(error)
     kind = error.at.subject.partition(" ")[0]
     return f"{error}; the {kind if kind[:1].isupper() else 'object'} is left out"
 

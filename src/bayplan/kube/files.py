@@ -162,6 +162,8 @@ class _Reader:
             self._no_object(document, InvalidObject(at, f"{problem}; expected a Kubernetes object"))
             return
         kind = whole.header.kind
+        if kind == "Status":
+            raise InvalidObject(ObjectPath(f"file {self._file}:{whole.position('')}"), _refusal(document))
         if whole.header.is_list:
             self._objects += 1
             self._collect_items(whole, kind, whole.header.api_version)
@@ -354,6 +356,14 @@ class _Reader:
 
     def _subject(self, kind: str, entry: _Entry, field: str) -> ObjectPath:
         return _below(_path(kind, entry), field).in_file(self._file, entry.position(field))
+
+
+def _refusal(document: Document) -> str:
+    """What the API server said instead of objects."""
+    status = json.loads(document.json, parse_int=str)
+    code = " ".join(str(status[key]) for key in ("code", "reason") if status.get(key))
+    said = status.get("message") or status.get("status") or "no message"
+    return f"the API server answered with a Status instead of objects: {said}{f' ({code})' if code else ''}"
 
 
 def _path(kind: str, entry: _Entry) -> ObjectPath:

@@ -43,6 +43,8 @@ MOST_DIGITS = 4300
 
 BYTE = re.compile(r" \(byte (\d+)\)$")
 """Where msgspec's message says in which byte it stopped."""
+TRAILING = "trailing characters"
+"""What it says of text behind a value."""
 
 V = TypeVar("V")
 
@@ -158,12 +160,12 @@ def pruned(data: bytes, depth: int = HEAD_DEPTH, *, head_at: int = 0) -> bytes:
     return b"".join((*kept, data[since:]))
 
 
-def shallow(data: bytes, depth: int = DEEPEST) -> tuple[bytes, list[Steps]]:
+def shallow(data: bytes, depth: int = DEEPEST) -> tuple[bytes, dict[int, Steps]]:
     """The same JSON with null and spaces instead of whatever is nested deeper, so that all else stays in its place; and
-    the fields that were cut.
+    the fields that were cut, by the byte at which each begins.
     """
     kept: list[bytes] = []
-    cut: list[Steps] = []
+    cut: dict[int, Steps] = {}
     steps: list[Step] = []  # to the value that is next, one for each level up to the deepest
     level = since = 0
     for token in _TOKEN_OR_COMMA.finditer(data):
@@ -171,7 +173,7 @@ def shallow(data: bytes, depth: int = DEEPEST) -> tuple[bytes, list[Steps]]:
         if text in (b"[", b"{"):
             level += 1
             if level == depth + 1:
-                cut.append(tuple(steps))
+                cut[token.start()] = tuple(steps)
                 kept.append(data[since : token.start()])
                 since = token.start()
             elif level <= depth:

@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import EXAMPLES, Bayplan
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: "
 ZONES = "apiVersion: topology.node.k8s.io/v1alpha2\nkind: NodeResourceTopology\nmetadata: {name: n1}\nzones: "
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: "
+DUMPED = "kubectl get nodes,pods,noderesourcetopologies -A -o json"
 DEEP = "{name: g, groups: [" * 33 + "]}" * 33
 
 
@@ -94,7 +95,7 @@ def test_wrong_pods(bayplan: Bayplan, tmp_path: Path, text: str, message: str) -
             NODE + "{allocatable: 4}\n",
             "Node n1 ({file}:4:10): status.allocatable: must be a mapping, not a whole number",
         ),
-        (NODE + "{}\n---\n" + NODE + "{}\n", "cluster.yaml:6:1): appears twice"),
+        (NODE + "{}\n---\n" + NODE + "{}\n", "cluster.yaml:6:1): appears twice: the first one counts"),
         (ZONES + "3\n", "cluster.yaml:4:1): zones: must be a mapping or a list, not a whole number"),
         (
             ZONES + "[{name: node-0, type: Node, resources: [{name: cpu, available: 1q}]}]\n",
@@ -179,6 +180,7 @@ def test_what_is_odd_but_usable_is_a_warning_on_stderr(bayplan: Bayplan, pods: P
     )
     result = bayplan("place", "-f", pods / "web.yaml", cluster=file)
     assert result.err.splitlines() == [
+        f"warning: the dump has no Node; {DUMPED} writes one that has",
         'warning: NodeResourceTopology n1: "n1" is not a known Node: the topology data is ignored until it is',
         "warning: not used: ConfigMap (1)",
     ]
@@ -199,7 +201,47 @@ def test_many_warnings_are_counted(bayplan: Bayplan, pods: Path, tmp_path: Path)
     )
     lines = bayplan("place", "-f", pods / "web.yaml", cluster=file).err.splitlines()
     assert len(lines) == 11
-    assert lines[-1] == "warning: and 20 more"
+    assert lines[-1] == "warning: and 21 more"
+
+
+@pytest.mark.parametrize("command", [("nodes",), ("why", "-A")])
+def test_a_dump_without_nodes_says_so(bayplan: Bayplan, tmp_path: Path, command: tuple[str, ...]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: ml}\n")
+    result = bayplan(*command, cluster=file)
+    assert result.err.startswith(f"warning: the dump has no Node; {DUMPED} writes one that has\n")
+    assert (result.code, result.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "status, said",
+    [
+        ({"message": "nodes is forbidden", "reason": "Forbidden", "code": 403}, "nodes is forbidden (403 Forbidden)"),
+        ({"status": "Failure"}, "Failure"),
+    ],
+)
+def test_an_answer_of_the_api_server_is_no_dump(
+    bayplan: Bayplan, tmp_path: Path, status: dict[str, object], said: str
+) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "Status", **status}))
+    result = bayplan("nodes", cluster=file)
+    assert (result.code, result.out) == (2, "")
+    told = f"error: file {file}:1:1: the API server answered with a Status instead of objects: {said}\n"
+    assert result.err == told
+
+
+def test_objects_on_lines_of_their_own_are_a_dump(bayplan: Bayplan, tmp_path: Path) -> None:
+    """`kubectl get -o json | jq -c .items[]` writes them, and kubectl takes them."""
+    file = tmp_path / "cluster.json"
+    first, second, third = (
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")
+    )
+    wrong = {**second, "status": {"allocatable": {"cpu": "x"}}}
+    file.write_text(f"{json.dumps(first)}\n{json.dumps(wrong)}{json.dumps(third, indent=1)}\n")
+    result = bayplan("nodes", "-o", "name", cluster=file)
+    assert (result.code, result.out) == (0, "node/n1\nnode/n3\n")
+    assert f"Node n2 ({file}:2:" in result.err
 
 
 def test_a_pod_that_is_there_already_is_not_placed_twice(bayplan: Bayplan, pods: Path) -> None:

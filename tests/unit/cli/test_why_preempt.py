@@ -377,7 +377,7 @@ def test_the_first_budget_of_a_name_counts(bayplan: Bayplan, tmp_path: Path) -> 
     cluster = cluster_of(tmp_path / "cluster.json", pod("upf", 100), budget(0, LOGS), budget(5, LOGS))
     result = bayplan("why", "a/upf", "--preempt", cluster=cluster)
     assert result.err.startswith(f"warning: PodDisruptionBudget a/logs ({cluster}:")
-    assert result.err.endswith("): appears twice; the PodDisruptionBudget is left out\n")
+    assert result.err.endswith("): appears twice: the first one counts\n")
     assert "a/web (priority 5): frees cpu 4" in result.out
 
 

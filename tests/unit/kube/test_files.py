@@ -228,7 +228,7 @@ def test_a_field_that_stands_twice_in_a_dump_is_a_remark(tmp_path: Path, kind: s
     [
         pytest.param("x.json", b'{"kind": ', ":1:10: is not valid JSON: it ends too early", id="half a JSON file"),
         pytest.param(
-            "x.json", b'{"kind": "Pod"} {}', ":1:18: is not valid JSON: trailing characters", id="two JSON documents"
+            "x.json", b'{"kind": "Pod"}\n{} x', ":2:4: is not valid JSON: invalid character", id="text behind JSON"
         ),
         pytest.param("x.yaml", b"kind: [", ":2:1: is not valid YAML: expected a value here", id="half a YAML file"),
         pytest.param("x.yaml", b"\x00\x01\x02", ":1:1: is not a text file of YAML or JSON", id="a picture"),

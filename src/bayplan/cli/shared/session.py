@@ -88,6 +88,9 @@ class ClusterSession:
         problems += [*self.objects.remarks, *map(str, self.state.remarks)]
         if self.state.rows and not any(self.state.reports):
             problems.insert(0, f"the {self.source} has no NodeResourceTopology: NUMA zones are unknown on every node")
+        if not self.runs and not self.objects.nodes:
+            written = "kubectl get nodes,pods,noderesourcetopologies -A -o json"
+            problems.insert(0, f"the {self.source} has no Node; {written} writes one that has")
         return problems + ([f"not used: {ignored}"] if ignored else [])
 
     @classmethod
