@@ -20,6 +20,8 @@ SMALL = 11
 
 # The width of a character in the widest common font, and in bold, as a share of the font size.
 _CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
+# Some characters are wider by this factor.
+_WIDE, _WIDER = frozenset("mwMW%@…"), 1.65
 
 
 class Canvas:
@@ -84,14 +86,19 @@ def shown(text: str) -> str:
 
 
 def width_of(text: str, size: int = FONT_SIZE, *, bold: bool = False) -> float:
-    """About how many pixels a text needs."""
-    return len(text) * size * (_BOLD_CHARACTER if bold else _CHARACTER)
+    """About how many pixels a text needs at most."""
+    characters = sum(_WIDER if each in _WIDE else 1 for each in text)
+    return characters * size * (_BOLD_CHARACTER if bold else _CHARACTER)
 
 
 def cut(text: str, room: float, size: int = FONT_SIZE, *, bold: bool = False) -> str:
-    """A text cut to a width in pixels, with an ellipsis if needed."""
-    most = max(4, int(room / width_of("x", size, bold=bold)))
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    """A text cut to a width in pixels, with an ellipsis if needed; three characters stay."""
+    if width_of(text, size, bold=bold) <= room:
+        return text
+    kept = text[:-1]
+    while len(kept) > 3 and width_of(f"{kept}…", size, bold=bold) > room:
+        kept = kept[:-1]
+    return f"{kept}…"
 
 
 def listed(items: Sequence[str], room: float, size: int = FONT_SIZE) -> list[str]:

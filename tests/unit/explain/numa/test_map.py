@@ -208,3 +208,11 @@ def test_what_is_free_has_one_colour_whatever_it_is() -> None:
     bars = [box.get("fill") for box in svg.iter("{http://www.w3.org/2000/svg}rect") if box.get("height") == "8"]
     assert len(bars) == 6
     assert set(bars[1::2]) == {LIGHT.good}
+
+
+def test_a_label_of_wide_letters_ends_before_its_bar() -> None:
+    svg = ET.fromstring(numa_svg(drawn(cluster(node("n1", 16), zones("n1", [16], of=16)))))
+    label = next(each for each in svg.iter("{http://www.w3.org/2000/svg}text") if each.text == "mem")
+    bar = next(each for each in svg.iter("{http://www.w3.org/2000/svg}rect") if each.get("height") == "8")
+    wide = (2 * 0.974 + 0.615) * 12  # of DejaVu Sans
+    assert float(bar.get("x", "")) - float(label.get("x", "")) - wide >= 6
