@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from tests.builders.bodies import BLOCK, RACK, list_body, node_body, pod_body, report_body, topology_body
 from tests.builders.objects import zone
+from tests.running_commands import PROGRAM
 from tests.web.chromium import Page
+from tests.web.conftest import EXAMPLES
 from tests.web.running_web import RunningWeb, running_web
 
 WIDTHS = (360, 390, 520, 640, 700, 820, 1000, 1200, 1400, 1600, 1920, 2560)
@@ -89,3 +92,17 @@ def test_no_text_collides_at_any_width(request: pytest.FixtureRequest, page: Pag
     for width in WIDTHS:
         page.size(width, 900)
         assert (width, page.run(COLLISIONS)) == (width, [])
+
+
+def test_the_contestants_of_a_report_are_side_by_side(page: Page, tmp_path: Path) -> None:
+    file, scenario = tmp_path / "report.html", str(EXAMPLES / "scenarios" / "late-reports.yaml")
+    subprocess.run([*PROGRAM, "simulate", scenario, "--report", str(file)], check=True, capture_output=True)
+    page.size(1200, 900)
+    page.call("Page.navigate", url=file.as_uri())
+    page.until(f"document.readyState === 'complete' && location.href === {file.as_uri()!r}")
+    for parts in (".columns > article", ".maps figure"):
+        tops = page.run(f"[...document.querySelectorAll({parts!r})].map((each) => each.getBoundingClientRect().top)")
+        assert len(tops) > 1
+        assert len(set(tops)) == 1
+    assert page.run("document.documentElement.scrollWidth") <= 1200
+    page.call("Page.navigate", url="about:blank")

@@ -1,7 +1,7 @@
 """A NUMA map as one self-contained SVG: packages, zones, bars, device squares, pods, distances.
 
 There is no script and no style sheet. Every bar has its numbers beside it, and devices in use are hollow, so the
-picture also works without colours. Two pictures fit side by side on a page.
+picture also works without colours.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bayplan.explain.svg import FONT_SIZE, SMALL, Canvas, cut, listed, width_of
 from bayplan.explain.theme import LIGHT, Theme
 
 MARGIN, GAP, PADDING = 16, 12, 12
-ZONE_WIDTH = 284
-INNER = ZONE_WIDTH - 2 * PADDING
+# By how many zones or packages are beside each other. Two pictures of one column fit on a page of 1,200 pixels.
+ZONE_WIDTHS = {1: 472, 2: 284}
 # One line per resource: label, bar or squares, and the numbers at the right edge.
 BAR_GAP, NARROWEST_BAR, BAR_HEIGHT, RESOURCE_LINE = 8, 48, 8, 19
 SQUARE_GAP, SMALLEST_SQUARE, LARGEST_SQUARE = 2, 5, 10
@@ -25,17 +25,20 @@ CAPTION, LINE_HEIGHT = 30, 17
 PLACED_NOW = "placed now"
 
 
-def numa_svg(drawn: NumaMap, theme: Theme = LIGHT) -> str:
-    """The whole picture."""
-    return _Picture(drawn, theme).drawing()
+def numa_svg(drawn: NumaMap, theme: Theme = LIGHT, columns: int = 2) -> str:
+    """The whole picture, with so many packages or zones beside each other."""
+    return _Picture(drawn, theme, columns).drawing()
 
 
 class _Picture:
     """Draws from top to bottom; each method takes its start and returns its end."""
 
-    def __init__(self, drawn: NumaMap, theme: Theme) -> None:
+    def __init__(self, drawn: NumaMap, theme: Theme, columns: int) -> None:
         self.drawn = drawn
         self.theme = theme
+        self.columns = columns
+        self.zone_width = ZONE_WIDTHS[columns]
+        self.inner = self.zone_width - 2 * PADDING
         self.canvas = Canvas(theme)
         resources = [resource for zone in drawn.zones for resource in zone.resources]
         self.labels = short_labels(resource.name for resource in resources)
@@ -44,17 +47,18 @@ class _Picture:
         )
         label = max((width_of(text, bold=True) for text in self.labels.values()), default=0)
         # Bars are aligned in all zones; a label that leaves too little room is cut.
-        self.bar_at = min(label + BAR_GAP, INNER - numbers - BAR_GAP - NARROWEST_BAR)
-        self.bar = INNER - numbers - BAR_GAP - self.bar_at
-        self.width = 2 * MARGIN + 2 * (ZONE_WIDTH + PADDING) + GAP + (2 * PADDING if len(drawn.packages) > 1 else 0)
+        self.bar_at = min(label + BAR_GAP, self.inner - numbers - BAR_GAP - NARROWEST_BAR)
+        self.bar = self.inner - numbers - BAR_GAP - self.bar_at
+        frames = columns if len(drawn.packages) > 1 else 1
+        self.width = 2 * MARGIN + columns * (self.zone_width + GAP) - GAP + frames * 2 * PADDING
 
     def drawing(self) -> str:
         """Everything, in a frame of the right size."""
         packages = self.drawn.packages
         y = self._header()
         if len(packages) > 1:
-            for start in range(0, len(packages), 2):
-                y = self._package_row(packages[start : start + 2], y)
+            for start in range(0, len(packages), self.columns):
+                y = self._package_row(packages[start : start + self.columns], y)
         else:
             y = self._single_frame(packages[0], y)
         y = self._outside("Zone not reported", self.drawn.zone_not_reported, y)
@@ -86,8 +90,8 @@ class _Picture:
         ]
         height = CAPTION + sum(heights) + GAP * (rows - 1) + PADDING
         for column, package in enumerate(packages):
-            x = MARGIN + column * (ZONE_WIDTH + 2 * PADDING + GAP)
-            self._frame(x, y, ZONE_WIDTH + 2 * PADDING, height, package.name)
+            x = MARGIN + column * (self.zone_width + 2 * PADDING + GAP)
+            self._frame(x, y, self.zone_width + 2 * PADDING, height, package.name)
             top = y + CAPTION
             for zone, zone_height in zip(package.zones, heights, strict=False):
                 self._zone(zone, x + PADDING, top, zone_height)
@@ -95,16 +99,16 @@ class _Picture:
         return y + height + GAP
 
     def _single_frame(self, package: PackageView, y: float) -> float:
-        """Zones two by two in one frame: there is only one package, or packages are unknown."""
-        pairs = [package.zones[start : start + 2] for start in range(0, len(package.zones), 2)]
-        heights = [max(self._zone_height(zone) for zone in pair) for pair in pairs]
+        """All zones in one frame: there is only one package, or packages are unknown."""
+        rows = [package.zones[start : start + self.columns] for start in range(0, len(package.zones), self.columns)]
+        heights = [max(self._zone_height(zone) for zone in row) for row in rows]
         caption = CAPTION if package.name else PADDING
-        height = caption + sum(heights) + GAP * (len(pairs) - 1) + PADDING
-        self._frame(MARGIN, y, 2 * ZONE_WIDTH + GAP + 2 * PADDING, height, package.name)
+        height = caption + sum(heights) + GAP * (len(rows) - 1) + PADDING
+        self._frame(MARGIN, y, self.width - 2 * MARGIN, height, package.name)
         top = y + caption
-        for pair, zone_height in zip(pairs, heights, strict=True):
-            for column, zone in enumerate(pair):
-                self._zone(zone, MARGIN + PADDING + column * (ZONE_WIDTH + GAP), top, zone_height)
+        for row, zone_height in zip(rows, heights, strict=True):
+            for column, zone in enumerate(row):
+                self._zone(zone, MARGIN + PADDING + column * (self.zone_width + GAP), top, zone_height)
             top += zone_height + GAP
         return y + height + GAP
 
@@ -118,7 +122,7 @@ class _Picture:
         theme = self.theme
         new = any(pod.new for pod in zone.pods)
         line, thickness = (theme.new, 2) if new else (theme.line, 1)
-        self.canvas.box((x, y), (ZONE_WIDTH, height), theme.paper, stroke=line, line=thickness)
+        self.canvas.box((x, y), (self.zone_width, height), theme.paper, stroke=line, line=thickness)
         left = x + PADDING
         self.canvas.text(left, y + 21, f"NUMA {zone.id}", size=13, bold=True)
         for position, resource in enumerate(zone.resources):
@@ -126,7 +130,7 @@ class _Picture:
         top = y + ZONE_HEAD + len(zone.resources) * RESOURCE_LINE + 2
         for pod in zone.pods:
             top = self._pod(pod, left, top)
-        distances = cut(f"distance {self.drawn.distance_row(zone)}", INNER, SMALL)
+        distances = cut(f"distance {self.drawn.distance_row(zone)}", self.inner, SMALL)
         self.canvas.text(left, y + height - 10, distances, fill=theme.dim, size=SMALL)
 
     def _resource(self, resource: ZoneResource, x: float, y: float) -> None:
@@ -135,7 +139,7 @@ class _Picture:
         canvas.text(x, y, cut(self.labels[resource.name], self.bar_at - BAR_GAP))
         none_left = not resource.free
         ink = theme.bad_ink if none_left else theme.dim
-        canvas.text(x + INNER, y, _numbers(resource), fill=ink, size=SMALL, bold=none_left, anchor="end")
+        canvas.text(x + self.inner, y, _numbers(resource), fill=ink, size=SMALL, bold=none_left, anchor="end")
         left, top = x + self.bar_at, y - BAR_HEIGHT
         square = min(self.bar // resource.total - SQUARE_GAP, LARGEST_SQUARE) if resource.total else 0
         if resource.is_device and square >= SMALLEST_SQUARE:
@@ -156,7 +160,7 @@ class _Picture:
         self.canvas.box(inside, (size - 1, size - 1), fill, stroke=line, radius=1)
 
     def _pod_lines(self, pod: PodInZone) -> list[str]:
-        return listed(short_listing(pod.amounts, self.labels), INNER - 2 * POD_PADDING, SMALL)
+        return listed(short_listing(pod.amounts, self.labels), self.inner - 2 * POD_PADDING, SMALL)
 
     def _pod_height(self, pod: PodInZone) -> float:
         return POD_TITLE + len(self._pod_lines(pod)) * POD_LINE + POD_FOOT
@@ -165,10 +169,10 @@ class _Picture:
         canvas, theme = self.canvas, self.theme
         fill, stroke, ink = (theme.new_soft, theme.new, theme.new) if pod.new else (theme.panel, theme.line, theme.ink)
         height = self._pod_height(pod)
-        canvas.box((x, y), (INNER, height), fill, stroke=stroke, radius=3, hint=pod.title)
-        room: float = INNER - 2 * POD_PADDING
+        canvas.box((x, y), (self.inner, height), fill, stroke=stroke, radius=3, hint=pod.title)
+        room: float = self.inner - 2 * POD_PADDING
         if pod.new:
-            canvas.text(x + INNER - POD_PADDING, y + 15, PLACED_NOW, fill=ink, size=SMALL, anchor="end")
+            canvas.text(x + self.inner - POD_PADDING, y + 15, PLACED_NOW, fill=ink, size=SMALL, anchor="end")
             room -= width_of(PLACED_NOW, SMALL) + BAR_GAP
         canvas.text(x + POD_PADDING, y + 15, cut(pod.title, room, bold=True), fill=ink, bold=True)
         for number, line in enumerate(self._pod_lines(pod), start=1):

@@ -29,8 +29,9 @@ from bayplan.simulate.results.page_nodes import numa_maps, overview
 from bayplan.simulate.results.page_style import PAGE_STYLE
 from bayplan.simulate.run import Run, WorkloadResult
 
-# Charts are drawn for the room they have beside each other, so that their words are as large as those around them.
-CHART_WIDTHS, CHART_HEIGHT = {1: 720, 2: 560, 3: 380}, 250
+# Charts are drawn for the room they have beside each other in 1,200 pixels, so that their words are as large as those
+# around them.
+CHART_WIDTHS, CHART_HEIGHT = {1: 720, 2: 520, 3: 325}, 250
 # What a card needs beside its chart.
 CARD_FRAME = 38
 MOST_WORKLOADS = 100

@@ -129,4 +129,4 @@ def _map(run: Run, node: str) -> Markup:
     refused = run.refused_by_node.get(node, 0)
     told = f", {counted(refused, 'refusal')}" if refused else ", no refusal"
     caption = element("figcaption", element("b", f"{node} under {run.scheduler}"), told)
-    return element("figure", caption, element("div", Markup(numa_svg(drawn, PAGE)), class_="picture"))
+    return element("figure", caption, element("div", Markup(numa_svg(drawn, PAGE, columns=1)), class_="picture"))

@@ -62,13 +62,13 @@ th{{font-weight:600;white-space:nowrap}} tbody tr:last-child td{{border-bottom:0
 .legend{{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:12px;color:var(--dim);margin:12px 0 0}}
 .legend>span{{display:inline-flex;align-items:center;gap:6px}}
 .maps{{display:flex;flex-wrap:wrap;gap:14px;margin:0 0 14px}}
-.maps figure{{margin:0;max-width:100%}} .maps figcaption{{font-size:13px;margin-bottom:5px}}
-.maps .picture{{max-height:820px;overflow:auto;border:1px solid var(--line);border-radius:6px;background:var(--paper)}}
+.maps figure{{flex:0 1 530px;margin:0;max-width:100%}} .maps figcaption{{font-size:13px;margin-bottom:5px}}
+.maps .picture{{overflow:auto;border:1px solid var(--line);border-radius:6px;background:var(--paper)}}
 .maps svg{{display:block}}
 .bar i,.chart *{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 footer{{color:var(--dim);font-size:12px;margin-top:18px}} footer p{{margin:0 0 2px}}
 @media (max-width:1000px){{.pair{{grid-template-columns:1fr}}}}
-@media print{{:root{{--desk:#fff}} .maps .picture{{max-height:none}} body{{padding:0;max-width:none;font-size:11px}}
+@media print{{:root{{--desk:#fff}} body{{padding:0;max-width:none;font-size:11px}}
  section,article,figure,tr{{break-inside:avoid}}
  section{{border-color:#ccc}} .scroll{{overflow:visible}}
  .big b{{font-size:20px}} .big span,.about,table{{font-size:11px}} section.plain article{{padding:10px 12px}}}}
