@@ -71,6 +71,41 @@ def test_what_if_is_place_and_changes_nothing(telco: RunningWeb) -> None:
 
 
 @pytest.mark.parametrize(
+    "parameters, flags",
+    [
+        ("withoutNode=telco-1,telco-2", ("--without-node", "telco-1", "--without-node", "telco-2")),
+        ("addNodes=2&like=telco-1", ("--add-nodes", "2", "--like", "telco-1")),
+    ],
+)
+def test_what_if_assumes_what_place_does(telco: RunningWeb, parameters: str, flags: tuple[str, ...]) -> None:
+    manifest = EXAMPLES / "pods" / "upf.yaml"
+    answer = telco.ask(
+        f"/api/v1/what-if?{parameters}", manifest.read_bytes(), {"Content-Type": "application/yaml"}
+    ).json
+    del answer["preemption"]
+    assert answer["assuming"]
+    assert answer == printed("place", "-f", str(manifest), "--cluster", str(EXAMPLES / "cluster"), *flags)
+    assert len(telco.api("nodes")["items"]) == 6
+
+
+@pytest.mark.parametrize(
+    "parameters, said",
+    [
+        ("withoutNode=telco-9", "there is no node 'telco-9' in the dump; did you mean telco-3"),
+        ("addNodes=2", "addNodes and like belong together: addNodes 4 like NODE"),
+        ("addNodes=many&like=telco-1", "Invalid value for 'addNodes': 'many' is not a valid integer range."),
+        ("withoutTaint=a", "withoutTaint: no node has the taint 'a'"),
+        ("withoutNodes=a", "unknown parameter 'withoutNodes'"),
+    ],
+)
+def test_what_a_what_if_assumes_of_nothing_is_an_error(telco: RunningWeb, parameters: str, said: str) -> None:
+    manifest = (EXAMPLES / "pods" / "upf.yaml").read_bytes()
+    answer = telco.ask(f"/api/v1/what-if?{parameters}", manifest, {"Content-Type": "application/yaml"})
+    assert answer.status in (400, 404)
+    assert said in answer.json["error"]
+
+
+@pytest.mark.parametrize(
     "manifest,said",
     [
         (b"kind: Pod\nmetadata: {name: [}", "manifest"),

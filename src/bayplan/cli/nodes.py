@@ -12,6 +12,7 @@ from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
 from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, output_option
 from bayplan.cli.options.selecting import NODE_FIELDS, selected, selector_options
+from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 )
 @click.argument("names", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
 @cluster_options
+@what_if_options
 @selector_options("nodes", NODE_FIELDS)
 @click.option(
     "-r",

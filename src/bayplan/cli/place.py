@@ -10,6 +10,7 @@ import click
 
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import DOCUMENTS, output_option, theme_for, theme_option
+from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.session import ClusterSession
 
@@ -33,6 +34,7 @@ RANKED_WIDE = 20
         "place -f podgroup.yaml --cluster cluster.json           # a gang: all pods or none",
         "place -f podgroup.yaml --cluster cluster.json --objective closest",
         "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
+        "place -f podgroup.yaml --add-nodes 4 --like gpu-1       # what if there were four more nodes?",
     ),
 )
 @pods_option(
@@ -43,6 +45,7 @@ RANKED_WIDE = 20
     ),
 )
 @cluster_options
+@what_if_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of pods that do not name theirs [default: default].")
 @click.option(
     "--objective",

@@ -8,6 +8,7 @@ import click
 
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option
+from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -22,6 +23,7 @@ MOST_PODS = 100_000
         "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 64 --cluster cluster.json",
         "slots --requests cpu=8,memory=64Gi,nvidia.com/gpu=8 --pods 8 --level rack --cluster cluster.json",
         "slots -f pod.yaml --pods 16 --topology network --cluster cluster.json -o json",
+        "slots -f mpijob.yaml --group worker --add-nodes 16 --like gpu-1",
         "slots -f mpijob.yaml --group worker --cluster cluster.json       # as many pods as the workload has",
     ),
 )
@@ -50,6 +52,7 @@ MOST_PODS = 100_000
 @click.option("--topology", "name", metavar="NAME", help="The Topology to use, if there are several.")
 @levels_option
 @cluster_options
+@what_if_options
 @cluster_scoped
 @watch_option
 @output_option("text", *DOCUMENTS)

@@ -11,7 +11,8 @@ import click
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option, theme_for, theme_option
-from bayplan.cli.shared.output import print_answer, print_document
+from bayplan.cli.options.what_if import what_if_options
+from bayplan.cli.shared.output import assumptions, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @cluster_options
+@what_if_options
 @click.option(
     "--level",
     metavar="LEVEL",
@@ -117,7 +119,7 @@ def topology(
         else:
             pod_class, _, _, slots = slots_for(session, tree, pod)
             drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
-        drawn = replace(drawn, origin=place, named=named is not None)
+        drawn = replace(drawn, origin=place, named=named is not None, facts=tuple(assumptions()))
         if output == "svg":
             click.echo(topology_svg(drawn, colours))
         elif output in ("text", "wide"):
@@ -154,11 +156,10 @@ def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
     shape = max(outcome.shapes, key=lambda each: each.pods)
     pod_class = session.state.classes.of(shape.example)
     drawn = topology_map(session.state, tree, default_resources(session.state, tree.rows), pod_class, shape.slots)
+    pods = (counted(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
     return replace(
         drawn,
         parties=parties_of(outcome.seats),
         title=gang_text(outcome).partition("\n")[0],
-        facts=(counted(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
-        if outcome.seats
-        else (),
+        facts=(*(pods if outcome.seats else ()), *assumptions()),
     )

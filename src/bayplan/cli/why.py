@@ -13,6 +13,7 @@ from bayplan.cli.completion import namespace_names, node_names, pod_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
 from bayplan.cli.options.flags import DOCUMENTS, output_option
 from bayplan.cli.options.selecting import POD_FIELDS, selected, selector_options
+from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
         ),
         "why -A --cluster cluster.json                            # everything that waits, by cause",
         "why -n telco -l app=upf",
+        "why -A --without-node worker-3                           # which pods a drain would leave without a place",
         "why telco/upf-0 --preempt                                # who would be evicted for it",
     ),
 )
 @click.argument("words", metavar="[POD|PODGROUP|KIND/NAME]", nargs=-1, shell_complete=pod_names)
 @cluster_options
+@what_if_options
 @click.option(
     "-n",
     "--namespace",

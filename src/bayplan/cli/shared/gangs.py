@@ -24,6 +24,7 @@ from bayplan.cli.shared.gang_objects import (
 )
 from bayplan.cli.shared.gang_sources import wrong_gang
 from bayplan.cli.shared.session import ClusterSession
+from bayplan.cluster.pods.node_pods import belongs_to_its_node
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.topology.tree import Distances, Tree, distances_among
 from bayplan.dialects.members import Incomplete
@@ -143,8 +144,7 @@ class GangPlacer:
         session, by_name = self._session, dict[str, list[Pod]]()
         highest = max((pod.spec.priority or 0 for pod in gang.pods), default=0)
         for key, pod in session.state.bound.items():
-            owners = pod.metadata.owner_references or ()
-            if (pod.spec.priority or 0) <= highest and not any(owner.kind == "DaemonSet" for owner in owners):
+            if (pod.spec.priority or 0) <= highest and not belongs_to_its_node(pod):
                 by_name.setdefault(gang_named(pod) or key, []).append(pod)
         return [
             Running(shown(name), tuple(pods), partial(_anew, session, name, pods)) for name, pods in by_name.items()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 10
 WARNINGS = f"{__name__}.warnings"
+# In the meta of a context: how the cluster of the answer differs from the one that was read.
+ASSUMING = f"{__name__}.assuming"
 # In the meta of a context whose warnings are kept and not printed.
 QUIET = f"{__name__}.quiet"
 
@@ -60,8 +62,10 @@ def _is_dumb() -> bool:
 
 
 def print_answer(text: str, *, good: bool) -> None:
-    """Text whose first line is the answer; its line breaks are ours."""
-    text = visible_text(text)
+    """Text whose first line is the answer; its line breaks are ours. What is assumed is the second line."""
+    first, newline, rest = visible_text(text).partition("\n")
+    assuming = "; ".join(assumptions())
+    text = "\n".join([first, *([f"Assuming: {visible(assuming)}"] if assuming else []), *([rest] if newline else [])])
     show_progress("")
     width = screen_width()
     if width is not None:
@@ -75,9 +79,7 @@ def print_answer(text: str, *, good: bool) -> None:
 def print_document(document: Mapping[str, Any], output: str) -> None:
     """A document as JSON, YAML or by a JSONPath template, with the warnings that were given on the way."""
     show_progress("")
-    warnings = click.get_current_context().meta.get(WARNINGS) if click.get_current_context(silent=True) else None
-    if warnings:
-        document = {**document, "warnings": warnings}
+    document = with_told(document)
     if output == "yaml":
         import yaml
 
@@ -92,6 +94,22 @@ def print_document(document: Mapping[str, Any], output: str) -> None:
         import json
 
         click.echo(visible_json(json.dumps(document, indent=2, ensure_ascii=False)))
+
+
+def with_told(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with what is assumed in it, and with the warnings that were given on the way."""
+    told = {"assuming": assumptions(), "warnings": _told(WARNINGS)}
+    return {**document, **{field: lines for field, lines in told.items() if lines}}
+
+
+def assumptions() -> list[str]:
+    """How the cluster of the answer differs from the one that was read."""
+    return _told(ASSUMING)
+
+
+def _told(what: str) -> list[str]:
+    context = click.get_current_context(silent=True)
+    return [] if context is None else context.meta.get(what, [])
 
 
 @functools.cache

@@ -16,6 +16,7 @@ import click
 
 from bayplan.cli.options.common import STANDARD_INPUT, STDIN, kept
 from bayplan.cli.options.configuration_file import read_configuration
+from bayplan.cli.options.what_if import as_assumed, node_named
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live, profiles_in, read_cluster_files, read_live
 
@@ -61,16 +62,16 @@ class ClusterSession:
         from bayplan.kube.repeated_objects import leave_out_repeated
         from bayplan.workloads.grouped import Grouped
 
-        self.objects = objects
+        self.objects = as_assumed(objects, source) if state is None else objects
         self.source = source
         self.configuration = configuration
         self._profiles = profiles
         if state is None and not self.runs:
-            leave_out_repeated(objects)
+            leave_out_repeated(self.objects)
             warn(self._admit())
         if owners and self.runs:
             self._read_owners()
-        self.grouped = group_by_owners(objects, self.grouping) if owners else Grouped()
+        self.grouped = group_by_owners(self.objects, self.grouping) if owners else Grouped()
         if state is None:
             self.state = load_state(self.objects, live_at=time() if self.runs else None, assumptions=self.assumptions)
         else:
@@ -225,22 +226,7 @@ class ClusterSession:
 
     def row_of(self, node: str) -> int:
         """The row of a node named on the command line, NAME or node/NAME, as kubectl takes it."""
-        from difflib import get_close_matches
-
-        from bayplan.explain.amounts import count
-
-        kind, _, name = node.rpartition("/")
-        name = name if kind in ("node", "nodes", "no") else node
-        row = self.state.rows.get(name)
-        if row is None:
-            close = get_close_matches(name, self.state.rows, n=3, cutoff=0.5)
-            hint = (
-                f"; did you mean {' or '.join(close)}?"
-                if close
-                else f"; the {self.source} has {count(len(self.state.rows), 'node')}"
-            )
-            raise click.ClickException(f"there is no node '{name}' in the {self.source}{hint}")
-        return row
+        return self.state.rows[node_named(node, self.state.rows, self.source)]
 
     def refuse_if_there(self, pod: Pod) -> None:
         """A pod that is on a node already cannot be placed once more."""

@@ -19,10 +19,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cli.options.what_if import ask
 from bayplan.cli.program import is_bad_input
 from bayplan.cli.shared.asked_workload import ELSEWHERE
 from bayplan.cli.shared.explaining import explained
-from bayplan.cli.shared.output import QUIET, WARNINGS
+from bayplan.cli.shared.output import QUIET, WARNINGS, with_told
 from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
 from bayplan.cli.shared.preempting import preemption_for_pod
 from bayplan.cli.shared.shapes import one_unit, slots_for
@@ -52,8 +53,16 @@ MOST_PODS = 2_000
 NO_FLAGS = "; raise the limit with --max-file-size"
 # What the path of a manifest in memory begins with; users know it as their manifest.
 IN_MEMORY = "/proc/self/fd/"
-# Flags that are parameters of a question here.
-PARAMETERS = re.compile(r"(?<!\S)--(requests|preempt)\b")
+# Flags that are parameters of a question here, by the names that those have in the API.
+ASSUMED = {
+    "withoutNode": "without-node",
+    "addNodes": "add-nodes",
+    "like": "like",
+    "withoutTaint": "without-taint",
+    "uncordon": "uncordon",
+}
+PARAMETERS = {"requests": "requests", "preempt": "preempt", **{flag: name for name, flag in ASSUMED.items()}}
+FLAGS = re.compile(rf"(?<![\w-])--({'|'.join(PARAMETERS)})\b")
 EXPLAINED = frozenset(ELSEWHERE) - {"node", "nodes", "no"}
 
 
@@ -125,7 +134,7 @@ class ClusterAnswers:
             )
         with quiet(self._context) as warnings:
             try:
-                document = self._documents[question.kind](question)
+                document = with_told(self._documents[question.kind](question))
             except click.ClickException as error:
                 raise Unanswerable(_status(error), _as_asked(error.format_message())) from None
             except Exception as error:
@@ -200,6 +209,7 @@ class ClusterAnswers:
         raise Unanswerable(HTTPStatus.NOT_FOUND, text)
 
     def _what_if(self, question: Question) -> Document:
+        ask({ASSUMED[name]: text for name, text in question.parameters if text})
         session = self._scene.deciding()
         with _in_memory(question.manifest) as path, _small():
             read = read_work(session, [path], None)
@@ -253,7 +263,7 @@ def _as_asked(text: str) -> str:
     """A sentence about a manifest or a parameter, as the viewer knows them; flags are those of a command."""
     words = text.replace(NO_FLAGS, "").split(IN_MEMORY)
     text = "manifest".join([words[0], *(word.lstrip("0123456789") for word in words[1:])])
-    return PARAMETERS.sub(r"\1", re.sub(r"(?<!\S)-f ", "the manifest ", text))
+    return FLAGS.sub(lambda flag: PARAMETERS[flag[1]], re.sub(r"(?<!\S)-f ", "the manifest ", text))
 
 
 def _status(error: click.ClickException) -> HTTPStatus:

@@ -10,6 +10,7 @@ from dataclasses import fields
 from threading import RLock
 from typing import Any, Protocol
 
+from bayplan.cli.options.what_if import is_assumed
 from bayplan.cli.shared.gang_objects import pod_groups
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.web_answers.catalogue import GROUP, NAMESPACE, OTHER, POD, Catalogue
@@ -50,12 +51,13 @@ class Scene:
         return self.session.problems()
 
     def deciding(self) -> ClusterSession:
-        """A session that may be changed."""
+        """A session that may be changed; of the cluster that the question assumes."""
         with self.lock:
-            state = self.session.state.copy()
+            state = None if is_assumed() else self.session.state.copy()
             objects = _copied(self.session.objects)
-        # Classes are interned without a lock.
-        state.classes = PodClasses(state.volumes.needs_of)
+        if state is not None:
+            # Classes are interned without a lock.
+            state.classes = PodClasses(state.volumes.needs_of)
         return self._open(objects, owners=True, state=state)
 
 

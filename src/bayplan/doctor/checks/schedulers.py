@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.cluster.pods.node_pods import belongs_to_its_node
 from bayplan.doctor.checks.tree import NO_SCHEDULE
 from bayplan.doctor.findings import Finding, warning
 from bayplan.doctor.installation import Installation
-from bayplan.kube.wire.core_v1 import Pod
 
 
 def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
@@ -19,7 +19,7 @@ def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
     }
     shared: dict[str, list[str]] = {}
     for node, pods in installation.running_by_node.items():
-        names = {pod.spec.scheduler_name or "" for pod in pods if not _goes_everywhere(pod)}
+        names = {pod.spec.scheduler_name or "" for pod in pods if not belongs_to_its_node(pod)}
         ours = names & set(installation.profiles)
         others = sorted(names - set(installation.profiles))
         if ours and others and node not in closed:
@@ -33,9 +33,3 @@ def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
             "both (docs/scheduler.md).",
             *nodes,
         )
-
-
-def _goes_everywhere(pod: Pod) -> bool:
-    """Pods of DaemonSets and static pods are bound to a node by what they are."""
-    owners = pod.metadata.owner_references or ()
-    return any(owner.kind in ("DaemonSet", "Node") for owner in owners)

@@ -82,6 +82,13 @@ ROUTES = (
         "/api/v1/what-if",
         "what-if",
         "Where pods of a manifest would go: what `bayplan place -o json` prints. Nothing is created.",
+        {
+            "withoutNode": "As if these nodes were drained, separated by commas; as with --without-node.",
+            "addNodes": "As if there were so many more nodes, like the one of `like`.",
+            "like": "The node that nodes of `addNodes` are like.",
+            "withoutTaint": "As if no node had these taints, KEY[=VALUE][:EFFECT], separated by commas.",
+            "uncordon": "As if these nodes were not cordoned, separated by commas.",
+        },
         method="post",
     ),
 )

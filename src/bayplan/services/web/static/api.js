@@ -29,9 +29,13 @@ function headers(more = {}) {
   return token ? { Authorization: `Bearer ${token}`, ...more } : more;
 }
 
-export async function ask(question, parameters = {}) {
+function queryOf(parameters) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
-  const url = `/api/v1/${question}${query.size ? `?${query}` : ""}`;
+  return query.size ? `?${query}` : "";
+}
+
+export async function ask(question, parameters = {}) {
+  const url = `/api/v1/${question}${queryOf(parameters)}`;
   const known = kept.get(url);
   const response = await fetched(url, { headers: headers(known ? { "If-None-Match": known.etag } : {}) });
   if (response.headers.has(BEHIND)) onBehind(Number(response.headers.get(BEHIND)));
@@ -44,9 +48,9 @@ export async function ask(question, parameters = {}) {
   return document;
 }
 
-export async function whatIf(manifest) {
+export async function whatIf(manifest, parameters = {}) {
   const options = { method: "POST", body: manifest, headers: headers({ "Content-Type": "application/yaml" }) };
-  return answered(await fetched("/api/v1/what-if", options));
+  return answered(await fetched(`/api/v1/what-if${queryOf(parameters)}`, options));
 }
 
 async function fetched(url, options) {

@@ -50,6 +50,14 @@ spec:
 `,
 };
 const SHOWN = 20;
+// How the cluster could be different: parameters of the question.
+const ASSUMED = [
+  ["withoutNode", "Without nodes", "node-1, node-2"],
+  ["addNodes", "Add nodes", "4"],
+  ["like", "like", "node-1"],
+  ["withoutTaint", "Without taints", "nvidia.com/gpu"],
+  ["uncordon", "Uncordon nodes", "node-1"],
+];
 
 export function whatIfScreen() {
   const manifest = h("textarea", { id: "manifest", rows: 18, spellcheck: "false" });
@@ -75,16 +83,22 @@ export function whatIfScreen() {
     (value) => (manifest.value = EXAMPLES[value] ?? manifest.value),
   );
 
+  const assumed = ASSUMED.map(([name, label, placeholder]) => {
+    const type = name === "addNodes" ? { type: "number", min: 1 } : { size: 18 };
+    return field(label, h("input", { name, placeholder, spellcheck: "false", autocomplete: "off", ...type }));
+  });
+
   async function submit(event) {
     event.preventDefault();
     sessionStorage.setItem("manifest", manifest.value);
     button.disabled = true;
     try {
-      const found = await whatIf(manifest.value);
-      const map = found.gangs[0] ? await mapFor(found.gangs[0]) : await askMap().catch(() => null);
+      const found = await whatIf(manifest.value, Object.fromEntries(new FormData(form)));
+      // The map shows the cluster as it is.
+      const map = found.assuming ? null : found.gangs[0] ? await mapFor(found.gangs[0]) : await askMap().catch(() => null);
       result.replaceChildren(...drawn(found, map));
     } catch (error) {
-      result.replaceChildren(card("The manifest cannot be used", h("p.answer.bad", {}, error.message)));
+      result.replaceChildren(card("There is no answer", h("p.answer.bad", {}, error.message)));
     } finally {
       button.disabled = false;
     }
@@ -100,6 +114,7 @@ export function whatIfScreen() {
     ),
     manifest,
     h("div.controls", {}, field("Example", example), field("File", file)),
+    h("details", {}, h("summary", {}, "In a cluster that differs from this one"), h("div.controls", {}, assumed)),
     h("p", {}, button),
   );
   const element = h("div.what-if", {}, h("h1", {}, "What if"), h("div.sides", {}, form, result));
@@ -114,6 +129,7 @@ function drawn(found, map) {
     .map((each) => each.ranking[0]?.node)
     .filter(Boolean);
   return [
+    found.assuming ? h("p.assuming", {}, `Assuming: ${found.assuming.join("; ")}`) : "",
     ...found.workloads.map((each) => answer(each.answer, each.fits)),
     ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map, { created: false })),
     map && nodes.length ? picture("Where pods would go", map, nodes) : "",
