@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.builders.bodies import list_body, node_body
 from tests.web.chromium import Page
 from tests.web.conftest import EXAMPLES
 from tests.web.running_web import RunningWeb, running_web
@@ -70,6 +71,43 @@ def test_arrow_keys_choose_a_node_and_enter_opens_it(page: Page, gangs: RunningW
     page.run(key % "Enter")
     page.until("location.pathname === '/node/b1-r1-n2'")
     assert_clean(page)
+
+
+SPY = """(() => {
+  window.drawn = [];
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+    window.drawn.push(text);
+    fill.call(this, text, ...more);
+  };
+})()"""
+
+
+def drawn_at(page: Page, width: int) -> set[str]:
+    """The words on the map once the window has another width."""
+    page.run(SPY)
+    page.size(width, 900)
+    page.until("window.drawn.length")
+    return set(page.run("window.drawn"))
+
+
+@pytest.mark.parametrize("width", [390, 1000])
+def test_boxes_of_a_small_map_have_the_names_of_their_nodes(page: Page, gangs: RunningWeb, width: int) -> None:
+    page.open(f"{gangs.url}/?in=b1/r2")
+    assert {"b1-r2-n1", "b1-r2-n5", "8"} <= drawn_at(page, width)
+
+
+@pytest.mark.parametrize("number,names", [(50, ("node-0", "node-49")), (51, ())])
+def test_names_of_nodes_are_shown_without_a_common_domain(
+    page: Page, tmp_path: Path, number: int, names: tuple[str, ...]
+) -> None:
+    nodes = [node_body(f"node-{at}.example.internal", {"cpu": "8"}) for at in range(number)]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body(nodes)))
+    with running_web("--cluster", str(file)) as web:
+        page.open(f"{web.url}/")
+        assert set(names) == drawn_at(page, 1000) & {"node-0", "node-49"}
+    page.call("Page.navigate", url="about:blank")
 
 
 def test_slots_of_a_shape_are_counted_as_the_command_counts_them(page: Page, gangs: RunningWeb) -> None:

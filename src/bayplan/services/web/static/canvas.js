@@ -31,10 +31,10 @@ export function choose(canvas, plan, at) {
 
 const pictures = new WeakMap();
 
-function outline(pen, { cell, cells }, at, colour) {
+function outline(pen, { cell, wide, cells }, at, colour) {
   pen.strokeStyle = colour;
   pen.lineWidth = cell >= 16 ? 2.5 : 1.5;
-  rounded(pen, cells[at * 2] - 0.5, cells[at * 2 + 1] - 0.5, cell + 1, cell + 1, 3);
+  rounded(pen, cells[at * 2] - 0.5, cells[at * 2 + 1] - 0.5, wide + 1, cell + 1, 3);
   pen.stroke();
   pen.lineWidth = 1;
 }
@@ -70,10 +70,10 @@ function label(pen, plan, { domain, x, y, width, head }, look, colours) {
 }
 
 function drawNodes(pen, map, plan, look, colours, marks) {
-  const { cell, cells } = plan;
+  const { cell, wide, cells, names } = plan;
   pen.textAlign = "center";
   pen.textBaseline = "middle";
-  pen.font = `600 ${Math.min(12, Math.round(cell * 0.42))}px system-ui, sans-serif`;
+  const numbers = `600 ${Math.min(12, Math.round(cell * 0.42))}px system-ui, sans-serif`;
   for (let at = 0; at < map.nodes.length; at += 1) {
     const [x, y] = [cells[at * 2], cells[at * 2 + 1]];
     if (x < 0) continue;
@@ -82,13 +82,18 @@ function drawNodes(pen, map, plan, look, colours, marks) {
     const fill = marks.fill?.(at) ?? shade ?? "track";
     pen.fillStyle = colours(fill);
     if (cell >= 10) {
-      rounded(pen, x, y, cell, cell, 3);
+      rounded(pen, x, y, wide, cell, 3);
       pen.fill();
-    } else pen.fillRect(x, y, cell, cell);
-    if (map.cordoned[at] && cell >= 8) corner(pen, x, y, cell, colours("bad"));
+    } else pen.fillRect(x, y, wide, cell);
+    if (map.cordoned[at] && cell >= 8) corner(pen, x + wide, y, cell, colours("bad"));
     if (cell >= 16) {
       pen.fillStyle = fill === shade ? colours(`${shade}-ink`) : colours(fill === "bad" ? "paper" : "ink");
-      pen.fillText(look.number(at), x + cell / 2, y + cell / 2 + 0.5);
+      pen.font = numbers;
+      pen.fillText(look.number(at), x + wide / 2, y + cell * (names ? 0.7 : 0.5) + 0.5);
+      if (names) {
+        pen.font = "11px system-ui, sans-serif";
+        pen.fillText(clippedInside(pen, names.get(at), wide - 6), x + wide / 2, y + cell * 0.32);
+      }
     }
     const mark = marks.outlined?.(at);
     if (mark && cell >= 4) {
@@ -100,13 +105,13 @@ function drawNodes(pen, map, plan, look, colours, marks) {
 }
 
 // Cordoned nodes differ by shape, not only by colour: a corner is cut.
-function corner(pen, x, y, cell, colour) {
+function corner(pen, right, y, cell, colour) {
   const size = Math.max(4, cell * 0.36);
   pen.fillStyle = colour;
   pen.beginPath();
-  pen.moveTo(x + cell - size, y);
-  pen.lineTo(x + cell, y);
-  pen.lineTo(x + cell, y + size);
+  pen.moveTo(right - size, y);
+  pen.lineTo(right, y);
+  pen.lineTo(right, y + size);
   pen.fill();
 }
 
@@ -120,6 +125,16 @@ function clipped(pen, text, width) {
   let kept = text;
   while (kept.length > 1 && pen.measureText(`${kept}…`).width > width) kept = kept.slice(0, -1);
   return `${kept}…`;
+}
+
+// Names of nodes differ in their ends more often than inside.
+function clippedInside(pen, text, width) {
+  let [shown, kept] = [text, text.length];
+  while (kept > 2 && pen.measureText(shown).width > width) {
+    kept -= 1;
+    shown = `${text.slice(0, Math.ceil(kept / 2))}…${text.slice(-Math.floor(kept / 2))}`;
+  }
+  return shown;
 }
 
 function palette() {
@@ -140,7 +155,7 @@ export function hit(plan, x, y) {
   const [first, end] = domain ? [domain.first, domain.end] : [0, plan.cells.length / 2];
   for (let at = first; at < end; at += 1) {
     const [left, top] = [plan.cells[at * 2], plan.cells[at * 2 + 1]];
-    if (left >= 0 && x >= left && y >= top && x < left + plan.cell + plan.gap && y < top + plan.cell + plan.gap)
+    if (left >= 0 && x >= left && y >= top && x < left + plan.wide + plan.gap && y < top + plan.cell + plan.gap)
       return { node: at, domain };
   }
   return { node: -1, domain };

@@ -1,21 +1,39 @@
 // Boxes in boxes: where every domain and node of the map goes. Numbers in, rectangles out; nothing is drawn here.
 
 const CELLS = [52, 46, 40, 34, 28, 23, 19, 16, 13, 10, 8, 6, 4, 3, 2];
+// Up to so many nodes have their names in their cells.
+const MOST_NAMED = 50;
+const [NAMED_CELL, NARROWEST, WIDEST] = [46, 64, 190];
 
-// The largest cells with which the map is at most `height` high; the smallest if none is.
+// The largest cells with which the map is at most `height` high, with names where possible; the smallest if none is.
 export function layout(map, scope, width, height) {
-  for (const cell of CELLS) {
-    const found = arrange(map, scope, width, cell);
-    if (found.height <= height || cell === CELLS.at(-1)) return found;
+  const shapes = CELLS.map((cell) => ({ cell, wide: cell, names: null }));
+  if (scope.end - scope.first <= MOST_NAMED) shapes.unshift(named(map, scope));
+  for (const shape of shapes) {
+    const found = arrange(map, scope, width, shape);
+    // Names are worth scrolling.
+    if (found.height <= (shape.names ? 1.5 : 1) * height || shape.cell === CELLS.at(-1)) return found;
   }
 }
 
-function arrange(map, scope, width, cell) {
+// Cells for the nodes' names, without their domain where that tells none apart.
+function named(map, scope) {
+  const full = map.nodes.slice(scope.first, scope.end);
+  const short = full.map((name) => name.split(".")[0]);
+  const shown = new Set(short).size === full.length ? short : full;
+  const longest = Math.max(...shown.map((name) => name.length));
+  const names = new Map(shown.map((name, at) => [scope.first + at, name]));
+  return { cell: NAMED_CELL, wide: Math.min(WIDEST, Math.max(NARROWEST, 7 * longest + 20)), names };
+}
+
+function arrange(map, scope, width, { cell, wide, names }) {
   const tight = cell < 13;
   // Labels of inner domains would take more room than their nodes, where cells are tiny.
   const head = tight ? 15 : 20;
   const look = {
     cell,
+    wide,
+    names,
     gap: cell < 8 ? 1 : 3,
     pad: cell < 8 ? 2 : tight ? 4 : 8,
     head,
@@ -73,15 +91,16 @@ function headOf(domain, look) {
 }
 
 function grid(domain, look, most) {
-  const step = look.cell + look.gap;
+  const [across, down] = [look.wide + look.gap, look.cell + look.gap];
   const number = domain.end - domain.first;
-  const columns = Math.max(1, Math.min(Math.ceil(Math.sqrt(number * 1.2)), Math.floor(most / step)));
+  const square = Math.ceil(Math.sqrt((number * 1.2 * down) / across));
+  const columns = Math.max(1, Math.min(square, Math.floor(most / across)));
   const nodes = Array.from({ length: number }, (_, at) => [
     domain.first + at,
-    (at % columns) * step,
-    Math.floor(at / columns) * step,
+    (at % columns) * across,
+    Math.floor(at / columns) * down,
   ]);
-  return { nodes, width: columns * step - look.gap, height: Math.ceil(number / columns) * step - look.gap };
+  return { nodes, width: columns * across - look.gap, height: Math.ceil(number / columns) * down - look.gap };
 }
 
 // Left to right, then the next line.
