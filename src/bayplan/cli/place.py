@@ -101,7 +101,7 @@ def place(
     if output in ("text", "wide"):
         print_answer(work_text(gangs, workloads, others, wide=output == "wide"), good=all_fit)
     else:
-        print_document(placed_document(gangs, outcomes, workloads), output)
+        print_document(placed_document(gangs, outcomes, workloads, others), output)
     return 0 if all_fit else 1
 
 

@@ -72,6 +72,13 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def fit_text(*told: tuple[int, int, str]) -> str:
+    """`1 of 3 gangs fits`, `0 of 1 gang and 2 of 3 other pods fit`: how many of how many things."""
+    parts = [f"{number} of {count(total, noun)}" for number, total, noun in told]
+    every = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"{every} {'fits' if len(told) == 1 and 1 in told[0][:2] else 'fit'}"
+
+
 def share_text(shares: Mapping[str, float], labels: Mapping[str, str]) -> str:
     """`45 % cpu`: the largest share with its resource; never 0 % for a positive share."""
     if not shares:

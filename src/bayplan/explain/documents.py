@@ -25,11 +25,12 @@ API_VERSION = "bayplan.io/v1alpha1"
 Document = dict[str, Any]
 
 
-def placement_list(outcomes: Sequence[PodOutcome]) -> Document:
+def placement_list(answer: str, outcomes: Sequence[PodOutcome]) -> Document:
     """What `bayplan place -o json` prints."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PlacementList",
+        "answer": answer,
         "fit": sum(outcome.decision.placed for outcome in outcomes),
         "items": [outcome_document(outcome) for outcome in outcomes],
     }
@@ -41,7 +42,7 @@ def outcome_document(outcome: PodOutcome) -> Document:
     return {
         "pod": decision.pod,
         "fits": decision.placed,
-        "answer": _answer(outcome),
+        "answer": pod_answer(outcome),
         "node": decision.node,
         "score": decision.score if decision.placed else None,
         "containers": containers_document(decision.containers),
@@ -121,7 +122,8 @@ def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
     ]
 
 
-def _answer(outcome: PodOutcome) -> str:
+def pod_answer(outcome: PodOutcome) -> str:
+    """Whether a pod fits, and where or why not."""
     if outcome.refusal is not None:
         return f"{outcome.decision.pod} {outcome.refusal.status}: {outcome.refusal.sentence}"
     return fitting_text(outcome.decision) if outcome.decision.placed else held_back_text(outcome.decision)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bayplan.explain.amounts import count
-from bayplan.explain.documents import API_VERSION, Document, outcome_document
+from bayplan.explain.amounts import count, fit_text
+from bayplan.explain.documents import API_VERSION, Document, outcome_document, pod_answer
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.explain.gangs.text import gang_text, gangs_text, running_lines
+from bayplan.explain.gangs.text import counted_answer, gang_text, gangs_text, running_lines
 from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.pod_view import pending_for
@@ -33,7 +33,7 @@ LONGEST_HOSTLIST = 60
 class WorkloadOutcome:
     """A workload: `counts` is the word for its pods, `running` have a node, `outcomes` decide about the others.
 
-    `standing` is where the running pods are in the topology, if requested.
+    `standing` is where the running pods are in the topology, if requested; `suspended` says why there are no pods yet.
     """
 
     kind: str
@@ -42,6 +42,9 @@ class WorkloadOutcome:
     running: Sequence[tuple[str, str]]
     outcomes: Sequence[PodOutcome]
     standing: GangOutcome | None = None
+    suspended: str = ""
+    in_gangs: Sequence[str] = ()
+    """Pods that wait in gangs, which have outcomes of their own."""
 
     @property
     def fit(self) -> int:
@@ -66,15 +69,26 @@ def work_text(
         return gangs_text(gangs, pods, wide=wide) if gangs else outcomes_text(pods, wide=wide)
     if len(workloads) == 1 and not gangs and not pods:
         return workload_text(workloads[0], wide=wide)
-    good = sum(each.good for each in workloads)
-    fit = [f"{good} of {count(len(workloads), 'workload')} {'fits' if good == 1 else 'fit'}"]
-    fit += [f"{sum(gang.good for gang in gangs)} of {count(len(gangs), 'gang')}"] if gangs else []
-    fit += [f"{sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"] if pods else []
-    parts = [", ".join(fit)]
+    parts = [work_answer(gangs, workloads, pods)]
     parts += [gang_text(gang, wide=wide) for gang in gangs]
     parts += [workload_text(each, wide=wide) for each in workloads]
     parts += [outcomes_text(pods, wide=wide)] if pods else []
     return "\n\n".join(parts)
+
+
+def work_answer(gangs: Sequence[GangOutcome], workloads: Sequence[WorkloadOutcome], pods: Sequence[PodOutcome]) -> str:
+    """The first line of what `bayplan place` prints."""
+    match gangs, workloads, pods:
+        case [gang], [], []:
+            return gang_text(gang).partition("\n")[0]
+        case [], [workload], []:
+            return answer(workload)
+        case [], [], [pod]:
+            return pod_answer(pod)
+        case [], [], _:
+            return fit_text((sum(pod.decision.placed for pod in pods), len(pods), "pod"))
+    before = [(sum(each.good for each in workloads), len(workloads), "workload")] if workloads else []
+    return counted_answer(gangs, pods, *before)
 
 
 def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:
@@ -98,7 +112,8 @@ def answer(outcome: WorkloadOutcome) -> str:
     every, name, word = pods + running, outcome.name, outcome.counts
     if not every:
         return f"{name}: 0 {word}: there is nothing to place"
-    lead = f"{name}: {running} of {every} {word} {'runs' if running == 1 else 'run'}"
+    word = word if every > 1 else word.removesuffix("s")
+    lead = f"{name}: {running} of {every} {word} {'runs' if 1 in (running, every) else 'run'}"
     if not pods:
         return f"{name}: {_all(every, word)} {'runs' if every == 1 else 'run'}: {_nodes(outcome)}"
     if outcome.good:
@@ -107,15 +122,17 @@ def answer(outcome: WorkloadOutcome) -> str:
     refused = next(each for each in outcome.outcomes if not each.decision.placed)
     why = refused.refusal.sentence if refused.refusal is not None else refused.decision.held_back
     rest = f"{pods - outcome.fit} {'does' if pods - outcome.fit == 1 else 'do'} not: {why}"
-    fit = f"{outcome.fit} of {pods}{' others' if running else f' {word}'} {'fits' if outcome.fit == 1 else 'fit'}"
+    fit = (
+        f"{outcome.fit} of {pods}{' others' if running else f' {word}'} {'fits' if 1 in (outcome.fit, pods) else 'fit'}"
+    )
     return f"{lead}, {fit}; {rest}" if running else f"{name}: {fit}; {rest}"
 
 
 def workload_document(outcome: WorkloadOutcome) -> Document:
     """One workload for programs; its pods are among the items of the list, by their names."""
     return {
-        "workload": outcome.name,
         "kind": outcome.kind,
+        "workload": outcome.name,
         "fits": outcome.good,
         "answer": answer(outcome),
         "wanted": len(outcome.running) + len(outcome.outcomes),
@@ -129,27 +146,39 @@ def workload_document(outcome: WorkloadOutcome) -> Document:
 
 
 def explanation_text(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> str:
-    """What `bayplan why KIND/NAME` prints: its gangs, or its pods where they stand alone."""
+    """What `bayplan why KIND/NAME` prints: why it is suspended, and its gangs, or its pods where they stand alone."""
+    told = _as_if_resumed(gangs, workload)
+    if not workload.suspended:
+        return told
+    return f"{visible(f'{workload.kind} {workload.name} {workload.suspended}.')}\n\nIf it were resumed now: {told}"
+
+
+def _as_if_resumed(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> str:
     if not gangs:
         return workload_text(workload)
     told = [gang_text(gang, pending_for(gang.waiting_seconds) if gang.waiting_seconds else "") for gang in gangs]
     if len(told) == 1:
         return told[0]
     good = sum(gang.good for gang in gangs)
-    verbs = "runs or fits" if good == 1 else "run or fit"
+    verbs = "runs or fits" if 1 in (good, len(gangs)) else "run or fit"
     return "\n\n".join((f"{visible(workload.name)}: {good} of {count(len(gangs), 'gang')} {verbs}", *told))
 
 
 def explanation(gangs: Sequence[GangOutcome], workload: WorkloadOutcome) -> Document:
     """What `bayplan why KIND/NAME -o json` prints."""
-    answers = explanation_text(gangs, workload).partition("\n")[0]
+    seats = {seat.pod: seat.node for gang in gangs for seat in gang.seats}
+    own = workload_document(workload)
+    del own["answer"]
     return {
-        **workload_document(workload),
         "apiVersion": API_VERSION,
+        **own,
         "kind": "WorkloadExplanation",
         "workloadKind": workload.kind,
-        "answer": answers,
-        "fits": workload.good and all(gang.good for gang in gangs),
+        "wanted": own["wanted"] + len(workload.in_gangs),
+        "fit": own["fit"] + sum(pod in seats for pod in workload.in_gangs),
+        "pods": [*own["pods"], *({"pod": pod, "node": seats.get(pod), "runs": False} for pod in workload.in_gangs)],
+        "fits": not workload.suspended and workload.good and all(gang.good for gang in gangs),
+        "suspended": workload.suspended or None,
         "gangs": [gang_document(gang) for gang in gangs],
         "standing": None if workload.standing is None else gang_document(workload.standing),
         "items": [outcome_document(each) for each in workload.outcomes],

@@ -253,6 +253,8 @@ KUEUE_TOPOLOGIES = Resource(
     namespaced=False,
     other_versions=("kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1"),
 )
+# Group and kind of what Kueue makes of a job; read by name alone.
+KUEUE_WORKLOAD = ("kueue.x-k8s.io", "Workload")
 KAI_TOPOLOGIES = Resource(
     "kai.scheduler/v1alpha1", "topologies", topology_levels.KIND, topology_levels.Topology, namespaced=False
 )

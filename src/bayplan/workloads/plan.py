@@ -52,7 +52,11 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """A workload with all its pods and gangs; `asked_in` has the annotations behind each PodGroup, by its name."""
+    """A workload with all its pods and gangs.
+
+    `asked_in` has the annotations behind each PodGroup, by its name, and `suspended` the field that keeps the workload
+    from having pods.
+    """
 
     about: Reference
     kind: WorkloadKind
@@ -60,6 +64,7 @@ class WorkloadPlan:
     gangs: tuple[PodGroup, ...] = ()
     remarks: tuple[str, ...] = ()
     asked_in: Mapping[str, AskedIn] = field(default_factory=dict)
+    suspended: str = ""
 
     @property
     def name(self) -> str:
@@ -120,9 +125,7 @@ def plan_of(thing: RawObject, around: Around, settings: GroupingSettings, beside
         remarks.append(
             f"{about}: {those} with other requests than its template; a rollout would replace them, and is not planned"
         )
-    if stops:
-        remarks.append(f"{about}: {kind.stopped}: true: no pods are created until it is resumed; planned as if it were")
-    return WorkloadPlan(about, kind, members, gangs, tuple(remarks), asked_in)
+    return WorkloadPlan(about, kind, members, gangs, tuple(remarks), asked_in, kind.stopped if stops else "")
 
 
 def _is_of_another_template(existing: Pod, made: Pod) -> bool:

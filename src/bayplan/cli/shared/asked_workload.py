@@ -30,6 +30,7 @@ from bayplan.kube.object_set import ObjectSet, OtherObject
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.by_rule import by_rule
 from bayplan.workloads.existing import OwnerIndex, pods_of
+from bayplan.workloads.held import why_suspended
 from bayplan.workloads.kinds import VOLCANO_JOB, WorkloadKind, kind_of, kinds_named
 from bayplan.workloads.plan import PlannedMember, WorkloadPlan
 
@@ -55,8 +56,16 @@ def find_workload(session: ClusterSession, text: str, namespace: str | None) -> 
     workloads = Workloads(session)
     found = [thing for thing in workloads.in_cluster if _is_meant(thing, kinds, name, home)]
     if found:
-        return workloads.plan(_only(found, text))
+        return _planned(session, workloads, _only(found, text))
     return _of_volcano(session, kinds, name, home) or _known_by_pods(session, workloads, kinds[0], name, home)
+
+
+def _planned(session: ClusterSession, workloads: Workloads, thing: RawObject) -> WorkloadPlan:
+    """The plan of a workload of the cluster, which says why it has no pods if it is suspended."""
+    plan = workloads.plan(thing)
+    lacks_pods = plan.suspended and any(member.is_new for member in plan.members)
+    told = why_suspended(thing, plan.suspended, session.objects.others) if lacks_pods else ""
+    return replace(plan, suspended=told)
 
 
 def outcome_of_workload(
@@ -72,7 +81,7 @@ def outcome_of_workload(
     outcomes = [outcome_of_gang_with(session, pod, now) for pod in gangs.values()]
     alone = [each.pod for each in plan.members if not gang_named(each.pod) and not each.pod.spec.node_name]
     placed = {outcome.decision.pod: outcome for outcome in place_in_turn(session, alone, RANKED)}
-    outcome = workload_outcome(plan, placed)
+    outcome = replace(workload_outcome(plan, placed), suspended=plan.suspended)
     running = [
         each.pod for each in plan.members if not gang_named(each.pod) and each.pod.spec.node_name in session.state.rows
     ]
@@ -123,7 +132,7 @@ def _of_kind(session: ClusterSession, other: OtherObject, name: str, home: str) 
     workloads = Workloads(session)
     if kind_of(about, session.grouping.rules) is not None:
         found = [thing for thing in workloads.in_cluster if _is_same(Reference.of(thing), about, home)]
-        return workloads.plan(_only(found, f"{other.kind} {name}"))
+        return _planned(session, workloads, _only(found, f"{other.kind} {name}"))
     owners = OwnerIndex([*workloads.in_cluster, *(each.decoded() for each in session.objects.others)])
     pods = pods_of(about, (), session.objects.pods, owners)
     if not pods:
@@ -184,7 +193,8 @@ def _known_by_pods(
         if (each := Reference.of(thing)).kind == kind.kind
     ]
     asked = f"{namespace}/{name}" if namespace else name
-    close = get_close_matches(asked, [*names, *(each.partition("/")[2] for each in names)], n=3, cutoff=0.5)
+    named = {written: each for each in names for written in (each, each.partition("/")[2])}
+    close = dict.fromkeys(named[written] for written in get_close_matches(asked, named, n=3, cutoff=0.5))
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     raise click.ClickException(
         f"there is no {kind.kind} '{asked}' in the {session.source}, nor a pod that it owns{hint}"

@@ -43,7 +43,13 @@ class Explanation:
 
     good: bool
     text: Callable[[], str]
-    document: Callable[[], Document]
+    facts: Callable[[], Document]
+
+    def document(self) -> Document:
+        """The facts for programs, with the first line of the text."""
+        facts = self.facts()
+        head = {key: facts.pop(key) for key in ("apiVersion", "kind")}
+        return {**head, "answer": self.text().partition("\n")[0], **facts}
 
 
 def explained(
@@ -88,7 +94,7 @@ def _workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now
     if node is not None:
         return _on_one_node(session, plan.example, node)
     gangs, workload = outcome_of_workload(session, plan, now)
-    good = workload.good and all(gang.good for gang in gangs)
+    good = not workload.suspended and workload.good and all(gang.good for gang in gangs)
     return Explanation(good, lambda: explanation_text(gangs, workload), lambda: explanation(gangs, workload))
 
 

@@ -48,16 +48,16 @@ from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.members import Incomplete
 from bayplan.dialects.pod_words import word_remarks
-from bayplan.dialects.registry import AnyPodGroup
+from bayplan.dialects.registry import AnyPodGroup, gang_named
 from bayplan.engine.gangs.objective import Objective
-from bayplan.explain.documents import Document
-from bayplan.explain.gangs.document import placement_list_with_gangs
+from bayplan.explain.documents import Document, placement_list
+from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.placement import PodOutcome
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.explain.repeated_refusal import RepeatedRefusal
-from bayplan.explain.workload_text import WorkloadOutcome, workload_document
+from bayplan.explain.workload_text import WorkloadOutcome, work_answer, workload_document
 from bayplan.gangs.model import Gang
 from bayplan.kube.errors import InvalidObject, InvalidObjects, ObjectPath
 from bayplan.kube.object_set import ObjectSet
@@ -265,11 +265,15 @@ def by_workload(
 
 
 def placed_document(
-    gangs: Sequence[GangOutcome], outcomes: Sequence[PodOutcome], workloads: Sequence[WorkloadOutcome]
+    gangs: Sequence[GangOutcome],
+    outcomes: Sequence[PodOutcome],
+    workloads: Sequence[WorkloadOutcome],
+    others: Sequence[PodOutcome],
 ) -> Document:
-    """What `bayplan place -o json` prints."""
+    """What `bayplan place -o json` prints; `others` are the outcomes of pods that no workload wants."""
     return {
-        **placement_list_with_gangs(gangs, outcomes),
+        **placement_list(work_answer(gangs, workloads, others), outcomes),
+        "gangs": [gang_document(gang) for gang in gangs],
         "workloads": [workload_document(each) for each in workloads],
     }
 
@@ -278,7 +282,9 @@ def workload_outcome(plan: WorkloadPlan, outcomes: Mapping[str, PodOutcome]) -> 
     """What became of a workload's pods; `outcomes` are by the pods' names."""
     own = [outcomes[key] for member in plan.members if (key := pod_key(member.pod)) in outcomes]
     running = [(pod_key(pod), pod.spec.node_name or "") for pod in running_members(plan)]
-    return WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own)
+    members = [member.pod for member in plan.members if gang_named(member.pod)]
+    in_gangs = [pod_key(pod) for pod in members if not pod.spec.node_name]
+    return WorkloadOutcome(plan.about.kind, plan.name, plan.kind.counts, running, own, in_gangs=in_gangs)
 
 
 def outcome_for(session: ClusterSession, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> PodOutcome:

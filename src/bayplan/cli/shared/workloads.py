@@ -31,6 +31,7 @@ from bayplan.kube.validation.submitted import pod_templates
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.existing import OwnerIndex, owner_of
 from bayplan.workloads.grouped import Grouped, group_pods
+from bayplan.workloads.held import is_kueue_workload
 from bayplan.workloads.kinds import every_kind, kind_of, known_kinds
 from bayplan.workloads.plan import Beside, WorkloadPlan, plan_of, with_names
 from bayplan.workloads.planned import Around
@@ -112,6 +113,9 @@ class Workloads:
         self._taken |= self._names(planned)
         planned = admit_plan(planned, self._classes, self._source, submitted=submitted)
         warn(list(planned.remarks))
+        if submitted and planned.suspended:
+            what = "no pods are created until it is resumed; planned as if it were"
+            warn([f"{planned.about}: {planned.suspended}: true: {what}"])
         return planned
 
     @staticmethod
@@ -303,7 +307,9 @@ def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]
     others = [
         each
         for each in objects.others
-        if (each.api_version, each.kind) not in _READ_LATER and kind_of(_reference(each), settings.rules) is None
+        if (each.api_version, each.kind) not in _READ_LATER
+        and not is_kueue_workload(each)
+        and kind_of(_reference(each), settings.rules) is None
     ]
     owning = _owning(objects) if others else set()
     return [each for each in others if _key(_reference(each)) not in owning]

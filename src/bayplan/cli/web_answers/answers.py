@@ -227,11 +227,11 @@ class ClusterAnswers:
         with _small(len(read.objects.pods)):
             gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
         outcomes = place_in_turn(session, pods, RANKED, answers)
-        workloads, _ = by_workload(read.plans, outcomes)
+        workloads, others = by_workload(read.plans, outcomes)
         refused = {outcome.decision.pod for outcome in outcomes if not outcome.decision.placed}
         without = [pod for pod in pods if pod_key(pod) in refused][:MOST_VICTIM_SEARCHES]
         victims = {pod_key(pod): preemption_document(preemption_for_pod(session, pod, self._now)) for pod in without}
-        return {**placed_document(gangs, outcomes, workloads), "preemption": victims}
+        return {**placed_document(gangs, outcomes, workloads, others), "preemption": victims}
 
 
 @contextmanager

@@ -19,22 +19,15 @@ from bayplan.explain.documents import (
     asks_for_document,
     causes_document,
     containers_document,
-    placement_list,
     stages_document,
 )
 from bayplan.explain.gangs.changes import gang_changes_document
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView
 from bayplan.explain.gangs.text import closer_text, gang_text
-from bayplan.explain.placement import PodOutcome
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.kueue_v1beta2 import Assignment, Domain, TopologyAssignment, encoded
-
-
-def placement_list_with_gangs(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome]) -> Document:
-    """What `bayplan place -o json` prints: gangs, and pods outside gangs."""
-    return {**placement_list(pods), "gangs": [gang_document(gang) for gang in gangs]}
 
 
 def gang_explanation(outcome: GangOutcome) -> Document:

@@ -17,7 +17,7 @@ from textwrap import wrap
 from bayplan.engine.gangs.objective import in_order
 from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
-from bayplan.explain.amounts import count, listing
+from bayplan.explain.amounts import count, fit_text, listing
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.numa.labels import zone_column
@@ -40,13 +40,17 @@ def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide
     """What `bayplan place` prints for gangs, and for pods outside gangs."""
     if len(gangs) == 1 and not pods:
         return gang_text(gangs[0], wide=wide)
-    fit = sum(gang.good for gang in gangs)
-    parts = [f"{fit} of {count(len(gangs), 'gang')} {'fits' if fit == 1 else 'fit'}"]
-    if pods:
-        parts[0] += f", {sum(pod.decision.placed for pod in pods)} of {count(len(pods), 'other pod')}"
-    parts += [gang_text(gang, wide=wide) for gang in gangs]
+    parts = [counted_answer(gangs, pods), *(gang_text(gang, wide=wide) for gang in gangs)]
     parts += [outcomes_text(pods, wide=wide)] if pods else []
     return "\n\n".join(parts)
+
+
+def counted_answer(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *before: tuple[int, int, str]) -> str:
+    """`1 of 2 gangs and 3 of 3 other pods fit`, after other things that are counted."""
+    told = [*before]
+    told += [(sum(gang.good for gang in gangs), len(gangs), "gang")] if gangs else []
+    told += [(sum(pod.decision.placed for pod in pods), len(pods), "other pod")] if pods else []
+    return fit_text(*told)
 
 
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:

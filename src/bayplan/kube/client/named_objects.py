@@ -20,12 +20,14 @@ from bayplan.kube.client.versions import ServedResource, resources_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, decoding_words
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import OtherObject
-from bayplan.kube.resources import Resource
+from bayplan.kube.resources import KUEUE_WORKLOAD, Resource
 from bayplan.kube.wire.core_v1 import Metadata, OwnerReference, Pod
 
 _Struct = TypeVar("_Struct")
 
 LONGEST_CHAIN = 10
+# Kueue's label on a Workload: the uid of its job.
+JOB_UID = "kueue.x-k8s.io/job-uid"
 # Owners of pods that never stand between a pod and another workload that could be asked for by name.
 LOWEST = frozenset({"ReplicaSet", "DaemonSet", "Node"})
 MOST_OWNERS = 500
@@ -60,7 +62,7 @@ _Served = tuple[str, ServedResource]
 async def read_named(
     access: Access, text: str, kinds: Sequence[Kind], name: str, namespace: str | None, pods: Sequence[Pod]
 ) -> list[OtherObject]:
-    """The objects of a kind with a name, those above them, and the owners of pods beside them.
+    """The objects of a kind with a name, those above them, Kueue's Workloads of them, and owners of pods beside them.
 
     `kinds` are what the text is known to mean, by group and kind; without any, discovery says what it means.
     """
@@ -75,8 +77,9 @@ async def read_named(
         chain = _Chain(client, found)
         for each in list(found):
             await chain.follow(each.metadata)
+        of_kueue = await _kueue_workloads(client, versions, chain.found)
         await asyncio.gather(*(chain.fetch(*each) for each in beside[:MOST_OWNERS]))
-        return chain.found
+        return chain.found + of_kueue
 
 
 async def read_owners(access: Access, waiting: Sequence[Pod], pods: Sequence[Pod]) -> tuple[list[OtherObject], int]:
@@ -91,6 +94,25 @@ async def read_owners(access: Access, waiting: Sequence[Pod], pods: Sequence[Pod
         chain = _Chain(client, [])
         await asyncio.gather(*(chain.climb(*each) for each in list(nearest.values())[:MOST_OWNERS]))
     return chain.found, max(len(nearest) - MOST_OWNERS, 0)
+
+
+async def _kueue_workloads(
+    client: KubeClient, versions: dict[str, list[str]], jobs: Sequence[OtherObject]
+) -> list[OtherObject]:
+    """Kueue's Workloads of some objects; none where Kueue is not installed or its Workloads must not be read."""
+    found: list[OtherObject] = []
+    for api_version, resource in await _of_kinds(client, versions, [KUEUE_WORKLOAD]):
+        for job in jobs:
+            path = _resource(api_version, resource).path(job.metadata.namespace)
+            try:
+                answer = await client.request("GET", path, query={"labelSelector": f"{JOB_UID}={job.metadata.uid}"})
+            except ApiError as error:
+                if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                    return []
+                raise
+            listed = _decoded(answer, _Listed, f"{resource.kind} of {job.metadata.name}").items
+            found += [_other(api_version, resource.kind, bytes(each)) for each in listed]
+    return found
 
 
 async def _versions(client: KubeClient) -> dict[str, list[str]]:

@@ -113,7 +113,7 @@ def test_a_refusal_tells_the_room_of_every_level_and_what_became_of_the_nodes(ba
 def test_every_gang_sees_what_the_earlier_ones_took(bayplan: Bayplan, pods: Path) -> None:
     files = [GANGS / "pretrain.yaml", GANGS / "too-large.yaml", pods / "web.yaml"]
     result = bayplan("place", *(part for file in files for part in ("-f", file)), cluster=CLUSTER)
-    assert (result.code, result.answer) == (1, "1 of 2 gangs fits, 1 of 1 other pod")
+    assert (result.code, result.answer) == (1, "1 of 2 gangs and 1 of 1 other pod fit")
     assert "but can get at most 20." in result.out
 
 

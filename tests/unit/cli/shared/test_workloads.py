@@ -87,7 +87,7 @@ def test_workloads_gangs_and_pods_of_one_file_are_counted_in_the_first_line(bayp
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container(1)]}}
     file = written(tmp_path, deployment(2), pod)
     result = bayplan("place", "-f", file, "-f", WORKLOADS / "job.yaml", cluster=GANGS)
-    assert result.answer == "1 of 1 workload fits, 1 of 1 gang, 1 of 1 other pod"
+    assert result.answer == "1 of 1 workload, 1 of 1 gang and 1 of 1 other pod fit"
 
 
 def test_a_job_in_a_gang_of_its_users_is_not_counted_beside_the_gang(bayplan: Bayplan) -> None:
@@ -245,7 +245,7 @@ def test_why_takes_a_workload_by_kind_and_name(bayplan: Bayplan, busy: Path, ask
 
 def test_why_knows_a_workload_by_its_pods_where_the_dump_has_no_more(bayplan: Bayplan, busy: Path) -> None:
     result = bayplan("why", "sts/db", "-n", "shop", cluster=busy)
-    assert result.answer == "shop/db: 1 of 1 replicas runs: b1-r1-n2"
+    assert result.answer == "shop/db: 1 of 1 replica runs: b1-r1-n2"
     assert result.err == "warning: there is no StatefulSet shop/db in the dump; answered from its 1 pod\n"
 
 
@@ -268,7 +268,7 @@ def test_why_on_one_node_asks_about_a_pod_of_the_workload(bayplan: Bayplan, busy
 @pytest.mark.parametrize(
     "asked, message",
     [
-        ("deploy/wbe", "there is no Deployment 'wbe' in the dump, nor a pod that it owns; did you mean web?"),
+        ("deploy/wbe", "there is no Deployment 'wbe' in the dump, nor a pod that it owns; did you mean shop/web?"),
         ("job/xyz", "there is no Job 'xyz' in the dump, nor a pod that it owns"),
     ],
 )
@@ -309,7 +309,7 @@ def test_a_kind_without_a_rule_is_answered_from_the_pods_that_it_has(bayplan: Ba
     pod["metadata"]["ownerReferences"][0].pop("namespace")
     cluster = written(tmp_path, *yaml.safe_load(GANGS.read_text())["items"], run, pod)
     result = bayplan("why", "trainingrun/night", cluster=cluster)
-    assert result.answer == "ml/night: 1 of 1 pods runs: b1-r1-n1"
+    assert result.answer == "ml/night: 1 of 1 pod runs: b1-r1-n1"
     assert "TrainingRun ml/night: its kind has no rule; answered from its 1 pod" in result.err
 
 

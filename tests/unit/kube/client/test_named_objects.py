@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bayplan.kube.client.access import Access
 from bayplan.kube.client.credentials import Credential, Fixed
 from bayplan.kube.client.named_objects import read_named, read_owners
@@ -102,6 +104,24 @@ async def test_an_owner_that_must_not_be_read_is_left_out() -> None:
         server.answers("GET", "/apis/ray.io/v1/namespaces/ml/rayjobs", says({"items": [thing("x", above)]}))
         server.answers("GET", "/apis/example.com/v1/namespaces/ml/trainingruns/night", refusal(403, "Forbidden"))
         assert await found(server, "rayjob", [("ray.io", "RayJob")]) == ["ray.io/v1 RayJob x"]
+
+
+@asynchronous
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_kueues_workload_comes_with_its_job_where_it_may_be_read(allowed: bool) -> None:
+    async with ScriptedServer() as server:
+        server.answers("GET", "/apis", says({"groups": [group("batch", "v1"), group("kueue.x-k8s.io", "v1beta2")]}))
+        server.answers("GET", "/apis/batch/v1", says({"resources": [resource("jobs", "Job")]}))
+        served = [resource("workloads", "Workload")]
+        server.answers("GET", "/apis/kueue.x-k8s.io/v1beta2", says({"resources": served}))
+        job = thing("x")
+        job["metadata"]["uid"] = "1b4e"
+        server.answers("GET", "/apis/batch/v1/namespaces/ml/jobs", says({"items": [job]}))
+        listed = says({"items": [thing("job-x-7c3f1")]}) if allowed else refusal(403, "Forbidden")
+        server.answers("GET", "/apis/kueue.x-k8s.io/v1beta2/namespaces/ml/workloads", listed)
+        told = ["kueue.x-k8s.io/v1beta2 Workload job-x-7c3f1"] if allowed else []
+        assert await found(server, "job", [("batch", "Job")]) == ["batch/v1 Job x", *told]
+        assert {"labelSelector": "kueue.x-k8s.io/job-uid=1b4e"} in server.queries()
 
 
 @asynchronous
