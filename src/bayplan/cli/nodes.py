@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
@@ -19,7 +22,17 @@ from bayplan.cli.shared.watching import answered, watch_option
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
+    from bayplan.cli.options.jsonpath import JsonPath
     from bayplan.explain.overview.nodes import NodeList
+
+
+def _path(ctx: click.Context, param: click.Parameter, value: str | None) -> JsonPath | None:
+    from bayplan.cli.options.jsonpath import JsonPathError, path_of
+
+    try:
+        return None if value is None else path_of(value)
+    except JsonPathError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command(
@@ -29,7 +42,8 @@ if TYPE_CHECKING:
         "nodes worker-1 worker-2 -o wide",
         "nodes -l node.kubernetes.io/instance-type=c6i.metal -r cpu",
         "nodes --cluster cluster.json -o json",
-        "nodes -o jsonpath='{.items[?(@.cordoned==true)].node}'",
+        "nodes --sort-by .free.cpu",
+        "nodes -o jsonpath='{.items[?(@.status!=\"Ready\")].node}'",
     ),
 )
 @click.argument("names", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
@@ -44,6 +58,13 @@ if TYPE_CHECKING:
     metavar="RESOURCE",
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
+@click.option(
+    "--sort-by",
+    metavar="PATH",
+    callback=_path,
+    help="Sort by a field of a node in -o json, as a JSONPath: .free.cpu, .status, .free['nvidia.com/gpu'].",
+)
+@click.option("--no-headers", is_flag=True, help="Print only the rows of the table.")
 @cluster_scoped
 @watch_option
 @output_option("text", "wide", "name", *DOCUMENTS)
@@ -56,6 +77,8 @@ def nodes(
     label_selector: str | None,
     field_selector: str | None,
     resources: tuple[str, ...],
+    sort_by: JsonPath | None,
+    no_headers: bool,
     watch: bool,
     output: str,
 ) -> int:
@@ -69,12 +92,38 @@ def nodes(
     """
 
     def draw(session: ClusterSession) -> int:
-        return _show(_listed(session, names, label_selector, field_selector, resources), output)
+        listed = _listed(session, names, label_selector, field_selector, resources)
+        return _show(listed if sort_by is None else _sorted(listed, sort_by), output, headers=not no_headers)
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output)
 
 
-def _show(listed: NodeList, output: str) -> int:
+def _sorted(listed: NodeList, path: JsonPath) -> NodeList:
+    """The nodes by a field of their documents; those without it come first, as of kubectl."""
+    from bayplan.explain.overview.nodes import nodes_document
+
+    items = nodes_document(listed)["items"]
+    values = [path.find(item) for item in items]
+    if items and not any(values):
+        fields = ", ".join(f".{name}" for name in items[0])
+        raise click.UsageError(f"--sort-by: no node has this field; fields are {fields}")
+    order = sorted(range(len(items)), key=lambda number: _rank(values[number]))
+    return replace(listed, nodes=tuple(listed.nodes[number] for number in order))
+
+
+def _rank(values: Sequence[object]) -> tuple[float, tuple[list[str | int], str]]:
+    """The first value as a key for sorting: amounts, then texts, in which numbers count as numbers."""
+    from bayplan.cluster.topology.tree import natural_key
+    from bayplan.kube.quantity import NANO, QuantityError, parse
+
+    value = values[0] if values else None
+    try:
+        return -inf if value is None else parse(str(value)).nano / NANO, ([], "")
+    except QuantityError:
+        return inf, natural_key(str(value))
+
+
+def _show(listed: NodeList, output: str, *, headers: bool) -> int:
     if not listed.nodes:
         return no_resources()
     if output == "name":
@@ -82,7 +131,8 @@ def _show(listed: NodeList, output: str) -> int:
     elif output in ("text", "wide"):
         from bayplan.explain.overview.nodes_text import nodes_text
 
-        print_answer(nodes_text(listed, wide=output == "wide"), good=True)
+        text = nodes_text(listed, wide=output == "wide", headers=headers)
+        print_answer(text, good=True) if headers else click.echo(text)
     else:
         from bayplan.explain.overview.nodes import nodes_document
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option
+from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option, tolerate_option
 from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
@@ -28,6 +28,7 @@ MOST_PODS = 100_000
     ),
 )
 @click.option("--requests", metavar="AMOUNTS", help="What each pod asks for: cpu=8,memory=64Gi,nvidia.com/gpu=8.")
+@tolerate_option
 @pods_option(
     required=False,
     help_text="A pod or workload that shows the shape (with tolerations, selectors), instead of --requests.",
@@ -59,6 +60,7 @@ MOST_PODS = 100_000
 def slots(
     *,
     requests: str | None,
+    tolerate: tuple[str, ...],
     files: tuple[Path, ...],
     group: str | None,
     pods: int | None,
@@ -80,8 +82,10 @@ def slots(
     Exit code: 0 at least one fits, 1 none does, 2 invalid input.
     """
     from bayplan.cli.shared.shapes import level_named, shape_and_size, slots_for, tree_named
+    from bayplan.cluster.node_status import closings
     from bayplan.explain.gangs.outcome import stages_in_tree
     from bayplan.explain.refusal import description
+    from bayplan.explain.topology.closed import closed_nodes
     from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
     from bayplan.gangs.numa_level import NO_BUNDLE, is_numa
     from bayplan.gangs.trees import rooms_of
@@ -91,7 +95,7 @@ def slots(
         tree = tree_named(session, name, levels)
         in_zone = is_numa(level, tree.levels)
         wanted = tree.node_level if in_zone else level_named(tree, level) if level is not None else None
-        pod, size = shape_and_size(session, requests, files, group)
+        pod, size = shape_and_size(session, requests, files, tolerate, group)
         if pod is None:
             raise click.UsageError("one of --requests and -f is needed: what does a pod ask for?")
         size = pods or size
@@ -118,6 +122,12 @@ def slots(
             gangs=gangs,
             domains=domains,
             stages=stages,
+            closed=closed_nodes(
+                session.state,
+                tree.rows,
+                closings(session.state, tree.rows, pod_class.tolerations),
+                tuple(pod_class.request.total),
+            ),
             in_zone=in_zone,
         )
         if output == "text":

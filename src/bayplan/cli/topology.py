@@ -10,7 +10,15 @@ import click
 
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
-from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option, theme_for, theme_option
+from bayplan.cli.options.flags import (
+    DOCUMENTS,
+    cluster_scoped,
+    levels_option,
+    output_option,
+    theme_for,
+    theme_option,
+    tolerate_option,
+)
 from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import assumptions, print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
@@ -61,6 +69,7 @@ if TYPE_CHECKING:
         "else of cpu]."
     ),
 )
+@tolerate_option
 @click.option(
     "--distance",
     "origin",
@@ -83,6 +92,7 @@ def topology(
     levels: str | None,
     resources: tuple[str, ...],
     requests: str | None,
+    tolerate: tuple[str, ...],
     origin: str | None,
     files: tuple[Path, ...],
     watch: bool,
@@ -112,14 +122,16 @@ def topology(
         known = list(session.state.columns.resource_index)
         shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree.rows)
         place = _place_of(session, tree, origin) if origin is not None else ()
-        named = shape_of(session, requests, files)
-        pod = named or one_unit(session, shown)
+        named = shape_of(session, requests, files, tolerate)
+        pod = named or one_unit(session, shown, tolerate)
         if pod is None:
             drawn = topology_map(session.state, tree, shown, with_zones=with_zones)
         else:
             pod_class, _, _, slots = slots_for(session, tree, pod)
-            drawn = topology_map(session.state, tree, shown, pod_class, slots, with_zones=with_zones)
-        drawn = replace(drawn, origin=place, named=named is not None, facts=tuple(assumptions()))
+            drawn = topology_map(
+                session.state, tree, shown, pod_class, slots, named=named is not None, with_zones=with_zones
+            )
+        drawn = replace(drawn, origin=place, facts=tuple(assumptions()))
         if output == "svg":
             click.echo(topology_svg(drawn, colours))
         elif output in ("text", "wide"):

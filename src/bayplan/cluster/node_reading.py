@@ -37,15 +37,20 @@ def allocatable_of(node: Node, columns: Columns, remarks: Remarks) -> dict[str, 
     return amounts
 
 
-def without_images(node: Node, row: int, images: Images, remarks: Remarks) -> Node:
-    """Take over a node's images; the node without them takes a tenth of the memory."""
+def is_ready(node: Node) -> bool:
+    """False if the condition Ready is False or Unknown; a node without the condition counts as ready."""
+    return all(each.status == "True" for each in node.status.conditions or () if each.type == "Ready")
+
+
+def slimmed(node: Node, row: int, images: Images, remarks: Remarks) -> Node:
+    """Take over a node's images; the node without them and its conditions takes a tenth of the memory."""
     beyond = images.set(row, node.status.images or ())
     if beyond:
         at = ObjectPath.of(node).child("status").child("images")
         remarks.note(ObjectRemark(at, f"{beyond} names left out: at most {MOST_NAMES} are read"))
-    if not node.status.images:
+    if not node.status.images and not node.status.conditions:
         return node
-    return structs.replace(node, status=structs.replace(node.status, images=None))
+    return structs.replace(node, status=structs.replace(node.status, images=None, conditions=None))
 
 
 def for_kubelet_of(node: Node | None, report: TopologyReport) -> TopologyReport:

@@ -23,7 +23,7 @@ from bayplan.cluster.columns.labels import LabelColumns
 from bayplan.cluster.columns.node_terms import NodeTerms
 from bayplan.cluster.columns.taint_sets import TaintSets
 from bayplan.cluster.columns.zone_rows import clear_zones, write_available, write_zones
-from bayplan.cluster.node_reading import OddVersions, allocatable_of, for_kubelet_of, without_images
+from bayplan.cluster.node_reading import OddVersions, allocatable_of, for_kubelet_of, is_ready, slimmed
 from bayplan.cluster.pods.bookings import Bookings
 from bayplan.cluster.pods.declared_features import as_bits
 from bayplan.cluster.pods.neighbours import Neighbours
@@ -136,9 +136,10 @@ class ClusterState:
             self.volumes.node_came(row, name)
         columns.put_allocatable(row, allocatable)
         columns.unschedulable[row] = node.spec.unschedulable
+        columns.ready[row] = is_ready(node)
         columns.features[row] = as_bits(node.status.declared_features or ())
         columns.taint_set[row] = self.taint_sets.replace(int(columns.taint_set[row]), tuple(node.spec.taints or ()))
-        self.nodes[row] = without_images(node, row, self.images, self.remarks)
+        self.nodes[row] = slimmed(node, row, self.images, self.remarks)
         self.labels.update(row)
         self.node_log.append(row)
         self._odd_versions.note(node, self.remarks)

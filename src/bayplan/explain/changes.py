@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, instead
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.node_basics import tolerated
 from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined
 
@@ -56,9 +56,5 @@ def _untolerated(state: ClusterState, pod: PodClass, nodes: Sequence[str]) -> li
     for name in nodes:
         for taint in state.taint_sets[state.columns.taint_set[state.rows[name]]]:
             if taint.effect != "PreferNoSchedule" and not tolerated(pod, taint):
-                found[_taint_text(taint)] = None
+                found[taint_text(taint)] = None
     return list(found)
-
-
-def _taint_text(taint: Taint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from math import ceil
 from textwrap import wrap
 
 from bayplan.explain.theme import Theme
@@ -17,6 +18,8 @@ FONTS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 FONT_SIZE = 12
 # No text of any picture is smaller.
 SMALL = 11
+# Pixels between the lines of an area that is hatched.
+HATCH = 5
 
 # The width of a character in the widest common font, and in bold, as a share of the font size.
 _CHARACTER, _BOLD_CHARACTER = 0.6, 0.67
@@ -68,6 +71,16 @@ class Canvas:
         self._elements.append(
             f"<rect {attributes}><title>{shown(hint)}</title></rect>" if hint else f"<rect {attributes}/>"
         )
+
+    def hatch(self, corner: tuple[float, float], size: tuple[float, float], stroke: str) -> None:
+        """Diagonal lines over an area."""
+        (x, y), (width, height) = corner, size
+        ends = [
+            (max(start, 0), max(-start, 0), min(start + height, width), min(width - start, height))
+            for start in range(HATCH - int(height), ceil(width), HATCH)
+        ]
+        lines = "".join(f"M{x + left:g} {y + top:g}L{x + right:g} {y + low:g}" for left, top, right, low in ends)
+        self._elements.append(f'<path d="{lines}" stroke="{stroke}" stroke-width="1" fill="none"/>')
 
     def document(self, title: str, width: float, height: float) -> str:
         """The finished picture; screen readers read the title."""

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns.taint_sets import PREFER_NO_SCHEDULE
 from bayplan.cluster.pods.pod_class import HostPort, PodClass
-from bayplan.cluster.pods.tolerations import tolerates
+from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF, UNSCHEDULABLE_TAINT, tolerates
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import MOST_SCORE, Codes, Rows, Scores, count
 from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, normalized
-
-UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 _NO_USERS: Mapping[int, Sequence[HostPort]] = {}
 
@@ -89,7 +87,7 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             return None
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
-            return any(taint.effect in ("NoSchedule", "NoExecute") and not tolerated(pod, taint) for taint in taints)
+            return any(taint.effect in KEEPS_PODS_OFF and not tolerated(pod, taint) for taint in taints)
 
         return state.taint_sets.judged(state.columns.taint_set[rows], refuses).astype(np.uint8)
 

@@ -48,7 +48,7 @@ def test_what_a_narrow_table_leaves_out_is_named(bayplan: Bayplan, monkeypatch: 
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     text = " ".join(bayplan("nodes").out.split())
-    assert "(too narrow for: policy, scope, zones, cpu free," in text
+    assert "(too narrow for: largest aligned pod, policy, scope," in text
 
 
 def test_a_pipe_gets_the_whole_table(bayplan: Bayplan, monkeypatch: pytest.MonkeyPatch) -> None:

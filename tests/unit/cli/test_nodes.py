@@ -20,7 +20,8 @@ def items(bayplan: Bayplan, *arguments: str, cluster: object = EXAMPLES / "clust
 
 
 def test_the_first_line_counts_nodes_by_what_is_known_of_them(bayplan: Bayplan) -> None:
-    assert bayplan("nodes").answer == "6 nodes: 6 with a NUMA report; 2 fragmented; 1 pod refused by kubelets"
+    answer = "6 nodes: 6 with a NUMA report; 1 closed (1 cordoned); 2 fragmented; 1 pod refused by kubelets"
+    assert bayplan("nodes").answer == answer
     answer = bayplan("nodes", cluster=CLUSTER).answer
     assert answer.startswith("43 nodes: 15 with a NUMA report, 28 without a report; ")
 
@@ -61,7 +62,7 @@ def test_a_node_without_a_report_shows_nothing_of_zones(bayplan: Bayplan) -> Non
     assert (node["report"], node["policy"], node["zones"]) == ("none", None, 0)
     assert (node["largestAligned"], node["fragmentation"]) == (None, {})
     line = next(line for line in bayplan("nodes", cluster=CLUSTER).out.splitlines() if line.startswith("  b1-r1-n1"))
-    assert line.split()[1:4] == ["none", "-", "-"]
+    assert line.split()[1:5] == ["Ready", "none", "-", "-"]
 
 
 def test_refused_pods_are_counted_where_the_kubelet_refused_them(bayplan: Bayplan) -> None:
@@ -104,7 +105,7 @@ def test_a_report_that_says_when_it_was_made_has_an_age(bayplan: Bayplan, tmp_pa
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(list_body([node, report])))
     assert items(bayplan, cluster=file)["n1"]["reportAgeSeconds"] == 240
-    assert "  n1    4m " in bayplan("nodes", cluster=file).out
+    assert "  n1    Ready   4m " in bayplan("nodes", cluster=file).out
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,6 @@ def test_a_common_domain_is_said_once(bayplan: Bayplan, tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(list_body(nodes)))
     text = bayplan("nodes", cluster=file).out
-    assert "  ip-10-0-0-7   none" in text
+    assert "  ip-10-0-0-7   Ready   none" in text
     assert text.count(".eu-west-1.compute.internal") == 1
     assert set(items(bayplan, cluster=file)) == set(names)

@@ -14,14 +14,14 @@ WORKER = "cpu=16,memory=160Gi,nvidia.com/gpu=4"
 
 def test_the_first_line_counts_domains_and_nodes(bayplan: Bayplan) -> None:
     result = bayplan("topology", cluster=CLUSTER)
-    assert (result.code, result.answer) == (0, "network: 2 blocks, 8 racks, 40 nodes; 3 nodes outside")
+    assert (result.code, result.answer) == (0, "network: 2 blocks, 8 racks, 40 nodes; 3 nodes outside; 1 node closed")
 
 
 def test_every_domain_has_its_line_and_outsiders_the_label_they_lack(bayplan: Bayplan) -> None:
     lines = bayplan("topology", "network", "-r", "gpu", cluster=CLUSTER).out.splitlines()
     assert [line.split() for line in lines[2:6]] == [
         ["domain", "nodes", "gpu", "free", "fit", "frag", "hosts"],
-        ["block", "b1", "20", "94", "of", "160", "86", "12", "%", "gpu"],
+        ["block", "b1", "20", "86", "of", "160", "86", "12", "%", "gpu"],
         ["rack", "r1", "5", "20", "of", "40", "20", "-", "b1-r1-n[1-5]"],
         ["rack", "r2", "5", "28", "of", "40", "28", "12", "%", "gpu", "b1-r2-n[1-5]"],
     ]
@@ -200,12 +200,15 @@ def test_topologies_with_the_same_levels_are_one(bayplan: Bayplan, tmp_path: Pat
         "spec: {levels: [{nodeLabel: example.com/block}, {nodeLabel: example.com/rack}]}\n"
     )
     result = bayplan("topology", "--cluster", CLUSTER, "--cluster", file, cluster=None)
-    assert (result.code, result.answer) == (0, "network: 2 blocks, 8 racks, 40 nodes; 3 nodes outside")
+    assert (result.code, result.answer) == (0, "network: 2 blocks, 8 racks, 40 nodes; 3 nodes outside; 1 node closed")
 
 
 def test_levels_need_no_topology_object(bayplan: Bayplan) -> None:
     result = bayplan("topology", "--levels", "block,rack", "-r", "gpu", cluster=CLUSTER)
-    assert (result.code, result.answer) == (0, "node labels: 2 blocks, 8 racks, 40 nodes; 3 nodes outside")
+    assert (result.code, result.answer) == (
+        0,
+        "node labels: 2 blocks, 8 racks, 40 nodes; 3 nodes outside; 1 node closed",
+    )
     by_topology = bayplan("topology", "-r", "gpu", cluster=CLUSTER).out.partition("\n")[2]
     assert result.out.partition("\n")[2] == by_topology
 

@@ -82,6 +82,19 @@ def theme_for(name: str | None, *, drawn: bool, drawn_by: str) -> Theme:
     return LIGHT if name is None else THEMES[name]
 
 
+def tolerate_option(function: _Function) -> _Function:
+    """`--tolerate`: taints that a pod described by options tolerates."""
+    return click.option(
+        "--tolerate",
+        multiple=True,
+        metavar="KEY[=VALUE]",
+        help=(
+            "A taint that pods of --requests tolerate, also as kubectl writes it: KEY=VALUE:EFFECT; may be given "
+            "several times. Taints whose key is a resource that they ask for are tolerated anyway."
+        ),
+    )(function)
+
+
 def access_options(function: _Function) -> _Function:
     """`--kubeconfig` and `--context`, for programs that also run inside a cluster."""
     context = click.option("--context", metavar="NAME", help="The kubeconfig context to use.")

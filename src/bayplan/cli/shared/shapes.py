@@ -39,8 +39,9 @@ from bayplan.kube.topology_levels import (
     levels_of,
     not_a_level,
 )
-from bayplan.kube.validation.resources import container_faults
-from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements
+from bayplan.kube.validation.resources import container_faults, is_extended
+from bayplan.kube.validation.scheduling import TAINT_EFFECTS
+from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements, Toleration
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile
 
@@ -150,13 +151,19 @@ def _did_you_mean(text: str, names: Sequence[str]) -> str:
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
-def shape_of(session: ClusterSession, requests: str | None, files: Sequence[Path]) -> Pod | None:
+def shape_of(
+    session: ClusterSession, requests: str | None, files: Sequence[Path], tolerate: Sequence[str] = ()
+) -> Pod | None:
     """The pod that `--requests` or `-f` describes; None if neither is given."""
-    return shape_and_size(session, requests, files)[0]
+    return shape_and_size(session, requests, files, tolerate)[0]
 
 
 def shape_and_size(
-    session: ClusterSession, requests: str | None, files: Sequence[Path], group: str | None = None
+    session: ClusterSession,
+    requests: str | None,
+    files: Sequence[Path],
+    tolerate: Sequence[str] = (),
+    group: str | None = None,
 ) -> tuple[Pod | None, int | None]:
     """The pod that `--requests` or `-f` describes, and how many of them a gang of `-f` has.
 
@@ -164,28 +171,47 @@ def shape_and_size(
     """
     if requests is not None and files:
         raise click.UsageError("--requests and -f both say what a pod looks like: give one of them")
+    if files and tolerate:
+        raise click.UsageError("--tolerate is for pods of --requests: those of -f have tolerations of their own")
     if files:
         return _shape_in_files(session, files, group)
     if group is not None:
         raise click.UsageError("--group chooses among the pods of -f, which is not given")
-    return (None if requests is None else _requesting(session, requests)), None
+    return (None if requests is None else _requesting(session, requests, tolerate)), None
 
 
-def _requesting(session: ClusterSession, requests: str) -> Pod:
+def _requesting(session: ClusterSession, requests: str, tolerate: Sequence[str]) -> Pod:
     written = amounts_in(requests, "--requests")
-    pod = pod_requesting({_resource_meant(session, name): amount for name, amount in written.items()}, "--requests")
+    amounts = {_resource_meant(session, name): amount for name, amount in written.items()}
+    pod = pod_requesting(amounts, "--requests", tolerate)
     session.state.classes.of(pod)
     return pod
 
 
-def pod_requesting(amounts: Quantities, option: str) -> Pod:
-    """A pod of one container with limits equal to its requests, as an option describes it."""
+def pod_requesting(amounts: Quantities, option: str, tolerate: Sequence[str] = ()) -> Pod:
+    """A pod of one container with limits equal to its requests, as an option describes it.
+
+    It tolerates taints in the name of a device that it asks for, as if admitted with ExtendedResourceToleration.
+    """
     container = {"resources": {"requests": amounts, "limits": amounts}}
     for fault in container_faults(container, (), ObjectPath(option)):
         field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
         raise click.UsageError(f"{option}: {f'{field}: ' if field else ''}{fault.problem}")
     resources = ResourceRequirements(requests=amounts, limits=amounts)
-    return Pod(metadata=Metadata(name=option), spec=PodSpec(containers=[Container(name="main", resources=resources)]))
+    devices = sorted(name for name in amounts if is_extended(name))
+    tolerations = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in devices]
+    tolerations += [_toleration(text) for text in tolerate]
+    containers = [Container(name="main", resources=resources)]
+    return Pod(metadata=Metadata(name=option), spec=PodSpec(containers=containers, tolerations=tolerations))
+
+
+def _toleration(text: str) -> Toleration:
+    """What `--tolerate` means by `KEY`, `KEY=VALUE` or a taint with its effect."""
+    taint, _, effect = text.strip().partition(":")
+    key, equal, value = taint.partition("=")
+    if not key or effect not in ("", *TAINT_EFFECTS):
+        raise click.UsageError(f"--tolerate: '{text}' is not a taint; expected KEY, KEY=VALUE or KEY=VALUE:EFFECT")
+    return Toleration(key=key, operator="Equal" if equal else "Exists", value=value, effect=effect)
 
 
 def _shape_in_files(session: ClusterSession, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
@@ -214,7 +240,7 @@ def _called(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get(GROUP) or pod.metadata.name
 
 
-def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
+def one_unit(session: ClusterSession, resources: Sequence[str], tolerate: Sequence[str] = ()) -> Pod | None:
     """The pod by which the largest gang is told where no shape is asked for: one device,
     one CPU or 1Gi of the resource that is shown; none of others.
     """
@@ -223,7 +249,7 @@ def one_unit(session: ClusterSession, resources: Sequence[str]) -> Pod | None:
     container = {"resources": {"limits": {name: amount}}}
     if not amount or any(True for _ in container_faults(container, (), ObjectPath(name))):
         return None  # a node may have a device with a name that no pod can ask for
-    pod = pod_requesting({name: amount}, "--requests")
+    pod = pod_requesting({name: amount}, "--requests", tolerate)
     session.state.classes.of(pod)
     return pod
 

@@ -183,7 +183,7 @@ class ClusterAnswers:
         if pod is None:
             return topology_document(topology_map(session.state, tree, shown))
         pod_class, _, _, slots = slots_for(session, tree, pod)
-        return topology_document(topology_map(session.state, tree, shown, pod_class, slots))
+        return topology_document(topology_map(session.state, tree, shown, pod_class, slots, named=False))
 
     # -- questions that decide -----------------------------------------------------------------------------------------
 

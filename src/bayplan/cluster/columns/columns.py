@@ -110,6 +110,8 @@ class Columns:
         # Per node.
         self.present: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
         self.unschedulable: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
+        # What the node's condition says. The node controller adds taints for it, and filters look only at those.
+        self.ready: NDArray[np.bool_] = np.ones(rows, dtype=np.bool_)
         self.topology: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.policy: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)
         self.scope: NDArray[np.int8] = np.zeros(rows, dtype=np.int8)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from bayplan.kube.wire.core_v1 import Taint, Toleration
 
+# A cordoned node refuses pods that do not tolerate this, whether or not it has the taint itself.
+UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+KEEPS_PODS_OFF = ("NoSchedule", "NoExecute")
+
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """True if a toleration covers a taint. Operators that compare numbers are not part of the rule."""
@@ -17,3 +21,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def speaks_of(toleration: Toleration, taint: Taint) -> bool:
     """True if effect and key of a toleration, where it names them, are those of a taint."""
     return toleration.effect in ("", taint.effect) and toleration.key in ("", taint.key)
+
+
+def taint_text(taint: Taint) -> str:
+    """`key=value:effect`, as kubectl writes a taint."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.cluster.pods.node_pods import belongs_to_its_node
-from bayplan.doctor.checks.tree import NO_SCHEDULE
+from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF
 from bayplan.doctor.findings import Finding, warning
 from bayplan.doctor.installation import Installation
 
@@ -15,7 +15,7 @@ def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
     closed = {
         node.metadata.name
         for node in installation.objects.nodes
-        if any(taint.effect in NO_SCHEDULE for taint in node.spec.taints or ())
+        if any(taint.effect in KEEPS_PODS_OFF for taint in node.spec.taints or ())
     }
     shared: dict[str, list[str]] = {}
     for node, pods in installation.running_by_node.items():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF
 from bayplan.doctor.findings import Finding, error, warning
 from bayplan.doctor.installation import Installation
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.topology_levels import HOSTNAME, Topology, aliases_of, levels_of
 from bayplan.kube.wire.core_v1 import Node
-
-NO_SCHEDULE = ("NoSchedule", "NoExecute")
 
 
 def check_tree(installation: Installation) -> Iterator[Finding]:
@@ -78,4 +77,4 @@ def _check_flavors(topology: Topology, flavors: Mapping[str, str]) -> Iterator[F
 
 def _is_closed(node: Node) -> bool:
     """Whether a node is kept from ordinary pods, as control-plane nodes are."""
-    return any(taint.effect in NO_SCHEDULE for taint in node.spec.taints or ())
+    return any(taint.effect in KEEPS_PODS_OFF for taint in node.spec.taints or ())

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.node_status import closing
 from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.reports.pod_zones import ZonesByContainer, zones_on_node
@@ -269,10 +271,9 @@ def _manager(policy: str, *, known: bool) -> str:
 
 
 def _remarks(state: ClusterState, row: int) -> tuple[str, ...]:
-    remarks = ["cordoned"] if state.columns.unschedulable[row] else []
-    taints = state.taint_sets[state.columns.taint_set[row]]
-    remarks += [f"taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in taints]
-    return tuple(remarks)
+    by = closing(state, row)
+    remarks = [*(["NotReady"] if by.not_ready else []), *(["cordoned"] if by.cordoned else [])]
+    return (*remarks, *(f"taint {taint_text(taint)}" for taint in state.taint_sets[int(state.columns.taint_set[row])]))
 
 
 # -- packages ---------------------------------------------------------------------------------------------------------

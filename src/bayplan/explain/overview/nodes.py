@@ -1,4 +1,4 @@
-"""A NUMA summary of every node: report, free amounts, largest aligned pod, fragmentation, rejected pods.
+"""A NUMA summary of every node: status, report, free amounts, largest aligned pod, fragmentation, rejected pods.
 
 The cluster's columns and pods come in; a `NodeList` goes out. `nodes_text.py` writes the table, `nodes_document` the
 document. `engine/numa/fragmentation.py` defines fragmentation.
@@ -20,6 +20,8 @@ from bayplan.cluster.columns.columns import (
     TOPOLOGY_UNCLEAR,
     TOPOLOGY_USABLE,
 )
+from bayplan.cluster.node_status import Closing, closings
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet.verdict import (
@@ -30,6 +32,7 @@ from bayplan.engine.kubelet.verdict import (
 )
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
+from bayplan.explain.topology.closed import ClosedNodeGroup, closed_nodes
 from bayplan.explain.topology.levels import counted
 from bayplan.kube.wire.core_v1 import Pod
 
@@ -61,7 +64,8 @@ class NodeSummary:
     """
 
     node: str
-    cordoned: bool
+    closing: Closing
+    taints: tuple[str, ...]
     report: str
     age: float | None
     policy: str | None
@@ -77,14 +81,15 @@ class NodeSummary:
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """The nodes in the order of the cluster, and the shown resources."""
+    """The nodes in the order of the cluster, the shown resources, and which nodes are closed by what."""
 
     nodes: tuple[NodeSummary, ...]
     resources: tuple[str, ...]
+    closed: tuple[ClosedNodeGroup, ...]
 
     @property
     def answer(self) -> str:
-        """`6 nodes: 4 with a NUMA report, 1 stale, 1 without; 2 fragmented`."""
+        """`6 nodes: 4 with a NUMA report, 2 without a report; 1 closed (1 cordoned); 2 fragmented`."""
         by_report = {each: sum(node.report == each for node in self.nodes) for each in REPORTS.values()}
         words = [f"{by_report[FRESH]} with a NUMA report"] if by_report[FRESH] else []
         words += [
@@ -96,6 +101,14 @@ class NodeList:
         sentence = f"{counted(len(self.nodes), 'node')}: {', '.join(words)}"
         fragmented = sum(1 for node in self.nodes if any(node.fragmentation.values()))
         refused = sum(sum(node.refused.values()) for node in self.nodes)
+        by = [node.closing for node in self.nodes if node.closing]
+        kinds = {
+            "NotReady": sum(each.not_ready for each in by),
+            "cordoned": sum(each.cordoned for each in by),
+            "tainted": sum(bool(each.taints) for each in by),
+        }
+        closed = ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number)
+        sentence += f"; {len(by)} closed ({closed})" if by else ""
         sentence += f"; {fragmented} fragmented" if fragmented else ""
         return sentence + (f"; {counted(refused, 'pod')} refused by kubelets" if refused else "")
 
@@ -111,6 +124,7 @@ def node_list(
     free = {name: np.maximum(columns.free[columns.index_of(name)][rows], 0).astype(np.int64) for name in resources}
     total = {name: columns.allocatable[columns.index_of(name)][rows].astype(np.int64) for name in resources}
     refused = _refused(pods)
+    closing = closings(state, rows)
     found = []
     for number, row in enumerate(rows.tolist()):
         report = state.reports[row]
@@ -119,7 +133,8 @@ def node_list(
         found.append(
             NodeSummary(
                 node=state.names[row],
-                cordoned=bool(columns.unschedulable[row]),
+                closing=closing[number],
+                taints=tuple(map(taint_text, state.taint_sets[int(columns.taint_set[row])])),
                 report=REPORTS[int(columns.topology[row])],
                 age=max(0.0, now - report.made_at) if report is not None and report.made_at is not None else None,
                 policy=Policy(int(columns.policy[row])).text if known else None,
@@ -139,7 +154,7 @@ def node_list(
                 refused=refused.get(state.names[row], {}),
             )
         )
-    return NodeList(tuple(found), tuple(resources))
+    return NodeList(tuple(found), tuple(resources), closed_nodes(state, rows, closing))
 
 
 def nodes_document(listed: NodeList) -> Document:
@@ -151,7 +166,8 @@ def nodes_document(listed: NodeList) -> Document:
         "items": [
             {
                 "node": node.node,
-                "cordoned": node.cordoned,
+                "status": node.closing.status,
+                "taints": list(node.taints),
                 "report": node.report,
                 "reportAgeSeconds": None if node.age is None else round(node.age),
                 "policy": node.policy,

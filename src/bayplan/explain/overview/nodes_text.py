@@ -2,8 +2,8 @@
 
     6 nodes: 5 with a NUMA report, 1 without a report; 2 fragmented
 
-      node     report  frag      largest aligned pod  policy            scope      zones  cpu free  mem free  refused
-      telco-1  12s     45 % cpu  cpu 22  mem 40Gi     single-numa-node  container      2        40      90Gi        -
+      node     status  report  frag      largest aligned pod  policy            scope      zones  cpu free  refused
+      telco-1  Ready   12s     45 % cpu  cpu 22  mem 40Gi     single-numa-node  container      2        40        -
 
 Comes from `nodes.py` and goes to a terminal.
 """
@@ -21,15 +21,20 @@ from bayplan.kube.visible import visible_lines
 NOTHING = "-"
 
 
-def nodes_text(listed: NodeList, *, wide: bool = False) -> str:
-    """The table; `wide` adds totals, reasons of rejections, and the zone of the largest aligned pod."""
+def nodes_text(listed: NodeList, *, wide: bool = False, headers: bool = True) -> str:
+    """The table; `wide` adds taints, totals, reasons of rejections, and the zone of the largest aligned pod.
+
+    Without `headers` it is only the rows, as of kubectl.
+    """
     labels = short_labels(listed.resources)
     domain = common_domain(node.node for node in listed.nodes)
     free = [f"{labels[name]} free" for name in listed.resources]
-    header = ["node", "report", "frag", "largest aligned pod", "policy", "scope", "zones", *free, "refused"]
+    header = ["node", "status", "report", "frag", "largest aligned pod", "policy", "scope", "zones", *free, "refused"]
+    header += ["taints"] if wide else []
     rows = [
         [
-            node.node.removesuffix(domain) + (" (cordoned)" if node.cordoned else ""),
+            node.node.removesuffix(domain if headers else ""),
+            node.closing.status,
             _report(node),
             share_text(node.fragmentation, labels),
             _largest(node, labels, wide=wide),
@@ -38,12 +43,16 @@ def nodes_text(listed: NodeList, *, wide: bool = False) -> str:
             str(node.zones) if node.zones else NOTHING,
             *(_free(node, name, wide=wide) for name in listed.resources),
             _refused(node, wide=wide),
+            *([", ".join(node.taints) or NOTHING] if wide else []),
         ]
         for node in listed.nodes
     ]
     numbers = ["zones", *free, *([] if wide else ["refused"])]
-    lines = [listed.answer, "", *table(header, rows, indent="  ", numbers=numbers)]
-    return visible_lines([*lines, *domain_lines(domain)])
+    if not headers:
+        return visible_lines(table(header, rows, numbers=numbers)[1:])
+    lines = [listed.answer, "", *table(header, rows, indent="  ", numbers=numbers), *domain_lines(domain)]
+    by_taints = [f"  {each.sentence}" for each in listed.closed if each.by.taints]
+    return visible_lines([*lines, "", *by_taints] if by_taints else lines)
 
 
 def _report(node: NodeSummary) -> str:

@@ -1,30 +1,32 @@
 """A topology for text and pictures: nested domains, free amounts, and how many pods of a shape fit.
 
 A tree and the cluster's columns come in; a `TopologyMap` without layout goes out. `text.py` and `svg.py` draw it, and
-`topology_document` is for programs. Free is what nodes have beside their pods; pods *fit* if kubelets would admit them,
-filters included. Below a node are its reported NUMA zones.
+`topology_document` is for programs. Free is what nodes have beside their pods, unless they are closed to such pods;
+pods *fit* if kubelets would admit them, filters included. Below a node are its reported NUMA zones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.node_status import Closing, closings
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Path, Tree, distance
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
-from bayplan.explain.amounts import usual_order
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gangs.document import rooms_document
 from bayplan.explain.gangs.outcome import Party
+from bayplan.explain.topology.closed import ClosedNodeGroup, closed_document, closed_nodes
 from bayplan.explain.topology.levels import counted, short_levels
 from bayplan.gangs.model import LevelRoom
 from bayplan.gangs.trees import rooms_of
@@ -37,7 +39,8 @@ class DomainView:
 
     `slots` is the number of pods of the requested shape that fit now, `slots_if_idle` the number if nothing ran. Both
     are None without a shape, and for a zone, because a pod can take several. `fragmentation` is by resource, as in
-    `engine/numa/fragmentation.py`, over nodes that report zones.
+    `engine/numa/fragmentation.py`, over nodes that report zones. `closed` is what pods leave on closed nodes; it is not
+    in `free`.
     """
 
     path: Path
@@ -48,6 +51,7 @@ class DomainView:
     slots_if_idle: int | None
     inside: tuple[DomainView, ...]
     fragmentation: Mapping[str, float] = field(default_factory=dict)
+    closed: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ class TopologyMap:
     `outside` has the labels that nodes outside lack, `lead` the text before that. The counted shape is one unit of a
     resource unless another is `named`. `asks_for` is the request of the shape, `rooms` the largest gang of such pods
     per level. Distances are counted from the node at `origin`. `parties` are a gang's pods; `title` and `facts`
-    describe the gang.
+    describe the gang. `closed` are nodes closed to such pods; without a named shape, to pods that ask for what the
+    nodes have.
     """
 
     name: str
@@ -68,6 +73,7 @@ class TopologyMap:
     outside: Mapping[str, str]
     lead: str
     if_empty: str
+    closed: tuple[ClosedNodeGroup, ...] = ()
     zones: int | None = None
     origin: Path = ()
     asks_for: Mapping[str, int] = field(default_factory=dict)
@@ -88,7 +94,12 @@ class TopologyMap:
             sentence = f"{self.name}: {self.if_empty}"
         if self.outside:
             sentence += f"; {counted(len(self.outside), 'node')} outside"
-        return sentence
+        return sentence + (f"; {counted(len(self.closed_by), 'node')} closed" if self.closed else "")
+
+    @cached_property
+    def closed_by(self) -> dict[str, Closing]:
+        """By node, what closes it; nodes that are open are left out."""
+        return {node: each.by for each in self.closed for node in each.nodes}
 
     def at(self, depth: int) -> list[DomainView]:
         """The domains this many levels down, 1 for the widest."""
@@ -110,33 +121,40 @@ def topology_map(
     pod: PodClass | None = None,
     slots: Counts | None = None,
     *,
+    named: bool = True,
     with_zones: bool = False,
 ) -> TopologyMap:
-    """The map of a tree; `slots` by position in the tree for pods of one class; `with_zones` includes NUMA zones."""
+    """The map of a tree; `slots` by position in the tree for pods of one class, which is `named` or one unit of a
+    resource; `with_zones` includes NUMA zones.
+    """
     columns = state.columns
-    free, total = {}, {}
+    closing = closings(state, tree.rows, pod.tolerations if pod is not None and named else None)
+    free, total, closed = {}, {}, {}
     for name in resources:
         index = columns.index_of(name)
-        free[name] = np.maximum(columns.free[index][tree.rows], 0).astype(np.int64)
+        unused = np.maximum(columns.free[index][tree.rows], 0).astype(np.int64)
+        free[name], closed[name] = np.where(closing.open, unused, 0), np.where(closing.open, 0, unused)
         total[name] = columns.allocatable[index][tree.rows].astype(np.int64)
     if slots is not None and pod is not None:
         free[_SLOTS] = slots
         total[_SLOTS] = _slots_if_idle(state, tree, pod)
     zones: list[tuple[DomainView, ...]] = [()] * tree.size
     if with_zones:
-        places = zip(tree.rows, tree.paths[tree.node_level], strict=True)
-        zones = [_zones(state, int(row), path, resources) for row, path in places]
+        places = zip(tree.rows, tree.paths[tree.node_level], closing.open, strict=True)
+        zones = [_zones(state, int(row), path, resources, is_open=bool(is_open)) for row, path, is_open in places]
     return TopologyMap(
         name=tree.name,
         levels=tree.levels,
-        domains=_domains(tree, state, free, total, zones, _aligned(state, tree, resources)),
+        domains=_domains(tree, state, free, total, closed, zones, _aligned(state, tree, resources)),
         nodes=tree.size,
         resources=tuple(resources),
         outside=tree.outside,
         lead=tree.lead,
         if_empty="no node carries all of its labels" if tree.by_labels else tree.when_empty,
+        closed=closed_nodes(state, tree.rows, closing, resources),
         zones=sum(map(len, zones)) if with_zones else None,
         asks_for=pod.request.total if pod is not None else {},
+        named=named,
         rooms=rooms_of(tree, slots, 1) if slots is not None else (),
     )
 
@@ -154,14 +172,17 @@ def leading_resource(resources: Sequence[str]) -> str:
 
 
 def default_resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
-    """cpu, memory and the devices that any of these nodes has."""
+    """cpu, memory and the devices that any of these nodes has: first those that the zones of most nodes report,
+    then those of most nodes, then those that a node has fewest of. That puts GPUs before plugins such as kvm and fuse.
+    """
     columns = state.columns
-    devices = [
-        name
-        for name, index in columns.resource_index.items()
-        if "/" in name and name != PODS and columns.allocatable[index][rows].any()
-    ]
-    return usual_order([CPU, MEMORY, *devices])
+    ranks = {}
+    for name, index in columns.resource_index.items():
+        amounts = columns.allocatable[index][rows]
+        if "/" in name and amounts.any():
+            in_zones, on_nodes = np.count_nonzero(columns.zone_reported[index][rows]), np.count_nonzero(amounts)
+            ranks[name] = (-in_zones, -on_nodes, amounts.max(), name.rpartition("/")[2], name)
+    return [CPU, MEMORY, *sorted(ranks, key=ranks.__getitem__)]
 
 
 def topology_document(drawn: TopologyMap) -> Document:
@@ -180,6 +201,7 @@ def topology_document(drawn: TopologyMap) -> Document:
         "distanceFrom": drawn.origin[-1] if drawn.origin else None,
         "domains": [_domain_document(drawn, domain) for domain in drawn.domains],
         "outside": [{"node": node, "lacks": label} for node, label in drawn.outside.items()],
+        "closed": closed_document(drawn.closed),
     }
 
 
@@ -190,6 +212,7 @@ def _domain_document(drawn: TopologyMap, domain: DomainView) -> Document:
         "path": list(domain.path),
         "nodes": len(domain.nodes),
         "free": amounts_document(domain.free),
+        "closed": amounts_document(domain.closed),
         "allocatable": amounts_document(domain.total),
         "slots": domain.slots,
         "fragmentation": {name: round(share, 4) for name, share in domain.fragmentation.items()},
@@ -218,7 +241,9 @@ def _aligned(state: ClusterState, tree: Tree, resources: Sequence[str]) -> dict[
     return {name: aligned_amounts(state, name, tree.rows) for name in resources}
 
 
-def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) -> tuple[DomainView, ...]:
+def _zones(
+    state: ClusterState, row: int, path: Path, resources: Sequence[str], *, is_open: bool
+) -> tuple[DomainView, ...]:
     """The reported NUMA zones of a node, if usable."""
     columns, report = state.columns, state.reports[row]
     if report is None or columns.topology[row] != TOPOLOGY_USABLE:
@@ -226,9 +251,10 @@ def _zones(state: ClusterState, row: int, path: Path, resources: Sequence[str]) 
     found = []
     for position, zone in enumerate(report.zones):
         index = {name: columns.index_of(name) for name in resources if name in zone.resources}
-        free = {name: int(columns.zone_available[each, position, row]) for name, each in index.items()}
+        unused = {name: int(columns.zone_available[each, position, row]) for name, each in index.items()}
         total = {name: int(columns.zone_total[each, position, row]) for name, each in index.items()}
-        found.append(DomainView((*path, str(zone.id)), path[-1:], free, total, None, None, ()))
+        free, closed = (unused, {}) if is_open else (dict.fromkeys(unused, 0), unused)
+        found.append(DomainView((*path, str(zone.id)), path[-1:], free, total, None, None, (), closed=closed))
     return tuple(found)
 
 
@@ -237,6 +263,7 @@ def _domains(
     state: ClusterState,
     free: Mapping[str, Counts],
     total: Mapping[str, Counts],
+    closed: Mapping[str, Counts],
     zones: Sequence[tuple[DomainView, ...]],
     aligned: Mapping[str, Aligned],
 ) -> tuple[DomainView, ...]:
@@ -245,6 +272,7 @@ def _domains(
     firsts_below = np.zeros(0, dtype=np.intp)
     for level in range(tree.node_level, -1, -1):
         sums_free = {name: tree.sums(counts, level).tolist() for name, counts in free.items()}
+        sums_closed = {name: tree.sums(counts, level).tolist() for name, counts in closed.items()}
         sums_total = {name: tree.sums(counts, level).tolist() for name, counts in total.items()}
         shares = {
             name: fragmentation(tree.sums(each.largest, level), tree.sums(each.at_best, level)).tolist()
@@ -266,6 +294,7 @@ def _domains(
                     sums_total[_SLOTS][number] if _SLOTS in sums_total else None,
                     tuple(below[first_child[number] : child_end]) if below else zones[number],
                     {name: share[number] for name, share in shares.items() if not isnan(share[number])},
+                    {name: sums[number] for name, sums in sums_closed.items() if sums[number]},
                 )
             )
         below, firsts_below = made, starts

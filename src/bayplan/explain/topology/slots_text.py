@@ -21,6 +21,7 @@ from bayplan.explain.gangs.document import rooms_document
 from bayplan.explain.gangs.text import best_in
 from bayplan.explain.stages import FilterStage
 from bayplan.explain.table import table
+from bayplan.explain.topology.closed import ClosedNodeGroup, closed_document
 from bayplan.explain.topology.levels import counted, in_one, path_text, short_levels
 from bayplan.explain.why import stage_lines
 from bayplan.gangs.model import LevelRoom
@@ -44,7 +45,8 @@ class DomainSlots:
 class SlotCount:
     """The answer for gangs of `pods` pods at one `level`; `gangs` counts per level, the node last.
 
-    With `in_zone` each gang is in one NUMA zone, and only slots in such units count.
+    With `in_zone` each gang is in one NUMA zone, and only slots in such units count. `closed` are nodes that such pods
+    cannot use.
     """
 
     topology: str
@@ -59,6 +61,7 @@ class SlotCount:
     gangs: tuple[int, ...]
     domains: tuple[DomainSlots, ...]
     stages: tuple[FilterStage, ...]
+    closed: tuple[ClosedNodeGroup, ...] = ()
     in_zone: bool = False
 
     @property
@@ -107,6 +110,8 @@ def slots_text(counted_slots: SlotCount) -> str:
     header = ("level", "domains", "hold one", "gangs", "largest gang", "in")
     lines += table(header, rows, indent="  ", numbers=header[1:5])
     lines += ["", *_domain_lines(counted_slots.domains, levels[counted_slots.level])]
+    if counted_slots.closed:
+        lines += ["", *(f"  {each.sentence}" for each in counted_slots.closed)]
     if not counted_slots.fit:
         lines += ["", *stage_lines(counted_slots.nodes, counted_slots.stages)]
     return visible_lines(lines)
@@ -149,5 +154,6 @@ def slots_document(counted_slots: SlotCount) -> Document:
             {"path": list(domain.path), "nodes": domain.nodes, "slots": domain.slots, "gangs": domain.gangs}
             for domain in counted_slots.domains
         ],
+        "closed": closed_document(counted_slots.closed),
         "stages": stages_document(counted_slots.stages),
     }

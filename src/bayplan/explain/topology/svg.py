@@ -59,8 +59,10 @@ class _Words:
     def __init__(self, drawn: TopologyMap) -> None:
         self.drawn = drawn
         self.labels = short_labels([*drawn.resources, *drawn.asks_for])
-        # The resource in cells without a requested shape.
-        self.resource = leading_resource(drawn.resources)
+        # The resource beside names, and in cells without a requested shape.
+        self.resource = leading_resource(
+            [each for each in drawn.resources if each in drawn.asks_for] or drawn.resources
+        )
         # The gang's pods on a node: the numbers of their parties, and their ranks.
         self._on_node: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         for number, party in enumerate(drawn.parties):
@@ -104,9 +106,14 @@ class _Words:
         return [(number, self.drawn.parties[number].words(found[number])) for number in sorted(found)]
 
     def number(self, node: DomainView) -> str:
-        """The number in a cell: pods of the gang, else what is free; a dash if there never was anything."""
+        """The number in a cell: pods of the gang, else what is free; a dash if there never was anything.
+
+        A closed node is hatched instead.
+        """
         value, most = self.figure(node)
         pods = self.pods_on(node.path[-1])
+        if not pods and node.path[-1] in self.drawn.closed_by:
+            return ""
         return str(pods) if pods else str(value) if most else "-"
 
     def in_cell(self, node: DomainView) -> str:
@@ -115,6 +122,9 @@ class _Words:
         pods = self.pods_on(name)
         words = f"{name}: {self.room(node)}"
         words += "".join(f", NUMA zone {zone.path[-1]} {self.room(zone)}" for zone in node.inside)
+        closed = self.drawn.closed_by.get(name)
+        if closed is not None:
+            words += f", {', '.join(closed.causes)}"
         words += f", distance {distance(self.drawn.origin, node.path)}" if self.drawn.origin else ""
         if pods:
             words += f", {counted(pods, 'pod')} of the gang: " + "; ".join(each for _, each in self.parties_on([name]))
@@ -168,7 +178,7 @@ class _Picture:
         self.sizes = _Sizes(self.words, self.blocks)
 
     def drawing(self) -> str:
-        """Title, blocks, legend, and nodes outside."""
+        """Title, blocks, legend, and nodes that are closed or outside."""
         y = self._header()
         for around, group in groupby(self.blocks, key=_around):
             y = self._heading(around, y)
@@ -277,8 +287,11 @@ class _Picture:
             ink = self.theme.paper
         else:
             shade = self._shade(*self.words.figure(node))
-            self.canvas.box((x, y), (self.sizes.cell, CELL_HEIGHT), shade.fill, radius=3, hint=hint)
-            ink = shade.ink
+            closed = node.path[-1] in self.drawn.closed_by
+            fill, ink = (self.theme.paper, self.theme.dim) if closed else shade
+            self.canvas.box((x, y), (self.sizes.cell, CELL_HEIGHT), fill, radius=3, hint=hint)
+            if closed:
+                self.canvas.hatch((x, y), (self.sizes.cell, CELL_HEIGHT), self.theme.frame)
         middle = x + self.sizes.cell / 2
         self.canvas.text(
             middle, y + 13.5, self.words.number(node), fill=ink, size=SMALL, bold=bool(pods), anchor="middle"
@@ -307,7 +320,7 @@ class _Picture:
 
     def _zones(self, node: DomainView, x: float, y: float) -> None:
         """A box below a cell for each NUMA zone."""
-        if node.inside:
+        if node.inside and node.path[-1] not in self.drawn.closed_by:
             width = self.sizes.cell / len(node.inside)
             self.canvas.box((x, y), (self.sizes.cell, ZONE_STRIP - 1), self.theme.frame, radius=0)
             for place, zone in enumerate(node.inside):
@@ -328,12 +341,26 @@ class _Picture:
             self.canvas.box((x, y + 2), (14, 12), fill, stroke=self.theme.line, radius=2)
             self.canvas.text(x + 20, y + 12, words, fill=self.theme.dim, size=SMALL)
             x += 34 + width_of(words, SMALL)
+        if drawn.closed:
+            self.canvas.box((x, y + 2), (14, 12), self.theme.paper, stroke=self.theme.line, radius=2)
+            self.canvas.hatch((x, y + 2), (14, 12), self.theme.frame)
+            self.canvas.text(
+                x + 20,
+                y + 12,
+                "closed to such pods" if drawn.named and drawn.asks_for else "closed",
+                fill=self.theme.dim,
+                size=SMALL,
+            )
         where = "Numbers in other cells" if drawn.parties else "Numbers"
         told = f"{where}: {what}." + (f" Strips: {labels[self.words.resource]} of NUMA zones." if drawn.zones else "")
         self.canvas.text(MARGIN, y + 32, cut(told, self.sizes.width, SMALL), fill=self.theme.dim, size=SMALL)
         return y + 38
 
     def _outside(self, y: float) -> float:
+        for each in self.drawn.closed:
+            words = cut(each.sentence, self.sizes.width, SMALL)
+            self.canvas.text(MARGIN, y + 12, words, fill=self.theme.dim, size=SMALL)
+            y += 18
         for lacked, nodes in missing_labels(self.drawn.outside):
             words = f"Outside, {self.drawn.lead}{lacked}: {hostlist(nodes, 80)}"
             self.canvas.text(MARGIN, y + 12, cut(words, self.sizes.width, SMALL), fill=self.theme.dim, size=SMALL)

@@ -15,7 +15,7 @@ from bayplan.cluster.topology.tree import distance
 from bayplan.explain.amounts import human, listing, share_text
 from bayplan.explain.gangs.outcome import missing_labels
 from bayplan.explain.gangs.text import best_in
-from bayplan.explain.numa.labels import short_labels
+from bayplan.explain.numa.labels import short_labels, short_listing
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines, hostlist
 from bayplan.explain.topology.levels import counted, domain_name, in_one, short_levels
@@ -37,6 +37,8 @@ def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
         lines += ["", *_domain_lines(drawn, depth, WIDE if wide else LONGEST_HOSTLIST)]
     if drawn.rooms and drawn.domains:
         lines += ["", *_largest_lines(drawn)]
+    if drawn.closed:
+        lines += ["", *_closed_lines(drawn)]
     if drawn.outside:
         lines += ["", *_outside_lines(drawn)]
     return visible_lines(lines)
@@ -91,6 +93,8 @@ def _title(drawn: TopologyMap, domain: DomainView, domain_of_names: str) -> str:
     below = depth - len(drawn.levels)
     if below > 0:
         name = value.removesuffix(domain_of_names) if below == 1 else f"zone {value}"
+        if below == 1 and value in drawn.closed_by:
+            name += f" ({drawn.closed_by[value].status})"
     else:
         name = domain_name(short_levels(drawn.levels)[depth - 1], value)
     return INDENT * (depth - 1) + name
@@ -106,6 +110,15 @@ def _down_to(domains: Sequence[DomainView], depth: int) -> Iterator[DomainView]:
         yield domain
         if len(domain.path) < depth:
             yield from _down_to(domain.inside, depth)
+
+
+def _closed_lines(drawn: TopologyMap) -> list[str]:
+    labels = short_labels(drawn.resources)
+    unused = ["  ".join(short_listing(each.free, labels)) for each in drawn.closed]
+    return [
+        f"{INDENT}{each.sentence}" + (f" (not counted as free: {amounts})" if amounts else "")
+        for each, amounts in zip(drawn.closed, unused, strict=True)
+    ]
 
 
 def _outside_lines(drawn: TopologyMap) -> list[str]:

@@ -173,7 +173,7 @@ def _against_limit(name: str, request: Quantity, limit: Quantity | None, at: Obj
 def _amount_faults(name: str, quantity: Quantity, at: ObjectPath) -> Faults:
     if quantity.nano < 0:
         yield InvalidObject(at, f'"{quantity}" is negative')
-    if _is_extended(name) and quantity.nano % _UNIT:
+    if is_extended(name) and quantity.nano % _UNIT:
         yield InvalidObject(at, f'"{quantity}" is not allowed: {name} is counted in whole numbers')
     if name.startswith(HUGE_PAGES) and not _is_multiple_of_page(name, quantity):
         yield InvalidObject(at, f'"{quantity}" is not a multiple of the page size, {name.removeprefix(HUGE_PAGES)}')
@@ -207,7 +207,7 @@ def resource_name_problem(name: str) -> str | None:
         hint = did_you_mean(name, CONTAINER_RESOURCES)
         allowed = f"{', '.join(CONTAINER_RESOURCES)}, {HUGE_PAGES}* or a name with a domain such as nvidia.com/gpu"
         return f'"{name}" is not allowed: must be {allowed}{hint}'
-    if _NATIVE_DOMAIN not in name and not _is_extended(name):
+    if _NATIVE_DOMAIN not in name and not is_extended(name):
         return f'"{name}" is not allowed as the name of an extended resource'
     return None
 
@@ -220,7 +220,8 @@ def _is_native(name: str) -> bool:
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
+    """True for resources that device plugins and operators add, such as nvidia.com/gpu."""
     if _is_native(name) or name.startswith(_QUOTA_PREFIX):
         return False
     return not any(True for _ in names.qualified_name(f"{_QUOTA_PREFIX}{name}"))

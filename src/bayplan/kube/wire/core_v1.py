@@ -364,10 +364,18 @@ class ContainerImage(WireStruct, frozen=True):
     size_bytes: Int64 = 0
 
 
+class NodeCondition(WireStruct, frozen=True):
+    """One statement about a node, such as Ready=Unknown."""
+
+    type: str = ""
+    status: str = ""
+
+
 class NodeStatus(WireStruct, frozen=True):
     """What the kubelet says the node has."""
 
     allocatable: Quantities | None = None
+    conditions: list[NodeCondition] | None = None
     node_info: NodeSystemInfo | None = None
     images: list[ContainerImage] | None = None
     declared_features: list[str] | None = None

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.node_status import closings
 from bayplan.cluster.pods.request import CPU, MEMORY, PODS
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
@@ -64,10 +65,10 @@ class GangShapes:
 
 
 def capacity_of(state: ClusterState, trees: Trees, shapes: GangShapes) -> Capacity:
-    """The figures of the cluster as it is now; cordoned nodes do not count."""
+    """The figures of the cluster as it is now; nodes that are closed to new pods do not count."""
     columns = state.columns
     every = np.fromiter(state.rows.values(), dtype=np.intp, count=len(state.rows))
-    rows = every[~columns.unschedulable[every]]
+    rows = every[closings(state, every).open]
     resources = _resources(state, rows)
     fragmentation = {}
     for name in resources:
@@ -81,7 +82,7 @@ def capacity_of(state: ClusterState, trees: Trees, shapes: GangShapes) -> Capaci
         tree = trees.get(topology)
         if tree is None or not tree.size:
             continue
-        is_open = ~columns.unschedulable[tree.rows]
+        is_open = closings(state, tree.rows).open
         for name in resources:
             free = np.where(is_open, np.maximum(columns.free[columns.index_of(name)][tree.rows], 0.0), 0.0)
             for number, level in enumerate((*tree.levels, NODE)):

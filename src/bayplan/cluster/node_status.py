@@ -1,0 +1,119 @@
+"""Whether nodes take new pods, and if not by what they are closed: not ready, cordoned, tainted.
+
+Columns come in; a `Closing` per node goes out, from which `nodes`, `topology`, maps and metrics tell which free amounts
+are of no use. A taint whose key is a resource of the node keeps away only pods that do not ask for it, so it closes
+nothing, unless the pods in question are known. Filters decide by taints and cordons alone, as kube-scheduler does; the
+condition Ready precedes its taints only for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF, UNSCHEDULABLE_TAINT, taint_text, tolerates
+from bayplan.cluster.state import ClusterState
+from bayplan.kube.validation.resources import is_extended
+from bayplan.kube.wire.core_v1 import Taint, Toleration
+
+NOT_READY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What closes a node; falsy if nothing does."""
+
+    not_ready: bool = False
+    cordoned: bool = False
+    taints: tuple[Taint, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.not_ready or self.cordoned or bool(self.taints)
+
+    @property
+    def status(self) -> str:
+        """The words of kubectl's column STATUS, and Tainted."""
+        words = ["NotReady" if self.not_ready else "Ready"]
+        words += ["SchedulingDisabled"] if self.cordoned else []
+        return ",".join([*words, "Tainted"] if self.taints else words)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """`NotReady`, `cordoned`, and taints as kubectl writes them."""
+        words = ["NotReady"] if self.not_ready else []
+        words += ["cordoned"] if self.cordoned else []
+        return (*words, *map(taint_text, self.taints))
+
+
+OPEN = Closing()
+
+
+@dataclass(frozen=True, slots=True)
+class Closings:
+    """Of some nodes: `numbers` has the position in `kinds` of what closes each; 0 is `OPEN`.
+
+    Kinds are in the order of the first node of each.
+    """
+
+    kinds: tuple[Closing, ...]
+    numbers: NDArray[np.intp]
+
+    def __getitem__(self, position: int) -> Closing:
+        return self.kinds[int(self.numbers[position])]
+
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """By position, whether the node takes pods."""
+        is_open: NDArray[np.bool_] = self.numbers == 0
+        return is_open
+
+
+def closings(state: ClusterState, rows: NDArray[np.intp], tolerations: Sequence[Toleration] | None = None) -> Closings:
+    """What closes each of some nodes to pods with these tolerations.
+
+    Without tolerations it is about pods that ask for what the node has.
+    """
+    kinds = {OPEN: 0}
+    alike, examples, numbers = np.unique(_differences(state, rows), return_index=True, return_inverse=True)
+    found = np.zeros(len(alike), dtype=np.intp)
+    for number in np.argsort(examples).tolist():
+        found[number] = kinds.setdefault(closing(state, int(rows[examples[number]]), tolerations), len(kinds))
+    return Closings(tuple(kinds), found[numbers])
+
+
+def closing(state: ClusterState, row: int, tolerations: Sequence[Toleration] | None = None) -> Closing:
+    """What closes one node."""
+    columns = state.columns
+
+    def tolerated(taint: Taint) -> bool:
+        if tolerations is not None:
+            return any(tolerates(toleration, taint) for toleration in tolerations)
+        return taint.effect == "NoSchedule" and is_extended(taint.key) and _has(state, taint.key, row)
+
+    taints = [taint for taint in state.taint_sets[int(columns.taint_set[row])] if taint.effect in KEEPS_PODS_OFF]
+    cordoned = bool(columns.unschedulable[row]) or any(taint.key == UNSCHEDULABLE_TAINT.key for taint in taints)
+    special = (*NOT_READY_TAINTS, UNSCHEDULABLE_TAINT.key)
+    return Closing(
+        not columns.ready[row] or any(taint.key in NOT_READY_TAINTS for taint in taints),
+        cordoned and not tolerated(UNSCHEDULABLE_TAINT),
+        tuple(taint for taint in taints if taint.key not in special and not tolerated(taint)),
+    )
+
+
+def _has(state: ClusterState, resource: str, row: int) -> bool:
+    columns = state.columns
+    return bool(columns.allocatable[columns.index_of(resource), row] > 0)
+
+
+def _differences(state: ClusterState, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """By node, a number that is the same for nodes that are closed by the same."""
+    columns = state.columns
+    found = 4 * columns.taint_set[rows].astype(np.int64) + 2 * columns.ready[rows] + columns.unschedulable[rows]
+    keys = {taint.key for number in range(len(state.taint_sets)) for taint in state.taint_sets[number]}
+    for key in keys & columns.resource_index.keys():
+        # Renumbered at each step: any number of resources may be keys of taints.
+        found = np.unique(2 * found + (columns.allocatable[columns.index_of(key)][rows] > 0), return_inverse=True)[1]
+    return found
