@@ -13,6 +13,7 @@ from bayplan.cli.options.flags import DOCUMENTS, output_option, theme_for, theme
 from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import print_answer, print_document, working
 from bayplan.cli.shared.session import ClusterSession
+from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.engine.gangs.objective import Objective
@@ -34,6 +35,8 @@ RANKED_WIDE = 20
         "place -f podgroup.yaml --cluster cluster.json           # a gang: all pods or none",
         "place -f podgroup.yaml --cluster cluster.json --objective closest",
         "place -f podgroup.yaml --cluster cluster.json -o svg > gang.svg",
+        "place -f deployment.yaml --cluster cluster.json -o name  # pod/NAMESPACE/NAME node/NODE",
+        "place -f pod.yaml --cluster cluster.json --preempt       # who would be evicted for it?",
         "place -f podgroup.yaml --add-nodes 4 --like gpu-1       # what if there were four more nodes?",
     ),
 )
@@ -53,7 +56,12 @@ RANKED_WIDE = 20
     help="Goals for the best place of a gang, in this order: fewest-domains, mean-distance, fewest-nodes, "
     "least-leftover, closest, separated by commas. Overrides the objective of PodGroups.",
 )
-@output_option("text", "wide", "svg", *DOCUMENTS)
+@click.option(
+    "--preempt",
+    is_flag=True,
+    help="Show which pods preemption would evict for each pod or gang without a place. Nothing is evicted.",
+)
+@output_option("text", "wide", "name", "svg", *DOCUMENTS)
 @theme_option
 def place(
     *,
@@ -63,6 +71,7 @@ def place(
     scheduler_name: str | None,
     namespace: str | None,
     objective: str | None,
+    preempt: bool,
     output: str,
     theme: str | None,
 ) -> int:
@@ -81,10 +90,21 @@ def place(
 
     Exit code: 0 all fit, 1 some do not, 2 invalid input.
     """
-    from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
+    from bayplan.cli.shared.placing import (
+        by_workload,
+        place_gangs,
+        place_in_turn,
+        placed_document,
+        placed_names,
+        read_work,
+    )
+    from bayplan.cli.shared.preempting import preemption_for_refused
+    from bayplan.explain.preemption import with_plans
     from bayplan.explain.workload_text import work_text
     from bayplan.scheduling.answers import ClassAnswers
 
+    if preempt and output in ("svg", "name"):
+        raise click.UsageError(f"--preempt and -o {output} exclude each other")
     goals = _objective(objective)
     colours = theme_for(theme, drawn=output == "svg", drawn_by="-o svg")
     with working("reading the cluster"):
@@ -94,14 +114,19 @@ def place(
     if output == "svg":
         return _draw(session, work, namespace, goals, colours)
     answers = ClassAnswers(session.state)
-    gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC), goals)
+    now = datetime.now(UTC)
+    gangs, pods = place_gangs(session, work, namespace, answers, now, goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
     workloads, others = by_workload(read.plans, outcomes)
-    if output in ("text", "wide"):
-        print_answer(work_text(gangs, workloads, others, wide=output == "wide"), good=all_fit)
+    plans = preemption_for_refused(session, gangs, pods, outcomes, now) if preempt else None
+    if output == "name":
+        click.echo(visible_lines(placed_names(gangs, outcomes)))
+    elif output in ("text", "wide"):
+        text = work_text(gangs, workloads, others, wide=output == "wide")
+        print_answer(with_plans(text, plans or {}, len(gangs) + len(outcomes)), good=all_fit)
     else:
-        print_document(placed_document(gangs, outcomes, workloads, others), output)
+        print_document(placed_document(gangs, outcomes, workloads, others, plans), output)
     return 0 if all_fit else 1
 
 

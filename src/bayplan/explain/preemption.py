@@ -5,7 +5,7 @@ A plan and the cluster's state come in; sentences for events, for `bayplan why -
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.cluster.state import ClusterState, pod_key
@@ -13,7 +13,7 @@ from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
 from bayplan.explain.why import NO_CHANGE
 from bayplan.gangs.preemption.plan import GangPreemption
-from bayplan.kube.visible import visible_lines
+from bayplan.kube.visible import visible, visible_lines
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.preemption.candidates import ObstacleKind, freed_by, priority_of
 from bayplan.scheduling.preemption.obstacles import Obstacle
@@ -120,6 +120,20 @@ def with_plan(text: str, view: PreemptionView) -> str:
     if not isinstance(view.plan, NoPreemption):
         lines = [NO_CHANGE_ALONE if line == NO_CHANGE else line for line in lines]
     return visible_lines([*lines, *preemption_lines(view)])
+
+
+def with_plans(text: str, views: Mapping[str, PreemptionView], units: int) -> str:
+    """The answer of `bayplan place` about so many gangs and pods, with the plans for those without a place below it."""
+    if units == 1 and views:
+        return with_plan(text, next(iter(views.values())))
+    names: dict[int, list[str]] = {}
+    for name, view in views.items():
+        names.setdefault(id(view), []).append(name)
+    lines = [text]
+    for first, *others in names.values():
+        same = f"; the same for {count(len(others), 'equal pod')}, each by itself" if others else ""
+        lines += ["", visible(f"{first}{same}"), *map(visible, preemption_lines(views[first]))]
+    return "\n".join(lines)
 
 
 def _why_none(view: PreemptionView) -> list[str]:

@@ -116,3 +116,21 @@ def test_a_profile_that_does_not_exist_is_named(
     result = bayplan("place", "-f", pods / "upf.yaml", *options)
     assert result.code == 2
     assert message in result.err
+
+
+def test_names_are_those_of_pods_and_their_nodes(bayplan: Bayplan, pods: Path) -> None:
+    result = bayplan("place", "-f", pods / "upf.yaml", "-f", pods / "upf-large.yaml", "-o", "name")
+    assert (result.code, result.out) == (1, "pod/telco/upf-0 node/telco-2\npod/telco/upf-large <none>\n")
+
+
+@pytest.mark.parametrize("size, node", [(2, "node/"), (900, "<none>")])
+def test_names_of_gangs_are_those_of_their_pods(bayplan: Bayplan, tmp_path: Path, size: int, node: str) -> None:
+    file = tmp_path / "gang.yaml"
+    shape = "pod: {spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
+    file.write_text(
+        "apiVersion: bayplan.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g, namespace: ml}\n"
+        f"spec: {{size: {size}, {shape}}}\n"
+    )
+    lines = bayplan("place", "-f", file, "-o", "name").out.splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [f"pod/ml/g-{rank}" for rank in range(size)]
+    assert all(line.partition(" ")[2].startswith(node) for line in lines)

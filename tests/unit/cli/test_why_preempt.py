@@ -1,4 +1,4 @@
-"""`bayplan why --preempt`: who would be evicted for a pod or gang without a place."""
+"""`--preempt` of `why` and `place`: who would be evicted for a pod or gang without a place."""
 
 import json
 from pathlib import Path
@@ -419,3 +419,62 @@ def test_a_pod_that_fits_evicts_no_other(bayplan: Bayplan, tmp_path: Path) -> No
 def test_it_asks_about_one_pod_or_gang(bayplan: Bayplan, tmp_path: Path) -> None:
     result = bayplan("why", "-A", "--preempt", cluster=cluster_of(tmp_path / "cluster.json"))
     assert (result.code, "--preempt asks about one pod or gang: name it" in result.err) == (2, True)
+
+
+def file_of(file: Path, *objects: Json) -> Path:
+    file.write_text(json.dumps(list_body(objects)))
+    return file
+
+
+def test_place_plans_as_why_does(bayplan: Bayplan, tmp_path: Path) -> None:
+    waiting = pod("upf", 100)
+    asked = bayplan("why", "a/upf", "--preempt", cluster=cluster_of(tmp_path / "waiting.json", waiting))
+    cluster, file = cluster_of(tmp_path / "cluster.json"), file_of(tmp_path / "pod.json", waiting)
+    placed = bayplan("place", "-f", file, "--preempt", cluster=cluster)
+    _, plan, text = placed.out.partition("Would evict:  ")
+    assert placed.code == 1
+    assert plan + text == "Would evict:  " + asked.out.partition("Would evict:  ")[2]
+    assert "Would evict" not in bayplan("place", "-f", file, cluster=cluster).out
+    document = json.loads(bayplan("place", "-f", file, "--preempt", "-o", "json", cluster=cluster).out)
+    in_dump = bayplan("why", "a/upf", "--preempt", "-o", "json", cluster=tmp_path / "waiting.json")
+    assert document["preemption"] == {"a/upf": json.loads(in_dump.out)["preemption"]}
+
+
+def test_place_plans_for_each_gang_and_pod_by_itself_and_for_equal_pods_once(bayplan: Bayplan, tmp_path: Path) -> None:
+    shape = {"spec": pod("x", 100)["spec"]}
+    file = file_of(
+        tmp_path / "work.json",
+        gang_body("pair", "a", 2, pod=shape),
+        pod("upf-0", 100),
+        pod("upf-1", 100),
+        pod("least", 0),
+    )
+    result = bayplan("place", "-f", file, "--preempt", cluster=cluster_of(tmp_path / "cluster.json"))
+    plans = result.out[result.out.index("\na/pair\nWould evict:") :].strip().split("\n\n")
+    assert [plan.partition("\n")[0] for plan in plans] == [
+        "a/pair",
+        "a/upf-0; the same for 1 equal pod, each by itself",
+        "a/least",
+    ]
+    assert ["a/web" in plan.partition("for a place on")[0] for plan in plans] == [True, False, False]
+    answer = bayplan("place", "-f", file, "--preempt", "-o", "json", cluster=tmp_path / "cluster.json")
+    document = json.loads(answer.out)["preemption"]
+    assert {name: [each["pod"] for each in plan["victims"]] for name, plan in document.items()} == {
+        "a/pair": ["a/web", "a/log"],
+        "a/upf-0": ["a/log"],
+        "a/upf-1": ["a/log"],
+        "a/least": [],
+    }
+
+
+def test_place_plans_nothing_for_what_is_held_back(bayplan: Bayplan, tmp_path: Path) -> None:
+    file = file_of(tmp_path / "pod.json", pod("upf", 100, schedulingGates=[{"name": "example.com/wait"}]))
+    result = bayplan("place", "-f", file, "--preempt", cluster=cluster_of(tmp_path / "cluster.json"))
+    assert (result.code, "Would evict" in result.out) == (1, False)
+
+
+@pytest.mark.parametrize("output", ["name", "svg"])
+def test_a_plan_has_no_place_among_names_or_in_a_picture(bayplan: Bayplan, tmp_path: Path, output: str) -> None:
+    file = file_of(tmp_path / "pod.json", pod("upf", 100))
+    result = bayplan("place", "-f", file, "--preempt", "-o", output, cluster=cluster_of(tmp_path / "cluster.json"))
+    assert (result.code, f"--preempt and -o {output} exclude each other" in result.err) == (2, True)

@@ -15,7 +15,6 @@ from bayplan.cli.shared.pod_views import find_pod, view_of
 from bayplan.cli.shared.preempting import preemption_for_gang, preemption_for_pod
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.registry import gang_named, key_of
 from bayplan.explain.documents import Document
 from bayplan.explain.gangs.document import gang_explanation
 from bayplan.explain.gangs.outcome import GangOutcome
@@ -69,10 +68,10 @@ def explained(
         raise click.UsageError("--node asks about one pod, and this is a gang")
     if member is not None:
         outcome = outcome_of_gang_with(session, member, now)
-        return _gang(outcome, _for_gang(session, outcome, gang_named(member), now, wanted=preempt))
+        return _gang(outcome, _for_gang(session, outcome, now, wanted=preempt))
     if gang is not None:
         outcome = outcome_of(session, gang, now)
-        return _gang(outcome, _for_gang(session, outcome, key_of(gang), now, wanted=preempt))
+        return _gang(outcome, _for_gang(session, outcome, now, wanted=preempt))
     pod = find_pod(session, name, namespace)
     return _pod(session, pod, now, preempt=preempt) if node is None else _on_one_node(session, pod, node)
 
@@ -81,8 +80,8 @@ def _pod(session: ClusterSession, pod: Pod, now: datetime, *, preempt: bool) -> 
     shown = view_of(session, pod, now)
     view = None
     if preempt and not shown.good:
-        gang_key = gang_named(pod) if shown.gang is not None else ""
-        view = preemption_for_gang(session, gang_key, now) if gang_key else preemption_for_pod(session, pod, now)
+        gang = shown.gang
+        view = preemption_for_pod(session, pod, now) if gang is None else preemption_for_gang(session, gang, now)
     return Explanation(
         shown.good,
         lambda: _with_lines(pod_text(shown), view),
@@ -98,10 +97,8 @@ def _workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now
     return Explanation(good, lambda: explanation_text(gangs, workload), lambda: explanation(gangs, workload))
 
 
-def _for_gang(
-    session: ClusterSession, outcome: GangOutcome, key: str, now: datetime, *, wanted: bool
-) -> PreemptionView | None:
-    return preemption_for_gang(session, key, now) if wanted and not outcome.good else None
+def _for_gang(session: ClusterSession, outcome: GangOutcome, now: datetime, *, wanted: bool) -> PreemptionView | None:
+    return preemption_for_gang(session, outcome, now) if wanted and not outcome.good else None
 
 
 def _gang(outcome: GangOutcome, view: PreemptionView | None) -> Explanation:

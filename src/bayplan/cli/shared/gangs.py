@@ -130,6 +130,7 @@ class GangPlacer:
             waited=waited,
             running=running,
             remedies=self._remedies(scheduler, gang, decision),
+            gang=gang,
         )
 
     def _remedies(self, scheduler: GangScheduler, gang: Gang, decision: GangDecision) -> tuple[GangRemedy, ...]:

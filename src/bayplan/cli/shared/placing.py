@@ -5,7 +5,7 @@ Shared by the commands: `place` prints the outcomes, `why` asks about one pod, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -54,6 +54,7 @@ from bayplan.explain.documents import Document, placement_list
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.placement import PodOutcome
+from bayplan.explain.preemption import PreemptionView, preemption_document
 from bayplan.explain.ranking import ranked
 from bayplan.explain.refusal import refusal_of
 from bayplan.explain.repeated_refusal import RepeatedRefusal
@@ -269,13 +270,31 @@ def placed_document(
     outcomes: Sequence[PodOutcome],
     workloads: Sequence[WorkloadOutcome],
     others: Sequence[PodOutcome],
+    plans: Mapping[str, PreemptionView] | None = None,
 ) -> Document:
-    """What `bayplan place -o json` prints; `others` are the outcomes of pods that no workload wants."""
+    """What `bayplan place -o json` prints; `others` are the outcomes of pods that no workload wants, `plans` are for
+    pods and gangs without a place, if that was asked.
+    """
+    asked = {} if plans is None else {name: preemption_document(view) for name, view in plans.items()}
     return {
         **placement_list(work_answer(gangs, workloads, others), outcomes),
         "gangs": [gang_document(gang) for gang in gangs],
         "workloads": [workload_document(each) for each in workloads],
+        **({} if plans is None else {"preemption": asked}),
     }
+
+
+def placed_names(gangs: Sequence[GangOutcome], outcomes: Sequence[PodOutcome]) -> Iterator[str]:
+    """`pod/NAMESPACE/NAME node/NODE`, in the order of the answer; `<none>` stands for no node, as kubectl writes it."""
+    for gang in gangs:
+        nodes = {seat.pod: seat.node for seat in gang.decision.seats}
+        waiting = [] if gang.gang is None else [pod_key(pod) for pod in gang.gang.pods]
+        yield from (_placed_name(pod, nodes.get(pod, "")) for pod in dict.fromkeys([*nodes, *waiting]))
+    yield from (_placed_name(each.decision.pod, each.decision.node or "") for each in outcomes)
+
+
+def _placed_name(pod: str, node: str) -> str:
+    return f"pod/{pod} {f'node/{node}' if node else '<none>'}"
 
 
 def workload_outcome(plan: WorkloadPlan, outcomes: Mapping[str, PodOutcome]) -> WorkloadOutcome:

@@ -1,8 +1,7 @@
-"""`bayplan why --preempt`: the plan that the scheduler would make for a pod or gang without a place. Nothing is
-evicted.
+"""`--preempt` of `why` and `place`: the plan that the scheduler would make for a pod or gang without a place.
 
-The dispatcher's own `Preempting` plans, on the cluster as it was read: gangs of running pods, PodDisruptionBudgets and
-priorities count as in the scheduler.
+Nothing is evicted. The dispatcher's own `Preempting` plans, on the cluster as it was read: gangs of running pods,
+PodDisruptionBudgets and priorities count as in the scheduler.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from functools import partial
 
 import msgspec
 
-from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
-from bayplan.cli.shared.group_trees import GroupTrees
+from bayplan.cli.shared.gang_objects import pod_groups
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
-from bayplan.cluster.state import TERMINAL_PHASES, ClusterState
-from bayplan.dialects.members import Incomplete
+from bayplan.cluster.state import TERMINAL_PHASES, ClusterState, pod_key
 from bayplan.dispatch.preemption import COUNTING, Preempting, PreemptionResult
 from bayplan.dispatch.roster import GangRoster
 from bayplan.dispatch.units import GangUnit
+from bayplan.explain.gangs.outcome import GangOutcome
+from bayplan.explain.placement import PodOutcome
 from bayplan.explain.preemption import AnyPlan, PreemptionView, Unevictable, freed_amounts
 from bayplan.gangs.closeness import unbound
 from bayplan.gangs.preemption.plan import WORK_OF_A_PROOF
@@ -41,6 +40,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.preemption.candidates import priority_of
 from bayplan.scheduling.preemption.plan import NoPreemption
 from bayplan.scheduling.profile import PreemptionMode, Profile
+from bayplan.scheduling.relations import incoming_pod
 
 
 def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> PreemptionView:
@@ -55,18 +55,17 @@ def preemption_for_pod(session: ClusterSession, pod: Pod, now: datetime) -> Pree
     return _view(session, found, (asked,), profile, preempting.budgets)
 
 
-def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> PreemptionView:
-    """The plan for the gang of a key that has no place."""
-    key = GroupTrees(pod_groups(session.objects)).outermost(key)
-    gang, _ = gang_of_key(session, key, session.objects.pods)
-    if isinstance(gang, Incomplete) or not gang.pods:
-        reason = gang.reason if isinstance(gang, Incomplete) else "no member waits"
+def preemption_for_gang(session: ClusterSession, outcome: GangOutcome, now: datetime) -> PreemptionView:
+    """The plan for a gang that has no place."""
+    gang = outcome.gang
+    if gang is None or not gang.pods:
+        reason = outcome.decision.problem or "no member waits"
         return PreemptionView(NoPreemption(reason), (), PreemptionMode.OFF)
     answers = ClassAnswers(session.state)
     preempting, profile = _preempting(session, answers), session.profile_for(gang.pods[0])
     scheduler = GangScheduler(session.state, session.trees, _planning(profile), answers)
     with preempting.kept_room.deciding(profile) as closing:
-        attempt = partial(preempting.for_gang, GangUnit(key), scheduler, gang, closing, now.timestamp())
+        attempt = partial(preempting.for_gang, GangUnit(gang.name), scheduler, gang, closing, now.timestamp())
         found = _counted(attempt).plan
     if isinstance(found, NoPreemption):
         obstacles = () if found.reason else preempting.obstacles_for_gang(scheduler, gang)
@@ -76,6 +75,42 @@ def preemption_for_gang(session: ClusterSession, key: str, now: datetime) -> Pre
     least = min(gang.pods, key=priority_of)
     differ = any(priority_of(pod) > priority_of(least) for pod in gang.pods)
     return replace(view, least_important=least if differ else None)
+
+
+def preemption_for_refused(
+    session: ClusterSession,
+    gangs: Sequence[GangOutcome],
+    pods: Sequence[Pod],
+    outcomes: Sequence[PodOutcome],
+    now: datetime,
+    most: int | None = None,
+) -> dict[str, PreemptionView]:
+    """The plans for gangs and pods without room, by name and each by itself; at most so many, if that is given.
+
+    Pods that differ in nothing but their names share one.
+    """
+    refused = {outcome.decision.pod for outcome in outcomes if outcome.refusal is not None}
+    alike: dict[object, list[Pod]] = {}
+    for pod in pods:
+        if pod_key(pod) in refused:
+            alike.setdefault(_alike(session, pod), []).append(pod)
+    plans = [
+        *(([each.name], partial(preemption_for_gang, session, each, now)) for each in gangs if _lacks_room(each)),
+        *(([*map(pod_key, equal)], partial(preemption_for_pod, session, equal[0], now)) for equal in alike.values()),
+    ]
+    return {name: view for names, plan in plans[:most] for view in (plan(),) for name in names}
+
+
+def _lacks_room(gang: GangOutcome) -> bool:
+    return not gang.good and not gang.decision.problem
+
+
+def _alike(session: ClusterSession, pod: Pod) -> object:
+    """What pods have in common that get the same plan."""
+    pod_class = session.state.classes.of(pod)
+    if incoming_pod(session.state, pod, pod_class) is not None:
+        return pod_key(pod)
+    return pod_class, session.profile_for(pod).name, priority_of(pod), pod.spec.preemption_policy
 
 
 def _planning(profile: Profile) -> Profile:

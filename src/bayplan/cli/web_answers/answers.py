@@ -25,18 +25,16 @@ from bayplan.cli.shared.asked_workload import ELSEWHERE
 from bayplan.cli.shared.explaining import explained
 from bayplan.cli.shared.output import QUIET, WARNINGS, with_told
 from bayplan.cli.shared.placing import by_workload, place_gangs, place_in_turn, placed_document, read_work
-from bayplan.cli.shared.preempting import preemption_for_pod
+from bayplan.cli.shared.preempting import preemption_for_refused
 from bayplan.cli.shared.shapes import one_unit, slots_for
 from bayplan.cli.shared.waiting import findings
 from bayplan.cli.web_answers.listing import gang_list, gang_members, search
 from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_asked_for, tree_shown
 from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
-from bayplan.cluster.state import pod_key
 from bayplan.explain.documents import Document
 from bayplan.explain.overview.causes import overview_document, overview_of
 from bayplan.explain.overview.nodes import node_list, nodes_document
-from bayplan.explain.preemption import preemption_document
 from bayplan.explain.topology.map import default_resources, topology_document, topology_map
 from bayplan.kube.documents import LARGEST_FILE
 from bayplan.kube.manifest_limits import pods_limited
@@ -228,10 +226,8 @@ class ClusterAnswers:
             gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
         outcomes = place_in_turn(session, pods, RANKED, answers)
         workloads, others = by_workload(read.plans, outcomes)
-        refused = {outcome.decision.pod for outcome in outcomes if not outcome.decision.placed}
-        without = [pod for pod in pods if pod_key(pod) in refused][:MOST_VICTIM_SEARCHES]
-        victims = {pod_key(pod): preemption_document(preemption_for_pod(session, pod, self._now)) for pod in without}
-        return {**placed_document(gangs, outcomes, workloads, others), "preemption": victims}
+        plans = preemption_for_refused(session, gangs, pods, outcomes, self._now, MOST_VICTIM_SEARCHES)
+        return placed_document(gangs, outcomes, workloads, others, plans)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from bayplan.engine.numa.placement import ContainerZones
 from bayplan.explain.stages import FilterStage, StageKind, stages_of
 from bayplan.explain.topology.levels import ranks_text
 from bayplan.gangs.closeness import Closeness
-from bayplan.gangs.model import GangDecision, LevelRoom, Seat
+from bayplan.gangs.model import Gang, GangDecision, LevelRoom, Seat
 from bayplan.gangs.remedies import GangRemedy
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.decision import CauseCount, Shortfall
@@ -53,7 +53,8 @@ class GangOutcome:
 
     `distances` are those among all members, seated or running. `running` are the places of members with a node, and
     `closeness` tells whether a running gang could be closer. `waited` is in seconds, None if unknown. `remedies` are
-    changes that would help a gang without a place. `owner` is the workload of the gang, if its name differs.
+    changes that would help a gang without a place. `owner` is the workload of the gang, if its name differs. `gang` is
+    what was decided about; None if it is incomplete.
     """
 
     decision: GangDecision
@@ -70,6 +71,7 @@ class GangOutcome:
     zones_unknown: tuple[str, ...] = ()
     """Nodes of seats whose NUMA zones matter and are unknown."""
     owner: str = ""
+    gang: Gang | None = None
 
     @property
     def name(self) -> str:

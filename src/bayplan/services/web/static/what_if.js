@@ -131,7 +131,10 @@ function drawn(found, map) {
   return [
     found.assuming ? h("p.assuming", {}, `Assuming: ${found.assuming.join("; ")}`) : "",
     ...found.workloads.map((each) => answer(each.answer, each.fits)),
-    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map, { created: false })),
+    ...found.gangs.flatMap((each, at) => [
+      ...gangParts(each, at ? null : map, { created: false }),
+      preemption({ preemption: found.preemption[each.gang] }),
+    ]),
     map && nodes.length ? picture("Where pods would go", map, nodes) : "",
     ...pods
       .slice(0, SHOWN)
