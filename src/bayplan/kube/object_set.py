@@ -184,13 +184,17 @@ class ObjectSet:
         self.files += [(file, part)] if file else part.files
 
     def naming_the_file(self, error: InvalidObject, thing: WireObject) -> InvalidObject:
-        """The same error about an object of this set, with the file it came from and its place there."""
-        for file, part in self.files:
-            if any(each is thing for each in part.all_of(type(thing))):
-                self.searches += 1  # reads the file once more: not for thousands of objects
-                searched = self.searches <= MOST_SEARCHES
-                position = part.position_of(thing, file, error.at.field) if searched else None
-                return InvalidObject(error.at.in_file(file, position), error.problem)
+        """The same error about an object of this set, with the file it came from and its place there.
+
+        The object may have got a namespace or a priority since it was read.
+        """
+        as_read = ((file, part, each) for file, part in self.files for each in part.all_of(type(thing)))
+        named = [found for found in as_read if found[2] is thing or _is_later(thing, found[2])]
+        for file, part, written in sorted(named, key=lambda found: found[2] is not thing)[:1]:
+            self.searches += 1  # reads the file once more: not for thousands of objects
+            searched = self.searches <= MOST_SEARCHES
+            position = part.position_of(written, file, error.at.field) if searched else None
+            return InvalidObject(error.at.in_file(file, position), error.problem)
         return error
 
     def position_of(self, thing: WireObject, file: Path, field: str) -> Position | None:
@@ -227,6 +231,12 @@ class ObjectSet:
 
     def __len__(self) -> int:
         return len(self.nodes) + len(self.pods) + len(self.topologies) + len(self.numatopologies)
+
+
+def _is_later(thing: WireObject, written: WireObject) -> bool:
+    """Whether a thing is what became of another one, as it was read."""
+    names = written.metadata.namespace in (None, thing.metadata.namespace)
+    return names and written.metadata.name == thing.metadata.name
 
 
 def _unread(api_version: str, kind: str) -> str:

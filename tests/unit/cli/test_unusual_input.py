@@ -117,9 +117,8 @@ SUBMITTED = [
     Unusual(
         "misspelt own annotation",
         pod(metadata=", annotations: {bayplan.io/max-numa-zone: '1'}"),
-        0,
-        "did you mean bayplan.io/max-numa-zones?",
-        warned=True,
+        2,
+        '(in.yaml:3:35): metadata.annotations["bayplan.io/max-numa-zone"]: is not known; did you mean bayplan.io/max',
     ),
     # Kinds
     Unusual("kind in lower case", pod().replace("Pod", "pod"), 2, 'kind: "pod" is not known; did you mean Pod?'),

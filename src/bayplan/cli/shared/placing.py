@@ -91,9 +91,13 @@ def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | N
     templates = claim_templates(objects.others)
     plans = take_workloads(session, objects, namespace)
     _name_other_kinds(session, objects, usable=bool(objects.pods or plans or pod_groups(objects)), paths=paths)
-    objects.pods = _with_namespace(session, objects.pods, namespace)
+    objects.pods = [
+        pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in objects.pods
+    ]
     _refuse_two_pods_of_one_name(objects.pods)
+    remarks = _remarks(session, objects.pods)
     group_files_by_owners(session, objects, plans, namespace)
+    warn(remarks)
     take_claims(session.state, objects, plans, templates, namespace or "default")
     return FilesWork(objects, plans)
 
@@ -133,14 +137,12 @@ def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bo
     raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")
 
 
-def _with_namespace(session: ClusterSession, pods: Sequence[Pod], namespace: str | None) -> list[Pod]:
-    named = [pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in pods]
+def _remarks(session: ClusterSession, pods: Sequence[Pod]) -> list[str]:
     problems = (
         (*(session.ignored_annotations(pod) or policy_remarks(pod, effective_request)), *word_remarks(pod))
-        for pod in named
+        for pod in pods
     )
-    warn([str(problem) for of_pod in problems for problem in of_pod])
-    return named
+    return [str(problem) for of_pod in problems for problem in of_pod]
 
 
 def _refuse_two_pods_of_one_name(pods: Sequence[Pod]) -> None:

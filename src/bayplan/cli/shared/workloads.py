@@ -22,6 +22,7 @@ from bayplan.dialects.registry import key_of
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.gangs.closeness import unbound
 from bayplan.grouping.group import GroupingSettings, with_rules
+from bayplan.grouping.grouping import INVALID_GROUP
 from bayplan.grouping.raw import RawObject, Reference, raw_pod
 from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
@@ -137,13 +138,18 @@ def group_by_owners(objects: ObjectSet, settings: GroupingSettings) -> Grouped:
 def group_files_by_owners(
     session: ClusterSession, work: ObjectSet, plans: Iterable[WorkloadPlan], namespace: str | None
 ) -> None:
-    """The same for the pods of `-f` that no workload there wants: their owners may be in the cluster."""
+    """The same for the pods of `-f` that no workload there wants: their owners may be in the cluster.
+
+    What is wrong with the annotations of a pod of `-f` is an error, as it is for a workload.
+    """
     planned = {pod_key(member.pod) for plan in plans for member in plan.members}
     pods = [pod for pod in work.pods if pod_key(pod) not in planned]
     parts = [(session.objects, "default"), (work, namespace or "default")]
     found = _grouped(pods, grouping_with(session, work), parts)
-    for problem in (problem for of_pod in found.problems.values() for problem in of_pod if problem.holds):
-        raise problem.as_error()
+    for pod in pods:
+        for problem in found.problems.get(pod_key(pod), ()):
+            if problem.holds or (problem.about.kind == "Pod" and problem.reason == INVALID_GROUP):
+                raise work.naming_the_file(problem.as_error(), pod)
     grouped = {pod_key(pod): pod for pod in found.pods}
     work.pods = [grouped.get(pod_key(pod), pod) for pod in work.pods]
     work.gangs += found.gangs
