@@ -17,7 +17,16 @@ from bayplan.kube.documents import Position
 from bayplan.kube.errors import InvalidObject
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_heads import position_of, same_name
-from bayplan.kube.resources import BUILT_IN, KNOWN_POD_GROUPS, POD_DISRUPTION_BUDGETS, POD_GROUPS, STORAGE, pod_groups
+from bayplan.kube.resources import (
+    BUILT_IN,
+    KNOWN_POD_GROUPS,
+    LIMIT_RANGES,
+    POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
+    RESOURCE_QUOTAS,
+    STORAGE,
+    pod_groups,
+)
 from bayplan.kube.wire import (
     bayplan_v1alpha1,
     coscheduling_v1alpha1,
@@ -80,7 +89,7 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], str]] = {
     **{(each.api_version, each.kind): (each.type, "storage") for each in STORAGE},
 }
 # By the same: kinds that are kept as they are, and read where they are needed.
-_READ_LATER = ((POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind),)
+READ_LATER = tuple((each.api_version, each.kind) for each in (POD_DISRUPTION_BUDGETS, RESOURCE_QUOTAS, LIMIT_RANGES))
 
 
 def kind_in_set(api_version: str, kind: str) -> tuple[type[Any], str] | None:
@@ -242,7 +251,7 @@ def _is_later(thing: WireObject, written: WireObject) -> bool:
 def _unread(api_version: str, kind: str) -> str:
     """The kind of an object that is left out; with its version if another group or version would be read."""
     group = api_version.rpartition("/")[0]
-    read = [known for known, of_kind in (*_KINDS, *_READ_LATER) if of_kind == kind]
+    read = [known for known, of_kind in (*_KINDS, *READ_LATER) if of_kind == kind]
     of_group = [known for known in read if known.rpartition("/")[0] == group]
     if not read or api_version in read or not group:
         return kind

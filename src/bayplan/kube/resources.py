@@ -20,6 +20,7 @@ from bayplan.kube.wire import (
     apps_v1,
     bayplan_v1alpha1,
     coordination_v1,
+    core_v1_limits,
     coscheduling_v1alpha1,
     events_v1,
     k8s_scheduling_v1alpha3,
@@ -114,6 +115,8 @@ EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
 POD_DISRUPTION_BUDGETS = Resource(
     policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
 )
+RESOURCE_QUOTAS = Resource(core_v1_limits.API_VERSION, "resourcequotas", "ResourceQuota", core_v1_limits.ResourceQuota)
+LIMIT_RANGES = Resource(core_v1_limits.API_VERSION, "limitranges", "LimitRange", core_v1_limits.LimitRange)
 PRIORITY_CLASSES = Resource(
     priority_classes.API_VERSION,
     "priorityclasses",

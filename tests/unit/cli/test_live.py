@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,11 @@ import pytest
 from bayplan.kube.client import live as kube_live
 from bayplan.kube.client.access import Access
 from bayplan.kube.files import read_objects
+from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.priority_classes import PriorityClass
 from bayplan.kube.wire.core_v1 import Metadata
+from bayplan.kube.wire.core_v1_limits import LimitRange, ResourceQuota
 from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -44,7 +46,16 @@ spec:
 CLUSTER = NODE % "good" + NODE % "bad" + REPORT % ("good", 8) + REPORT % ("bad", -1)
 
 LISTS_NOBODY = '{name: bayplan.io/pods, value: "{}"}'
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: telco}
+spec: {hard: {pods: "1"}}
+status: {hard: {pods: "1"}, used: {pods: "1"}}
+---
+"""
 Live = Callable[[str], None]
+NamespaceLimits = tuple[list[LimitRange], list[ResourceQuota], list[str]]
 
 
 @pytest.fixture
@@ -60,10 +71,28 @@ def live(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Live:
             found.files.clear()
             return found, []
 
+        async def read_namespace_limits(_: Access, namespaces: Sequence[str]) -> NamespaceLimits:
+            quotas = [decode(each.document, ResourceQuota) for each in read_objects(file).others]
+            return [], [each for each in quotas if each.metadata.namespace in namespaces], ["limits of namespace x"]
+
         monkeypatch.setattr(kube_live, "read_cluster", read_cluster)
+        monkeypatch.setattr(kube_live, "read_namespace_limits", read_namespace_limits)
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path / "config")))
 
     return serve
+
+
+def test_new_pods_are_judged_by_the_quotas_of_their_namespace(bayplan: Bayplan, live: Live, tmp_path: Path) -> None:
+    live(NODE % "n1" + QUOTA)
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD.replace("name: c,", "name: c, image: i,") % ("new", 1, 1))
+    result = bayplan("place", "-f", file, cluster=None)
+    assert result.code == 1
+    assert result.answer == (
+        "telco/new is not placed: it would be refused by the API server: "
+        "exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1."
+    )
+    assert "warning: not used: limits of namespace x\n" in result.err
 
 
 class TestOneBadObject:

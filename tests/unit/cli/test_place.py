@@ -87,11 +87,74 @@ def test_a_pod_with_gates_waits_whatever_the_nodes_say(bayplan: Bayplan, tmp_pat
     )
 
 
-def test_other_kinds_beside_pods_are_named_and_ignored(bayplan: Bayplan, pods: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "version, kind, said",
+    [("v1", "Service", ""), ("autoscaling/v2", "HorizontalPodAutoscaler", ""), ("example.com/v1", "Run", "Run (1)")],
+)
+def test_other_kinds_beside_pods_are_ignored_and_named_unless_kubernetes_own(
+    bayplan: Bayplan, pods: Path, tmp_path: Path, version: str, kind: str, said: str
+) -> None:
     other = tmp_path / "web.yaml"
-    other.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")
+    other.write_text(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web}}\n")
     result = bayplan("place", "-f", pods / "web.yaml", "-f", other)
-    assert (result.code, result.err) == (0, "warning: not used: Service (1)\n")
+    assert (result.code, result.err) == (0, f"warning: not used: {said}\n" if said else "")
+
+
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: ml}
+spec: {hard: {requests.cpu: "8"}}
+status: {hard: {requests.cpu: "8"}, used: {requests.cpu: "6"}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: usual, namespace: ml}
+spec: {limits: [{type: Container, default: {cpu: "1"}}]}
+"""
+WORK = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: many, namespace: NAMESPACE, annotations: {bayplan.io/gang: "GANG"}}
+spec:
+  parallelism: 3
+  completions: 3
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}
+"""
+EXCEEDED = "exceeded quota: team, requested: requests.cpu=1, used: requests.cpu=8, limited: requests.cpu=8"
+
+
+@pytest.mark.parametrize(
+    "namespace, gang, code, said",
+    [
+        ("ml", "false", 1, f"ml/many: 2 of 3 pods fit; 1 does not: would be refused by the API server: {EXCEEDED}"),
+        ("ml", "true", 1, f"is not placed: 1 of its 3 pods would be refused by the API server: {EXCEEDED}"),
+        ("other", "false", 0, "other/many: all 3 pods fit"),
+    ],
+    ids=["pods", "a gang", "another namespace"],
+)
+def test_new_pods_get_the_defaults_and_quotas_of_their_namespace(
+    bayplan: Bayplan, tmp_path: Path, namespace: str, gang: str, code: int, said: str
+) -> None:
+    (tmp_path / "quota.yaml").write_text(QUOTA)
+    (tmp_path / "work.yaml").write_text(WORK.replace("NAMESPACE", namespace).replace("GANG", gang))
+    result = bayplan("place", "-f", tmp_path / "work.yaml", "--cluster", tmp_path / "quota.yaml")
+    assert (result.code, result.err) == (code, "")
+    assert said in result.out
+
+
+def test_quotas_do_not_judge_pods_that_exist(bayplan: Bayplan, tmp_path: Path) -> None:
+    full = QUOTA.replace('used: {requests.cpu: "6"}', 'used: {requests.cpu: "8"}')
+    pod = """---
+apiVersion: v1
+kind: Pod
+metadata: {name: there, namespace: ml}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+    (tmp_path / "quota.yaml").write_text(full + pod)
+    (tmp_path / "work.yaml").write_text(pod)
+    result = bayplan("place", "-f", tmp_path / "work.yaml", "--cluster", tmp_path / "quota.yaml")
+    assert result.code == 0
 
 
 def test_a_configuration_chooses_the_profile(bayplan: Bayplan, pods: Path) -> None:

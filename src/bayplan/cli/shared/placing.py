@@ -28,6 +28,7 @@ from bayplan.cli.shared.gang_objects import (
 )
 from bayplan.cli.shared.gangs import GangPlacer
 from bayplan.cli.shared.group_trees import GroupTrees
+from bayplan.cli.shared.new_pods import admit_new_pods, unless_refused
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
 from bayplan.cli.shared.priorities import admit_files
@@ -95,6 +96,7 @@ def read_work(session: ClusterSession, paths: Sequence[Path], namespace: str | N
         pod if pod.metadata.namespace else in_namespace(pod, namespace or "default") for pod in objects.pods
     ]
     _refuse_two_pods_of_one_name(objects.pods)
+    admit_new_pods(session, objects)
     remarks = _remarks(session, objects.pods)
     group_files_by_owners(session, objects, plans, namespace)
     warn(remarks)
@@ -123,7 +125,7 @@ def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bo
     }
     belong = [f"{kind} ({len(things)})" for kind, things in of_cluster.items() if things]
     settings = grouping_with(session, objects)
-    unused, templates = unused_kinds(objects, settings), unused_pods(objects, settings)
+    unused, templates = unused_kinds(objects, settings, harmless=not usable), unused_pods(objects, settings)
     misspelt = misspelt_kinds(objects, settings)
     if misspelt and not usable:
         raise InvalidObjects(misspelt)
@@ -174,6 +176,7 @@ def place_gangs(
     """
 
     def placed(gang: Gang | Incomplete, written: AnyPodGroup | None = None) -> GangOutcome:
+        gang = unless_refused(session, gang)
         warn_of_members(session, gang)
         return placer.place(_aiming_at(objective, gang), now, written)
 
@@ -243,7 +246,7 @@ def place_in_turn(
                 told = monotonic()
                 show_progress(f"placing pods: {number} of {len(pods)}")
             session.refuse_if_there(pod)
-            known = None if session.grouped.held_back(pod) else refused.for_one_like(pod)
+            known = None if session.held_back(pod) else refused.for_one_like(pod)
             outcome = known or outcome_for(session, pod, answers, ranking_rows)
             if outcome.decision.placed:
                 assume(session.state, outcome.decision, pod)
@@ -311,7 +314,7 @@ def workload_outcome(plan: WorkloadPlan, outcomes: Mapping[str, PodOutcome]) -> 
 def outcome_for(session: ClusterSession, pod: Pod, answers: ClassAnswers, ranking_rows: int) -> PodOutcome:
     """One decision with its ranking, or with everything there is to say about the "no"."""
     state, profile = session.state, session.profile_for(pod)
-    wrong = session.grouped.held_back(pod)
+    wrong = session.held_back(pod)
     decision = Decision(pod_key(pod), None, held_back=wrong) if wrong else schedule_one(state, pod, profile, answers)
     if decision.held_back:
         return PodOutcome(decision)

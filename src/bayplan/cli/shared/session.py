@@ -65,6 +65,8 @@ class ClusterSession:
         self.objects = as_assumed(objects, source) if state is None else objects
         self.source = source
         self.configuration = configuration
+        self.refused: dict[str, str] = {}
+        """Why the API server would refuse pods of `-f`, by their keys."""
         self._profiles = profiles
         if state is None and not self.runs:
             leave_out_repeated(self.objects)
@@ -244,6 +246,12 @@ class ClusterSession:
     def schedulers(self) -> list[str]:
         """The names of the profiles, by which pods choose them."""
         return list(self._profiles)
+
+    def held_back(self, pod: Pod) -> str:
+        """Why a pod must not be placed whatever nodes offer; empty if it can."""
+        from bayplan.cluster.state import pod_key
+
+        return self.grouped.held_back(pod) or self.refused.get(pod_key(pod), "")
 
     def is_stranger(self, pod: Pod) -> bool:
         """Whether a pod of a running cluster waits for another scheduler.

@@ -26,8 +26,7 @@ from bayplan.grouping.grouping import INVALID_GROUP
 from bayplan.grouping.raw import RawObject, Reference, raw_pod
 from bayplan.grouping.rules import rules_of
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
-from bayplan.kube.object_set import MadeFrom, ObjectSet, OtherObject
-from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
+from bayplan.kube.object_set import READ_LATER, MadeFrom, ObjectSet, OtherObject
 from bayplan.kube.validation.submitted import pod_templates
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.existing import OwnerIndex, owner_of
@@ -45,7 +44,6 @@ INSTEAD = {
     ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
 }
 OWNERS_NAMED = 3
-_READ_LATER = {(POD_DISRUPTION_BUDGETS.api_version, POD_DISRUPTION_BUDGETS.kind)}
 _Key = tuple[str, str, str, str]
 _ALIKE = 0.85  # kinds are short: a Service is no RayService
 HOW_TO_RULE = "other kinds need a rule (--grouping-rules FILE, see docs/pod-grouper.md)"
@@ -251,10 +249,20 @@ def _take_gangs(work: ObjectSet, plans: Iterable[WorkloadPlan], namespace: str |
                 work.origins[full_name(gang.metadata)] = MadeFrom(str(plan.about), asked_in, manifest)
 
 
-def unused_kinds(objects: ObjectSet, settings: GroupingSettings) -> str:
-    """Kinds that no pods are made of, each with its number: `ConfigMap (2), Service (1)`. Empty if there are none."""
-    counts = Counter(each.shown for each in _unused(objects, settings))
+def unused_kinds(objects: ObjectSet, settings: GroupingSettings, *, harmless: bool = False) -> str:
+    """Kinds that no pods are made of, each with its number: `ConfigMap (2), Service (1)`. Empty if there are none.
+
+    Kubernetes' own kinds that no decision depends on are `harmless`.
+    """
+    unused = (each for each in _unused(objects, settings) if harmless or not _is_harmless(each))
+    counts = Counter(each.shown for each in unused)
     return ", ".join(f"{kind} ({number})" for kind, number in sorted(counts.items()))
+
+
+def _is_harmless(other: OtherObject) -> bool:
+    """True for Kubernetes' own kinds, unless bayplan reads another version of them."""
+    group = _reference(other).group
+    return other.shown == other.kind and ("." not in group or group.endswith(".k8s.io"))
 
 
 def unused_pods(objects: ObjectSet, settings: GroupingSettings) -> list[str]:
@@ -309,11 +317,11 @@ def used_objects(objects: ObjectSet, settings: GroupingSettings) -> list[OtherOb
 
 
 def _unused(objects: ObjectSet, settings: GroupingSettings) -> list[OtherObject]:
-    """Objects of kinds without a rule that own nothing. `why --preempt` uses PodDisruptionBudgets."""
+    """Objects of kinds without a rule that own nothing, and that no command reads."""
     others = [
         each
         for each in objects.others
-        if (each.api_version, each.kind) not in _READ_LATER
+        if (each.api_version, each.kind) not in READ_LATER
         and not is_kueue_workload(each)
         and kind_of(_reference(each), settings.rules) is None
     ]

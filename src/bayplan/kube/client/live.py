@@ -8,7 +8,7 @@ installed are simply not there; an object of a wrong shape is told and left out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from bayplan.kube.resources import (
     KAI_TOPOLOGIES,
     KUBERNETES_WORKLOADS,
     KUEUE_TOPOLOGIES,
+    LIMIT_RANGES,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
@@ -31,11 +32,13 @@ from bayplan.kube.resources import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
     STORAGE,
     Resource,
     pod_groups,
 )
 from bayplan.kube.wire.core_v1 import Metadata
+from bayplan.kube.wire.core_v1_limits import LimitRange, ResourceQuota
 
 SETTLE = 0.3  # seconds
 _Name = tuple[str, str]
@@ -88,6 +91,23 @@ async def read_priority_classes(access: Access) -> list[PriorityClass]:
             return (await client.list(PRIORITY_CLASSES)).items
         except ApiError:
             return []
+
+
+async def read_namespace_limits(
+    access: Access, namespaces: Sequence[str]
+) -> tuple[list[LimitRange], list[ResourceQuota], list[str]]:
+    """The LimitRanges and ResourceQuotas of some namespaces, and sentences about what could not be read."""
+    ranges: list[LimitRange] = []
+    quotas: list[ResourceQuota] = []
+    problems: list[str] = []
+    async with KubeClient(access) as client:
+        for namespace in namespaces:
+            try:
+                ranges += (await client.list(LIMIT_RANGES, namespace)).items
+                quotas += (await client.list(RESOURCE_QUOTAS, namespace)).items
+            except ApiError as error:
+                problems.append(f"limits and quotas of namespace {namespace}: {error.message}")
+    return ranges, quotas, problems
 
 
 class Follower(Protocol):

@@ -293,6 +293,7 @@ class PodSpec(WireStruct, frozen=True):
     host_users: bool | None = None
     scheduling_group: SchedulingGroup | None = None
     termination_grace_period_seconds: Int64 | None = None
+    active_deadline_seconds: Int64 | None = None
 
 
 class PodCondition(WireStruct, frozen=True):
