@@ -93,7 +93,7 @@ class ClusterAnswers:
             "nodes": self._nodes,
             "node": self._node,
             "topology": self._topology,
-            "gangs": lambda _: gang_list(scene.catalogue),
+            "gangs": lambda _: gang_list(self._session, scene.catalogue, self._now),
             "gang": self._gang,
             "search": lambda question: search(self._session, scene.catalogue, question.get("q")),
         }

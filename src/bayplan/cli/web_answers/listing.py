@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from bayplan.cli.shared.gang_objects import gang_of_key, pod_groups
+from bayplan.cli.shared.gang_objects import PodGroup, gang_in, gang_of_key, owner_of_gang, pod_groups
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.web_answers.catalogue import Catalogue
 from bayplan.cluster.state import pod_key
-from bayplan.dialects.registry import gang_named, key_of
+from bayplan.dialects.members import Incomplete
+from bayplan.dialects.registry import dialect_of_gang, gang_named, gang_of_members, key_of
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.explain.overview.nodes import refusal_reason
 from bayplan.gangs.model import Gang, Group
 from bayplan.kube.errors import InvalidObject
+from bayplan.kube.times import moment_of
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.workloads.kinds import every_kind
 
 MOST_FOUND = 200
@@ -20,16 +24,27 @@ TYPES = ("domain", "node", "gang", "workload", "pod")
 MOST_REFUSED = 50
 
 
-def gang_list(catalogue: Catalogue) -> Document:
-    """Every gang, by its PodGroup or by what its pods say."""
+def gang_list(session: ClusterSession, catalogue: Catalogue, now: datetime) -> Document:
+    """Every gang, by its PodGroup, by what its pods say or by what their owners mean."""
+    written = {key_of(each).rpartition(" ")[2]: each for each in pod_groups(session.objects)}
+    by_key = {pod_key(pod): pod for pod in session.objects.pods}
     items = []
     for name, pods in sorted(catalogue.gangs.items()):
         running = [node for node in pods.values() if node]
+        members, group = [by_key[key] for key in pods if key in by_key], written.get(name)
+        gang = _asked(session, group, members)
+        things = [*members, *([] if group is None else [group])]
+        begun = moment_of(min((time for each in things if (time := each.metadata.creation_timestamp)), default=""))
         items.append(
             {
                 "gang": name,
                 "namespace": name.partition("/")[0],
                 "name": name.partition("/")[2],
+                "workload": (group and owner_of_gang(group)) or None,
+                "status": _status(gang, len(pods), len(running)),
+                "required": _level(gang, "required"),
+                "preferred": _level(gang, "preferred"),
+                "ageSeconds": None if begun is None else int((now - begun).total_seconds()),
                 "members": len(pods),
                 "running": len(running),
                 "waiting": len(pods) - len(running),
@@ -37,6 +52,37 @@ def gang_list(catalogue: Catalogue) -> Document:
             }
         )
     return {"apiVersion": API_VERSION, "kind": "GangList", "items": items}
+
+
+def _asked(session: ClusterSession, group: PodGroup | None, members: list[Pod]) -> Gang | Incomplete | None:
+    """The gang as it was asked for; None if it is wrong in itself."""
+    try:
+        if group is not None:
+            return gang_in(group, members, session.trees.topologies)
+        key = gang_named(members[0])
+        if dialect_of_gang(key).written_as is not None:
+            return Incomplete(key, "waits for its PodGroup")
+        return gang_of_members(key, None, members, session.trees.topologies)
+    except InvalidObject:
+        return None  # what is wrong with it, `why` says
+
+
+def _status(gang: Gang | Incomplete | None, members: int, running: int) -> str:
+    """One word, as kubectl has for pods."""
+    if gang is None:
+        return "Invalid"
+    if members == running:
+        return "Running" if members else "Empty"
+    if running:
+        return "Degraded"
+    return "Incomplete" if isinstance(gang, Incomplete) else "Waiting"
+
+
+def _level(gang: Gang | Incomplete | None, field: str) -> str | None:
+    """The widest level that the gang or a group in it asks for."""
+    if not isinstance(gang, Gang):
+        return None
+    return next((level for each in gang.root.every_group() if (level := getattr(each, field))), None)
 
 
 def gang_members(session: ClusterSession, catalogue: Catalogue, name: str) -> Document | None:

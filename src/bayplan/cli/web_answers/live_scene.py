@@ -63,7 +63,7 @@ class LiveScene(Scene):
             for resource, news in coming:
                 self._intake.take(resource, news, now)
             self.session.state.time_passed(now)
-            self.session.objects = self._objects()
+            self._read = self.session.objects = self._objects()
             if any(resource in LEVELS for resource, _ in coming):
                 self.session.__dict__.pop("trees", None)
         self._on_show()

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from bayplan.cli.options.what_if import is_assumed
 from bayplan.cli.shared.gang_objects import pod_groups
 from bayplan.cli.shared.session import ClusterSession
+from bayplan.cli.shared.workloads import group_by_owners
 from bayplan.cli.web_answers.catalogue import GROUP, NAMESPACE, OTHER, POD, Catalogue
 from bayplan.cli.web_answers.map_columns import MapColumns
 from bayplan.cluster.pods.pod_class import PodClasses
@@ -34,6 +35,10 @@ class Scene:
         self.lock = RLock()
         self._open = open_session
         self.session = open_session(objects, owners=False)
+        # What decisions start from; to look at, pods are in the gangs that their owners mean.
+        self._read = self.session.objects
+        objects = self.session.objects = _copied(self._read)
+        group_by_owners(objects, self.session.grouping)
         self.columns = MapColumns(self.session.state)
         self.catalogue = Catalogue(self.session.state.rows)
         groups: tuple[tuple[str, list[Any]], ...] = (
@@ -54,7 +59,7 @@ class Scene:
         """A session that may be changed; of the cluster that the question assumes."""
         with self.lock:
             state = None if is_assumed() else self.session.state.copy()
-            objects = _copied(self.session.objects)
+            objects = _copied(self._read)
         if state is not None:
             # Classes are interned without a lock.
             state.classes = PodClasses(state.volumes.needs_of)
@@ -62,9 +67,9 @@ class Scene:
 
 
 def _copied(objects: ObjectSet) -> ObjectSet:
-    """The same objects in lists of their own, which a session may extend."""
+    """The same objects in lists and maps of their own, which a session may extend."""
     found = ObjectSet()
     for each in fields(ObjectSet):
         value = getattr(objects, each.name)
-        setattr(found, each.name, list(value) if isinstance(value, list) else value)
+        setattr(found, each.name, value.copy() if isinstance(value, list | dict) else value)
     return found

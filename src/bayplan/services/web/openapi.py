@@ -46,7 +46,13 @@ ROUTES = (
         {"topology": "Name of a Topology; by default the only one."},
     ),
     Route("/api/v1/waiting", "waiting", "What `bayplan why -A -o json` prints.", NAMESPACE),
-    Route("/api/v1/gangs", "gangs", "Every gang: members, those that run, those that wait.", PAGED, pages=True),
+    Route(
+        "/api/v1/gangs",
+        "gangs",
+        "Every gang: its workload, status, level, age and members.",
+        PAGED,
+        pages=True,
+    ),
     Route(
         "/api/v1/gangs/{namespace}/{name}",
         "gang",

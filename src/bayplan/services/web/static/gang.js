@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { answer, bars } from "./answer.js";
 import { card, facts, h, nodeLink, pair, path, podLink, table } from "./dom.js";
-import { amounts, count, shortName } from "./format.js";
+import { age, amounts, count, shortName } from "./format.js";
 import { askMap } from "./map_data.js";
 import { matrix } from "./matrix.js";
 import { picture } from "./picture.js";
@@ -16,7 +16,10 @@ export function gangsScreen() {
   const update = async () => {
     const { items, metadata } = await ask("gangs");
     const rows = items.map((each) => [
-      h("a", { href: path("gang", each.namespace, each.name) }, each.gang),
+      h("a", { href: path("gang", each.namespace, each.name) }, each.workload ?? each.gang),
+      each.status === "Running" ? each.status : h("b.refused", {}, each.status),
+      each.required ? shortName(each.required) : each.preferred ? `${shortName(each.preferred)} preferred` : "",
+      each.ageSeconds === null ? "" : age(each.ageSeconds),
       String(each.members),
       String(each.running),
       each.waiting ? h("b.refused", {}, String(each.waiting)) : "0",
@@ -28,7 +31,7 @@ export function gangsScreen() {
       card(
         null,
         rows.length
-          ? table(["gang", "#members", "#running", "#waiting", "#nodes"], rows, "Every gang of the cluster")
+          ? table(["gang", "status", "level", "#age", "#members", "#running", "#waiting", "#nodes"], rows, "Every gang of the cluster")
           : empty,
         metadata.remainingItemCount ? h("p.quiet", {}, `and ${metadata.remainingItemCount} more`) : null,
       ),
