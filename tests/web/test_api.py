@@ -49,7 +49,7 @@ def printed(*arguments: str) -> Any:
 def test_documents_are_those_of_the_commands(telco: RunningWeb, question: str, command: tuple[str, ...]) -> None:
     expected = printed(*command, "--cluster", str(EXAMPLES / "cluster"))
     got = telco.api(question)
-    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds", "domains", "podAmounts"):
+    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds", "domains", "labels", "podAmounts"):
         got.pop(changing, None)
         expected.pop(changing, None)
     for each in (*got.get("items", ()), *expected.get("items", ())):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.builders.bodies import list_body, node_body
+from tests.builders.bodies import Json, list_body, node_body
 from tests.web.chromium import Page
 from tests.web.conftest import EXAMPLES
 from tests.web.running_web import RunningWeb, running_web
@@ -132,6 +132,36 @@ def test_a_part_of_the_cluster_counts_its_own_nodes_and_marks_cordoned_ones(page
     assert_clean(page)
 
 
+def test_a_node_without_a_report_shows_what_its_object_says(page: Page, tmp_path: Path) -> None:
+    topologies: list[Json] = [
+        {
+            "apiVersion": api_version,
+            "kind": "Topology",
+            "metadata": {"name": name},
+            "spec": {"levels": [{"nodeLabel": label} for label in labels]},
+        }
+        for api_version, name, labels in (
+            ("kueue.x-k8s.io/v1beta2", "dc", ("block", "rack")),
+            ("kai.scheduler/v1alpha1", "kai-dc", ("block", "rack")),
+            ("kai.scheduler/v1alpha1", "power", ("feed",)),
+        )
+    ]
+    node = node_body("web-1", {"cpu": "8", "memory": "16Gi"}, block="b1", rack="r1", feed="f1")
+    node["spec"] = {"taints": [{"key": "batch", "effect": "NoSchedule"}]}
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body([node, *topologies])))
+    with running_web("--cluster", str(file)) as web:
+        page.open(f"{web.url}/node/web-1")
+        told = page.texts(".facts li")
+        assert "dc, kai-dc: block b1 › rack r1" in told
+        assert "power: feed f1" in told
+        assert "taint batch:NoSchedule" in told
+        rows = page.texts("tbody tr")
+        assert {"cpu\t8\t8", "memory\t16Gi\t16Gi", "feed\tf1"} <= set(rows)
+        assert_clean(page)
+    page.call("Page.navigate", url="about:blank")
+
+
 def test_a_node_shows_its_zones_with_owners(page: Page, telco: RunningWeb) -> None:
     page.open(f"{telco.url}/node/telco-1")
 
@@ -219,7 +249,7 @@ def test_why_shows_shrinking_bars_misses_and_remedies(page: Page, telco: Running
 
 def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/gangs")
-    assert page.texts("tbody tr") == ["ml/finetune\t9\t0\t9\t0"]
+    assert page.texts("tbody tr") == ["ml/finetune\tWaiting\track\t\t9\t0\t9\t0"]
     page.run("document.querySelector('tbody a').click()")
 
     page.until("location.pathname === '/gang/ml/finetune' && document.querySelector('.answer')")

@@ -34,6 +34,7 @@ def node_document(session: ClusterSession, row: int, summary: Document) -> Docum
         **document,
         "summary": summary,
         "domains": _domains(session, row),
+        "labels": {} if (node := state.nodes[row]) is None else dict(sorted((node.metadata.labels or {}).items())),
         "podAmounts": {key: amounts_document(state.pods[key].request.total) for key in pods},
         "refusedPods": refused_pods(session, name),
     }

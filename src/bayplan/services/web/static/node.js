@@ -32,10 +32,11 @@ function drawn(node) {
       summary.status === "Ready" ? null : h("li.bad", {}, summary.status),
       summary.taints.map((each) => h("li", {}, `taint ${each}`)),
     ),
-    h("ul.facts", {}, node.domains.map(place), room(summary)),
-    ...(node.problem ? [card(null, h("p", {}, node.problem))] : [legend(), packages(node, owners)]),
+    h("ul.facts", {}, places(node.domains), room(summary)),
+    ...(node.problem ? [card(null, h("p", {}, node.problem), free(summary))] : [legend(), packages(node, owners)]),
     pair(card("Pods", pods(node, owners)), known ? card("Distances", distances(node)) : null),
     refusals(node),
+    card("Labels", table(["label", "value"], Object.entries(node.labels), "Labels of this node")),
   ];
 }
 
@@ -48,14 +49,30 @@ const legend = () =>
     h("li", {}, h("i.free"), "free"),
   );
 
+// What a node without NUMA zones has as a whole.
+function free(summary) {
+  const rows = Object.entries(summary.allocatable).map(([name, all]) => [name, summary.free[name] ?? "", all]);
+  return table(["resource", "#free", "#allocatable"], rows, "Amounts of this node");
+}
+
+// One line for each path; with several Topologies, their names before it.
+function places(domains) {
+  const words = (each) => JSON.stringify([each.levels, each.path]);
+  const different = new Map(domains.map((each) => [words(each), each]));
+  return [...different].map(([told, each]) => {
+    const names = domains.filter((other) => words(other) === told).map((other) => other.topology);
+    return place(each, domains.length > 1 ? `${names.join(", ")}: ` : "");
+  });
+}
+
 // Block and rack, each a way back to its part of the map.
-function place({ topology, levels, path: names }) {
+function place({ topology, levels, path: names }, lead) {
   const link = (name, at) => [
     at ? " › " : "",
     `${levels[at]} `,
     h("a", { href: `/?${new URLSearchParams({ topology, in: names.slice(0, at + 1).join("/") })}` }, name),
   ];
-  return h("li", {}, names.map(link));
+  return h("li", {}, lead, names.map(link));
 }
 
 function room({ fragmentation, largestAligned }) {
