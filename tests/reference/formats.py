@@ -29,6 +29,7 @@ CLUSTER, GANGS = "examples/cluster", "examples/gangs/cluster.yaml"
 SHAPE = ("--requests", "cpu=16,memory=160Gi,nvidia.com/gpu=4")
 ANSWERS = (
     ("place", "-f", "examples/pods", "--cluster", CLUSTER),
+    ("place", "-f", "examples/pods", "--preempt", "--uncordon", "telco-3", "--cluster", CLUSTER),
     ("place", "-f", "examples/gangs/pretrain.yaml", "--cluster", GANGS),
     ("place", "-f", "examples/gangs/too-large.yaml", "--cluster", GANGS),
     ("why", "telco/upf-large", "--cluster", CLUSTER),
@@ -40,12 +41,9 @@ ANSWERS = (
     ("topology", "--cluster", GANGS, *SHAPE),
     ("slots", "--pods", "8", "--cluster", GANGS, *SHAPE),
     ("simulate", "examples/scenarios/two-nodes.yaml"),
+    ("doctor", "--cluster", GANGS),
 )
 """Questions about the examples; each is asked with `-o json`."""
-DOCTOR = (
-    '{"apiVersion": "bayplan.io/v1alpha1", "kind": "Diagnosis", "answer": "", "checks": [{"name": "", "status": "", '
-    '"findings": [{"severity": "", "problem": "", "advice": "", "objects": [""]}]}]}'
-)
 
 HEAD = """# Formats
 
@@ -100,8 +98,6 @@ def _pod_group() -> Json:
 
 
 def _commands(kind: str) -> list[str]:
-    if kind == "Diagnosis":
-        return ["doctor"]
     return list(dict.fromkeys(words[0] for words, document in _documents() if document["kind"] == kind))
 
 
@@ -124,7 +120,7 @@ def _documents() -> list[tuple[tuple[str, ...], Json]]:
 def _answers() -> dict[str, Json]:
     """By kind: the schema that describes all documents of the kind."""
     found: dict[str, Json] = {}
-    for _, document in (*_documents(), ((), json.loads(DOCTOR))):
+    for _, document in _documents():
         kind = document["kind"]
         found[kind] = _united(found[kind], _observed(document)) if kind in found else _observed(document)
     return dict(sorted(found.items()))

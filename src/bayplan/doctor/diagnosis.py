@@ -42,6 +42,25 @@ CHECKS: dict[str, Check] = {
 }
 
 
+def _has_reports(installation: Installation) -> bool:
+    return bool(installation.reports)
+
+
+# Checks that need only objects, and whether a dump has these.
+OF_OBJECTS: dict[str, Callable[[Installation], bool]] = {
+    "api-versions": lambda installation: bool(installation.objects.nodes),
+    "programs": lambda installation: bool(installation.programs),
+    "missing-reports": _has_reports,
+    "stale-reports": _has_reports,
+    "report-contents": _has_reports,
+    "kubelet-policies": lambda installation: bool(installation.objects.pods),
+    "fingerprints": _has_reports,
+    "agents": _has_reports,
+    "tree": lambda installation: bool(installation.objects.levels),
+    "shared-nodes": lambda installation: bool(installation.objects.pods),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check and what it found; nothing if all is well."""
@@ -57,9 +76,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The results of all checks."""
+    """The results of all checks; `not_checked` are those that the dump does not have the objects for."""
 
     results: tuple[CheckResult, ...]
+    not_checked: tuple[str, ...] = ()
 
     def number_of(self, severity: Severity) -> int:
         """How many findings are that bad."""
@@ -81,5 +101,9 @@ class Diagnosis:
 
 
 def diagnose(installation: Installation) -> Diagnosis:
-    """Run every check."""
-    return Diagnosis(tuple(CheckResult(name, tuple(check(installation))) for name, check in CHECKS.items()))
+    """Run every check; on a dump, those that it has the objects for."""
+    left_out = tuple(
+        name for name in CHECKS if installation.is_dump and not (name in OF_OBJECTS and OF_OBJECTS[name](installation))
+    )
+    results = (CheckResult(name, tuple(check(installation))) for name, check in CHECKS.items() if name not in left_out)
+    return Diagnosis(tuple(results), left_out)

@@ -87,6 +87,8 @@ class Installation:
     written: Mapping[str, float] = field(default_factory=dict)
     flavors: Mapping[str, str] = field(default_factory=dict)
     """The Topology of each of Kueue's ResourceFlavors that has one."""
+    is_dump: bool = False
+    """Whether nothing is known but objects."""
 
     @cached_property
     def reports(self) -> dict[str, TopologyReport]:

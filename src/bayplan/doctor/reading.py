@@ -37,6 +37,7 @@ from bayplan.services.agent.publisher import FIELD_MANAGER as AGENT
 REVIEWS = "/apis/authorization.k8s.io/v1"
 WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CONFIGURATION_KEY = "config.yaml"
+LABEL = "app.kubernetes.io/name=bayplan"
 KUEUE_VERSIONS = ("v1beta2", "v1beta1")
 ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN)
 
@@ -110,12 +111,13 @@ async def _programs(client: KubeClient, names: InstalledNames) -> tuple[Installe
     for namespace in dict.fromkeys((names.namespace, names.agent_namespace)):
         for plural, kind in (("deployments", "Deployment"), ("daemonsets", "DaemonSet")):
             path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
-            items = (await _get(client, path, labelSelector="app.kubernetes.io/name=bayplan")).get("items", ())
-            found += [_program(item, kind, namespace) for item in items]
+            items = (await _get(client, path, labelSelector=LABEL)).get("items", ())
+            found += [program_of(item, kind, namespace) for item in items]
     return tuple(found)
 
 
-def _program(item: Mapping[str, Any], kind: str, namespace: str) -> InstalledProgram:
+def program_of(item: Mapping[str, Any], kind: str, namespace: str) -> InstalledProgram:
+    """A Deployment or DaemonSet as the API server has it."""
     status = item.get("status", {})
     wanted = item["spec"].get("replicas", 1) if kind == "Deployment" else status.get("desiredNumberScheduled", 0)
     ready = status.get("readyReplicas", 0) if kind == "Deployment" else status.get("numberReady", 0)
@@ -218,9 +220,14 @@ async def _flavors(client: KubeClient) -> dict[str, str]:
     for version in KUEUE_VERSIONS:
         items = (await _get(client, f"/apis/kueue.x-k8s.io/{version}/resourceflavors")).get("items")
         if items is not None:
-            named = {each["metadata"]["name"]: each.get("spec", {}).get("topologyName", "") for each in items}
-            return {flavor: topology for flavor, topology in named.items() if topology}
+            return topologies_of_flavors(items)
     return {}
+
+
+def topologies_of_flavors(items: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """By ResourceFlavor, as the API server has it: its Topology, if it has one."""
+    named = {each["metadata"]["name"]: each.get("spec", {}).get("topologyName", "") for each in items}
+    return {flavor: topology for flavor, topology in named.items() if topology}
 
 
 async def _write_times(client: KubeClient, kinds: Mapping[Resource[Any], Served]) -> dict[str, float]:

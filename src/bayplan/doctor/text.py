@@ -22,6 +22,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
         lines += ["", *_lines(result, finding)]
     passed = [result.name for result in diagnosis.results if not result.findings]
     lines += ["", f"passed   {', '.join(passed)}"] if passed else []
+    if diagnosis.not_checked:
+        lines += ["", f"not checked: {', '.join(diagnosis.not_checked)}; the dump does not show them"]
     return "\n".join(lines)
 
 
@@ -47,6 +49,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
             }
             for result in diagnosis.results
         ],
+        "notChecked": list(diagnosis.not_checked),
     }
 
 

@@ -20,8 +20,8 @@ from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 EVERY_FORMAT = {
-    "place": ("text", "wide", "svg", "json", "yaml"),
-    "numa": ("text", "svg", "json", "yaml"),
+    "place": ("text", "wide", "name", "svg", "json", "yaml", "jsonpath"),
+    "numa": ("text", "svg", "json", "yaml", "jsonpath"),
 }
 
 

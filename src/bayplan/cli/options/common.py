@@ -118,20 +118,22 @@ def kubeconfig_options(function: _Function) -> _Function:
     return kubeconfig(context(function))
 
 
+cluster_option = click.option(
+    "--cluster",
+    "cluster",
+    type=FILE_OR_FOLDER,
+    multiple=True,
+    metavar="PATH",
+    help="File or folder with nodes, pods, NodeResourceTopologies, Topologies and PodGroups (JSON or YAML, also .gz); "
+    "'-' for standard input. Repeatable. Without it: the cluster that kubectl would ask.",
+)
+
+
 def cluster_options(function: _Function) -> _Function:
     """The options of every command that judges pods on a cluster: a dump of one, or one that runs."""
     for option in reversed(
         (
-            click.option(
-                "--cluster",
-                "cluster",
-                type=FILE_OR_FOLDER,
-                multiple=True,
-                metavar="PATH",
-                help="File or folder with nodes, pods, NodeResourceTopologies, Topologies and PodGroups (JSON or YAML, "
-                "also .gz); "
-                "'-' for standard input. Repeatable. Without it: the cluster that kubectl would ask.",
-            ),
+            cluster_option,
             click.option(
                 "--kubeconfig",
                 metavar="FILE",

@@ -64,9 +64,9 @@ def access_by(kubeconfig: str | None, context: str | None, instead: str = "") ->
         raise click.ClickException(f"{error}; {instead}" if instead else str(error)) from None
 
 
-def live_access(instead: str = GIVE_A_DUMP) -> Access:
+def live_access() -> Access:
     """How to reach the cluster that the options of the running command name."""
-    return access_by(kept("kubeconfig"), kept("context"), instead)
+    return access_by(kept("kubeconfig"), kept("context"), GIVE_A_DUMP)
 
 
 def _read(paths: Sequence[Path], submitted: Strictness | None = None, without: Sequence[Path] = ()) -> ObjectSet:
@@ -89,21 +89,18 @@ def read_live() -> ObjectSet:
     return found
 
 
-def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]], instead: str = GIVE_A_DUMP) -> _Answer:
-    """What the cluster that the kubeconfig names answers.
-
-    Errors say what to do, `instead` where there is no cluster.
-    """
+def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _Answer:
+    """What the cluster that the kubeconfig names answers."""
     import asyncio
 
     from bayplan.kube.client.client import ApiError, Unreachable
     from bayplan.kube.client.credentials import AccessError
 
-    access = live_access(instead)
+    access = live_access()
     try:
         return asyncio.run(question(access))
     except AccessError as error:
-        raise click.ClickException(f"{error}; {instead}") from None
+        raise click.ClickException(f"{error}; {GIVE_A_DUMP}") from None
     except (ApiError, Unreachable) as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from None
 
