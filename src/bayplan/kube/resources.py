@@ -20,7 +20,6 @@ from bayplan.kube.wire import (
     apps_v1,
     bayplan_v1alpha1,
     coordination_v1,
-    core_v1_limits,
     coscheduling_v1alpha1,
     events_v1,
     k8s_scheduling_v1alpha3,
@@ -34,7 +33,16 @@ from bayplan.kube.wire import (
     volcano_scheduling_v1beta1,
     volcano_topology_v1alpha1,
 )
-from bayplan.kube.wire.core_v1 import GroupObject, Namespace, Node, Pod, ReplicationController, Service
+from bayplan.kube.wire.core_v1 import (
+    GroupObject,
+    LimitRange,
+    Namespace,
+    Node,
+    Pod,
+    ReplicationController,
+    ResourceQuota,
+    Service,
+)
 from bayplan.kube.wire.core_v1_volumes import PersistentVolume, PersistentVolumeClaim
 from bayplan.kube.wire.meta_v1 import JSON, T
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
@@ -115,8 +123,8 @@ EVENTS = Resource(events_v1.API_VERSION, "events", "Event", events_v1.Event)
 POD_DISRUPTION_BUDGETS = Resource(
     policy_v1.API_VERSION, "poddisruptionbudgets", "PodDisruptionBudget", policy_v1.PodDisruptionBudget
 )
-RESOURCE_QUOTAS = Resource(core_v1_limits.API_VERSION, "resourcequotas", "ResourceQuota", core_v1_limits.ResourceQuota)
-LIMIT_RANGES = Resource(core_v1_limits.API_VERSION, "limitranges", "LimitRange", core_v1_limits.LimitRange)
+RESOURCE_QUOTAS = Resource("v1", "resourcequotas", "ResourceQuota", ResourceQuota)
+LIMIT_RANGES = Resource("v1", "limitranges", "LimitRange", LimitRange)
 PRIORITY_CLASSES = Resource(
     priority_classes.API_VERSION,
     "priorityclasses",

@@ -14,8 +14,16 @@ from msgspec import structs
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, QoS, effective_request, is_memory
 from bayplan.cluster.pods.request import sidecar_aware_sum as at_once
 from bayplan.kube.quantity import NANO, Format, Quantity, QuantityError, parse
-from bayplan.kube.wire.core_v1 import Container, Pod, Quantities, ResourceRequirements
-from bayplan.kube.wire.core_v1_limits import LimitRange, LimitRangeItem, ResourceQuota, ScopeRequirement
+from bayplan.kube.wire.core_v1 import (
+    Container,
+    LimitRange,
+    LimitRangeItem,
+    Pod,
+    Quantities,
+    ResourceQuota,
+    ResourceRequirements,
+    ScopeRequirement,
+)
 
 Amounts = Mapping[str, Quantity]
 

@@ -14,8 +14,7 @@ from bayplan.kube.files import read_objects
 from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.priority_classes import PriorityClass
-from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.core_v1_limits import LimitRange, ResourceQuota
+from bayplan.kube.wire.core_v1 import LimitRange, Metadata, ResourceQuota
 from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 

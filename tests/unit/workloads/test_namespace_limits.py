@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.kube.wire.core_v1 import Pod
-from bayplan.kube.wire.core_v1_limits import LimitRange, ResourceQuota
+from bayplan.kube.wire.core_v1 import LimitRange, Pod, ResourceQuota
 from bayplan.workloads.namespace_limits import NamespaceLimits
 
 Json = dict[str, Any]

@@ -15,6 +15,7 @@ from time import monotonic
 import click
 import msgspec
 
+from bayplan.cli.shared.admission import admit_files, admit_new_pods, unless_refused
 from bayplan.cli.shared.gang_objects import (
     gang_in,
     gang_of_key,
@@ -28,10 +29,8 @@ from bayplan.cli.shared.gang_objects import (
 )
 from bayplan.cli.shared.gangs import GangPlacer
 from bayplan.cli.shared.group_trees import GroupTrees
-from bayplan.cli.shared.new_pods import admit_new_pods, unless_refused
 from bayplan.cli.shared.output import show_progress, warn, working
 from bayplan.cli.shared.planned_claims import claim_templates, take_claims
-from bayplan.cli.shared.priorities import admit_files
 from bayplan.cli.shared.reading import read_all
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import (

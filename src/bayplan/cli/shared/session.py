@@ -174,7 +174,7 @@ class ClusterSession:
 
     def _admit(self) -> list[str]:
         """Set the priorities of a dump's pods; a cluster that runs has admitted its pods."""
-        from bayplan.cli.shared.priorities import admit_cluster
+        from bayplan.cli.shared.admission import admit_cluster
 
         return admit_cluster(self.objects, self.priority_classes(), self.source)
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import msgspec
 
+from bayplan.cli.shared.admission import admit_plan
 from bayplan.cli.shared.output import warn
-from bayplan.cli.shared.priorities import admit_plan
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.dialect import full_name

@@ -37,8 +37,7 @@ from bayplan.kube.resources import (
     Resource,
     pod_groups,
 )
-from bayplan.kube.wire.core_v1 import Metadata
-from bayplan.kube.wire.core_v1_limits import LimitRange, ResourceQuota
+from bayplan.kube.wire.core_v1 import LimitRange, Metadata, ResourceQuota
 
 SETTLE = 0.3  # seconds
 _Name = tuple[str, str]
