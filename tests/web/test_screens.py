@@ -153,7 +153,7 @@ def test_a_node_without_a_report_shows_what_its_object_says(page: Page, tmp_path
     with running_web("--cluster", str(file)) as web:
         page.open(f"{web.url}/node/web-1")
         told = page.texts(".facts li")
-        assert "dc, kai-dc: block b1 › rack r1" in told
+        assert "dc, kai-dc: block b1 \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} rack r1" in told
         assert "power: feed f1" in told
         assert "taint batch:NoSchedule" in told
         rows = page.texts("tbody tr")
