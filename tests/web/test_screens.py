@@ -35,15 +35,16 @@ def test_the_cluster_shows_free_amounts_of_every_block_and_draws_them(page: Page
     page.open(f"{gangs.url}/")
 
     assert page.texts("tbody tr") == [
-        "b1\t20\t94 of 160\t1",
+        "b1\t20\t86 of 160\t1",
         "b2\t20\t134 of 160\t0",
         "outside the topology\t3\t8 of 8\t0",
     ]
-    assert page.texts("thead th") == ["block", "nodes", "free gpu", "cordoned"]
-    assert "no gpu" in page.texts(".legend li"), "grey boxes"
+    assert page.texts("thead th") == ["block", "nodes", "free gpu", "closed"]
+    assert {"no gpu", "closed"} <= set(page.texts(".legend li")), "grey and hatched boxes"
+    assert page.texts(".closed li") == ["1 node closed: cordoned (b1-r4-n5): 8 free gpu not counted"]
     assert page.text("#live") == "dump"
     assert page.texts(".facts li")[0] == "43 nodes"
-    assert "43 nodes, free gpu 236 of 328;" in page.run("document.querySelector('canvas').ariaLabel")
+    assert "43 nodes, free gpu 228 of 328;" in page.run("document.querySelector('canvas').ariaLabel")
     shades = "new Set(document.querySelector('canvas').getContext('2d').getImageData(0, 0, 600, 300).data).size"
     assert page.run(shades) > 20, "the canvas has colours"
     assert_clean(page)
@@ -55,7 +56,7 @@ def test_a_click_on_a_box_goes_deeper_and_the_address_says_where(page: Page, gan
 
     page.run("document.querySelector('tbody a').click()")
     page.until("location.search.includes('in=b1%2Fr1') && document.querySelectorAll('tbody tr').length === 5")
-    assert page.texts("tbody tr")[0] == "b1-r1-n1\t0 of 8 gpu free\tnone"
+    assert page.texts("tbody tr")[0] == "b1-r1-n1\t0 of 8 gpu free\tnone\tReady"
     page.run("document.querySelector('tbody a').click()")
     page.until("location.pathname === '/node/b1-r1-n1' && document.querySelector('h1')?.innerText === 'Node b1-r1-n1'")
     assert_clean(page)
@@ -124,11 +125,13 @@ def test_slots_of_nodes_outside_the_tree_are_counted_too(page: Page, gangs: Runn
     assert_clean(page)
 
 
-def test_a_part_of_the_cluster_counts_its_own_nodes_and_marks_cordoned_ones(page: Page, gangs: RunningWeb) -> None:
+def test_a_part_of_the_cluster_counts_its_own_nodes_and_marks_closed_ones(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/?in=b1/r4")
     assert page.texts(".facts li")[0] == "5 of 43 nodes"
     assert not [each for each in page.texts(".facts li") if "pod" in each]
-    assert [row.split("\t")[0] for row in page.texts("tbody tr") if row.endswith("\tcordoned")] == ["b1-r4-n5"]
+    assert [row.split("\t")[0] for row in page.texts("tbody tr") if row.endswith("\tReady,SchedulingDisabled")] == [
+        "b1-r4-n5"
+    ]
     assert_clean(page)
 
 
@@ -370,7 +373,7 @@ def test_an_exported_screen_needs_nothing_else(page: Page, gangs: RunningWeb) ->
     html = page.run(
         "import('/static/export.js').then(({screenAsHtml}) => screenAsHtml(document.getElementById('main')))"
     )
-    assert "94 of 160" in html
+    assert "86 of 160" in html
     assert "data:image/png;base64," in html
     for reference in ("<script", "<link", "href=", 'src="/', "<select"):
         assert reference not in html
@@ -447,7 +450,7 @@ def test_a_wrong_token_is_told_and_the_right_one_opens_the_page(page: Page, gang
         ("/node/%E0%A4%A", "There is no such page."),
         ("/?in=b9/r9", "r9 here; this is everything."),
         ("/?by=slots&requests=bogus", "'bogus' is not an amount"),
-        ("/?resource=no-such", "94 of 160"),
+        ("/?resource=no-such", "86 of 160"),
         ("/gang/ml/no-such", "there is no PodGroup 'ml/no-such'"),
         ("/why/ml/pod/no-such", "there is no pod 'ml/no-such'"),
         ("/?topology=no-such", "there is no Topology 'no-such'"),

@@ -59,7 +59,9 @@ ASSUMED = {
     "withoutTaint": "without-taint",
     "uncordon": "uncordon",
 }
-PARAMETERS = {"requests": "requests", "preempt": "preempt", **{flag: name for name, flag in ASSUMED.items()}}
+PARAMETERS = {each: each for each in ("requests", "tolerate", "preempt")} | {
+    flag: name for name, flag in ASSUMED.items()
+}
 FLAGS = re.compile(rf"(?<![\w-])--({'|'.join(PARAMETERS)})\b")
 EXPLAINED = frozenset(ELSEWHERE) - {"node", "nodes", "no"}
 
@@ -149,7 +151,9 @@ class ClusterAnswers:
 
     def _map(self, question: Question) -> Document:
         tree = tree_shown(self._session, question.get("topology"))
-        columns = cluster_map(self._scene, tree, question.get("requests"), question.get("since"))
+        columns = cluster_map(
+            self._scene, tree, question.get("requests"), question.get("tolerate"), question.get("since")
+        )
         return {**columns, "clock": self._clock}
 
     def _nodes(self, _: Question) -> Document:

@@ -16,6 +16,7 @@ from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import shape_of, slots_for, tree_named
 from bayplan.cli.web_answers.map_columns import changed_since
 from bayplan.cli.web_answers.scene import Scene
+from bayplan.cluster.node_status import closings
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
@@ -75,22 +76,32 @@ def tree_asked_for(session: ClusterSession, name: str) -> Tree:
     return tree_named(session, name or None)
 
 
-def cluster_map(scene: Scene, tree: Tree, requests: str, since: str) -> Document:
-    """Columns over the nodes of the tree, then those outside of it; only what changed if `since` is a known version."""
+def cluster_map(scene: Scene, tree: Tree, requests: str, tolerate: str, since: str) -> Document:
+    """Columns over the nodes of the tree, then those outside of it; only what changed if `since` is a known version.
+
+    Nodes are closed to the pod that is asked about; without one, to pods that ask for what the nodes have.
+    """
     session = scene.session
     state = session.state
     outside = np.array([state.rows[name] for name in tree.outside], dtype=np.intp)
     rows = np.concatenate([tree.rows, outside]).astype(np.intp)
     resources = default_resources(state, rows)
-    columns = _columns(scene, tree, rows, resources, requests)
-    versions, asked = scene.columns.versions, (tree.name, requests)
+    taints = [each.strip() for each in tolerate.split(",") if each.strip()]
+    pod = shape_of(session, requests, (), taints) if requests else None
+    closed = closings(state, rows, None if pod is None else pod.spec.tolerations or ())
+    columns = {**_columns(scene, rows, resources), "closed": closed.numbers.astype(np.int64)}
+    if pod is not None:
+        # Nodes outside of the tree take pods too.
+        columns["slots"] = slots_for(session, replace(tree, rows=rows), pod)[3].astype(np.int64)
+    kinds: Document = {"closings": [{"status": each.status, "causes": list(each.causes)} for each in closed.kinds]}
+    versions, asked = scene.columns.versions, (tree.name, requests, tolerate)
     before = versions.named(asked, since) if since else None
     version = versions.current(asked, tree, columns)
     changed = None if before is None else changed_since(before, tree, columns)
     if changed is not None and len(changed) <= len(rows) // 2:
         at = {name: column[changed] for name, column in columns.items()}
         head: Document = {"kind": "ClusterMapChanges", "since": since, "at": changed.tolist()}
-        return {"apiVersion": API_VERSION, **head, "version": version.name, **_as_lists(at)}
+        return {"apiVersion": API_VERSION, **head, "version": version.name, **kinds, **_as_lists(at)}
     return {
         "apiVersion": API_VERSION,
         "kind": "ClusterMap",
@@ -104,16 +115,15 @@ def cluster_map(scene: Scene, tree: Tree, requests: str, since: str) -> Document
         "inTree": tree.size,
         "outside": dict(tree.outside),
         "reports": [REPORTS[code] for code in CODES],
+        **kinds,
         "nodes": [state.names[row] for row in rows.tolist()],
         **_as_lists(columns),
     }
 
 
-def _columns(
-    scene: Scene, tree: Tree, rows: NDArray[np.intp], resources: list[str], requests: str
-) -> dict[str, NDArray[np.int64]]:
+def _columns(scene: Scene, rows: NDArray[np.intp], resources: list[str]) -> dict[str, NDArray[np.int64]]:
     """By the path of a field, what it says of each node."""
-    session, columns = scene.session, scene.session.state.columns
+    columns = scene.session.state.columns
     scene.columns.refresh(resources)
     found: dict[str, NDArray[Any]] = {}
     for name in resources:
@@ -121,13 +131,8 @@ def _columns(
         found[f"free {name}"] = np.maximum(columns.free[index][rows], 0)
         found[f"total {name}"] = columns.allocatable[index][rows]
         found[f"fragmentation {name}"] = scene.columns.fragmentation(name)[rows]
-    pod = shape_of(session, requests, ()) if requests else None
-    if pod is not None:
-        # Nodes outside of the tree take pods too.
-        found["slots"] = slots_for(session, replace(tree, rows=rows), pod)[3]
     found["report"] = np.searchsorted(CODES, columns.topology[rows])
     found["reportedAt"] = scene.columns.reported_at[rows]
-    found["cordoned"] = columns.unschedulable[rows]
     return {name: column.astype(np.int64) for name, column in found.items()}
 
 

@@ -30,10 +30,11 @@ ROUTES = (
     Route(
         "/api/v1/map",
         "map",
-        "Every node as columns, in the order of a Topology: free amounts, slots, fragmentation, moment of the report.",
+        "Every node as columns, in the order of a Topology: free amounts, slots, closings, fragmentation, report.",
         {
             "topology": "Name of a Topology; by default the only one.",
             "requests": "Count slots for such a pod: cpu=8,memory=64Gi.",
+            "tolerate": "Taints that the pod tolerates, separated by commas: KEY[=VALUE].",
             "since": "`version` of an earlier map: only what differs from it, if that is known.",
         },
     ),

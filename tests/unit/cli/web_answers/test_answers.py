@@ -13,7 +13,7 @@ from bayplan.kube.object_set import ObjectSet
 from bayplan.services.web.answers import Question, Standing, Unanswerable
 from bayplan.services.web.api import _without_names
 from tests.builders.bodies import Json
-from tests.builders.objects import bound, node, simple_pod
+from tests.builders.objects import GPU, bound, node, simple_pod
 from tests.unit.cli.web_answers.test_live_scene import opened
 
 GANG = {"scheduling.x-k8s.io/pod-group": "train"}
@@ -34,6 +34,38 @@ def test_gangs_are_counted_as_they_are_listed(answers: ClusterAnswers) -> None:
         document = answers.answer(Question("cluster", visible=visible))
         assert document["gangs"] == number, visible
     assert [each["name"] for each in answers.answer(Question("gangs"))["items"]] == ["train", "train"]
+
+
+GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+PLANNED = {"key": "planned", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    "asked, slots, closed",
+    [
+        ({}, None, ["", "planned:NoSchedule", "cordoned"]),
+        ({"requests": f"{GPU}=4"}, [2, 0, 0], ["", "planned:NoSchedule", "cordoned"]),
+        ({"requests": f"{GPU}=4", "tolerate": "planned"}, [2, 2, 0], ["", "", "cordoned"]),
+        (
+            {"requests": "cpu=8"},
+            [0, 0, 0],
+            [f"{GPU}=present:NoSchedule", f"{GPU}=present:NoSchedule, planned:NoSchedule", "cordoned"],
+        ),
+    ],
+)
+def test_a_map_tells_which_nodes_are_closed_to_the_pod_that_is_asked_about(
+    asked: dict[str, str], slots: list[int] | None, closed: list[str]
+) -> None:
+    amounts = {"cpu": 8, "pods": 10, GPU: 8}
+    nodes = [
+        node("n1", amounts, taints=[GPU_TAINT]),
+        node("n2", amounts, taints=[GPU_TAINT, PLANNED]),
+        node("n3", amounts, unschedulable=True),
+    ]
+    answers = ClusterAnswers(click.Context(click.Command("web")), Scene(ObjectSet(nodes=nodes), opened))
+    document = answers.answer(Question("map", tuple(asked.items())))
+    assert document["slots"] == slots
+    assert [", ".join(document["closings"][number]["causes"]) for number in document["closed"]] == closed
 
 
 @pytest.mark.parametrize("kind,name", [("telco", "upf"), ("pod", "telco/upf"), ("telco", "secret-0")])

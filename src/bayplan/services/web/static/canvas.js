@@ -1,5 +1,8 @@
 // Draws the map on a canvas and says what is under the pointer. The chosen node is drawn over a copy of the picture.
 
+// Pixels between the lines of a closed node.
+const HATCH = 6;
+
 export function drawMap(canvas, map, plan, look, marks) {
   const scale = window.devicePixelRatio || 1;
   canvas.style.width = `${plan.width}px`;
@@ -85,7 +88,7 @@ function drawNodes(pen, map, plan, look, colours, marks) {
       rounded(pen, x, y, wide, cell, 3);
       pen.fill();
     } else pen.fillRect(x, y, wide, cell);
-    if (map.cordoned[at] && cell >= 8) corner(pen, x + wide, y, cell, colours("bad"));
+    if (map.closed[at]) hatch(pen, x, y, wide, cell, colours("frame"));
     if (cell >= 16) {
       pen.fillStyle = fill === shade ? colours(`${shade}-ink`) : colours(fill === "bad" ? "paper" : "ink");
       pen.font = numbers;
@@ -104,15 +107,24 @@ function drawNodes(pen, map, plan, look, colours, marks) {
   pen.globalAlpha = 1;
 }
 
-// Cordoned nodes differ by shape, not only by colour: a corner is cut.
-function corner(pen, right, y, cell, colour) {
-  const size = Math.max(4, cell * 0.36);
-  pen.fillStyle = colour;
+export const hatched = ({ cell }) => cell >= 8;
+
+// Closed nodes differ by shape, not only by colour; a cell without room for lines is filled.
+function hatch(pen, x, y, wide, cell, colour) {
+  pen.fillStyle = pen.strokeStyle = colour;
+  if (!hatched({ cell })) return pen.fillRect(x, y, wide, cell);
+  pen.save();
+  pen.globalAlpha *= 0.6;
   pen.beginPath();
-  pen.moveTo(right - size, y);
-  pen.lineTo(right, y);
-  pen.lineTo(right, y + size);
-  pen.fill();
+  pen.rect(x, y, wide, cell);
+  pen.clip();
+  pen.beginPath();
+  for (let left = 4 - cell; left < wide; left += HATCH) {
+    pen.moveTo(x + left, y);
+    pen.lineTo(x + left + cell, y + cell);
+  }
+  pen.stroke();
+  pen.restore();
 }
 
 function rounded(pen, x, y, width, height, radius) {

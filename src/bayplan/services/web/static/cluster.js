@@ -1,12 +1,12 @@
 // The cluster: blocks, racks and nodes as boxes, coloured by what the viewer chooses; click or Enter goes deeper.
 
 import { ask } from "./api.js";
-import { choose, drawMap, hit, neighbour } from "./canvas.js";
+import { choose, drawMap, hatched, hit, neighbour } from "./canvas.js";
 import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
 import { domainAt, domainsOf, layout } from "./layout.js";
-import { askMap, reportOf } from "./map_data.js";
+import { askMap, causesOf, closedIn, reportOf, statusOf } from "./map_data.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const SPACE_FOR_REST = 250;
@@ -20,6 +20,7 @@ export function clusterScreen({ go }) {
     head: h("div"),
     controls: h("div.controls"),
     legend: h("ul.legend", { "aria-label": "Legend" }),
+    closed: h("ul.closed.quiet", { "aria-label": "Closed nodes" }),
     table: h("div"),
   };
   const picture = h("div.picture", {}, canvas);
@@ -34,11 +35,11 @@ export function clusterScreen({ go }) {
   }
 
   async function update() {
-    const { topology, requests, by } = wanted();
+    const { topology, requests, tolerate, by } = wanted();
     const slots = by === "slots" ? requests || `${map?.leading ?? "cpu"}=1` : "";
     wrong = "";
     // A mistyped amount must not take the field away in which it was typed.
-    const asked = askMap({ topology, requests: slots }).catch((error) => {
+    const asked = askMap({ topology, requests: slots, tolerate: slots && tolerate }).catch((error) => {
       if (error.status !== 400 || !slots) throw error;
       wrong = error.message.replace("requests: ", "");
       return askMap({ topology });
@@ -46,7 +47,7 @@ export function clusterScreen({ go }) {
     [map, summary] = await Promise.all([asked, ask("cluster")]);
     root = domainsOf(map);
     if (parts.head.parentNode !== element)
-      element.replaceChildren(parts.head, card(null, parts.controls, parts.legend, picture, tip), parts.table);
+      element.replaceChildren(parts.head, card(null, parts.controls, parts.legend, parts.closed, picture, tip), parts.table);
     render();
   }
 
@@ -64,12 +65,16 @@ export function clusterScreen({ go }) {
     if (chosen >= scope.first && chosen < scope.end) choose(canvas, plan, chosen);
     parts.head.replaceChildren(...heading(scope));
     if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
+    const closed = closedIn(map, scope, look.left);
+    const grey = range(scope).filter((at) => !look.shade(at) && !map.closed[at]);
+    const without = [...new Set(grey.map((at) => look.without(at)))];
     parts.legend.replaceChildren(
-      ...[...look.legend, ...(range(scope).some((at) => !look.shade(at)) ? [["track", look.without]] : [])].map(
+      ...[...look.legend, ...(without.length ? [["track", without.join(", ")]] : [])].map(
         ([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text),
       ),
-      h("li", {}, h("i.striped"), "cordoned"),
+      closed.length ? h("li", {}, h(hatched(plan) ? "i.striped" : "i.taken"), "closed") : "",
     );
+    parts.closed.replaceChildren(...closed.map((text) => h("li", {}, text)));
     canvas.setAttribute(
       "aria-label",
       `Map of ${count(scope.end - scope.first, "node")}, ${what} ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`,
@@ -134,7 +139,7 @@ export function clusterScreen({ go }) {
   const address = (names) => `/?${new URLSearchParams({ ...wanted(), in: names.join("/") })}`;
 
   function controls(by, resource) {
-    const { topology, requests, gang } = wanted();
+    const { topology, requests, tolerate, gang } = wanted();
     const found = [
       field(
         "Colour by",
@@ -175,6 +180,16 @@ export function clusterScreen({ go }) {
           }),
         ),
         field(
+          "Tolerates",
+          h("input", {
+            value: tolerate ?? "",
+            size: 18,
+            spellcheck: "false",
+            placeholder: "key=value, key",
+            onchange: (event) => change({ tolerate: event.target.value }),
+          }),
+        ),
+        field(
           "Gang of",
           h("input", {
             type: "number",
@@ -191,13 +206,14 @@ export function clusterScreen({ go }) {
   }
 
   function domainTable(scope) {
-    const cordoned = sum(map.cordoned, scope.first, scope.end) > 0;
+    const closed = ({ first, end }) => range({ first, end }).filter((at) => map.closed[at]).length;
+    const some = closed(scope) > 0;
     const rows = scope.children.length
       ? scope.children.map((each) => [
           h("a", { href: address(each.path) }, each.name),
           String(each.end - each.first),
           look.sum(each.first, each.end),
-          ...(cordoned ? [String(sum(map.cordoned, each.first, each.end))] : []),
+          ...(some ? [String(closed(each))] : []),
         ])
       : range(scope)
           .slice(0, 500)
@@ -205,12 +221,12 @@ export function clusterScreen({ go }) {
             h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]),
             look.text(at),
             reportOf(map, at),
-            ...(cordoned ? [map.cordoned[at] ? "cordoned" : ""] : []),
+            statusOf(map, at),
           ]);
     const level = scope.children[0]?.level || "domain";
     const title = scope.children.length
-      ? [level, "#nodes", `#${what}`, ...(cordoned ? ["#cordoned"] : [])]
-      : ["node", what, "report", ...(cordoned ? ["state"] : [])];
+      ? [level, "#nodes", `#${what}`, ...(some ? ["#closed"] : [])]
+      : ["node", what, "report", "status"];
     return card(
       null,
       table(
@@ -235,7 +251,7 @@ export function clusterScreen({ go }) {
 
   function point(at, domain) {
     if (at >= 0)
-      tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${reportOf(map, at)}${map.cordoned[at] ? "; cordoned" : ""}`;
+      tip.textContent = `${map.nodes[at]}: ${look.text(at)}; report ${reportOf(map, at)}${map.closed[at] ? `; ${causesOf(map, at).join(", ")}` : ""}`;
     else if (domain)
       tip.textContent = `${domain.path.join(" › ")}: ${count(domain.end - domain.first, "node")}, ${what} ${look.sum(domain.first, domain.end)}`;
   }

@@ -3,6 +3,8 @@
 import { age, amount, brief, shortName } from "./format.js";
 import { ageOf, reportOf } from "./map_data.js";
 
+// What closed nodes have is of no use to new pods, so it has no colour and is in no sum.
+
 export const BY = [
   ["free", "free amount"],
   ["slots", "slots for a pod"],
@@ -10,30 +12,35 @@ export const BY = [
   ["age", "report age"],
 ];
 
-// Functions of a node's position in the map, and of a range of positions; `without` is what grey boxes mean.
+// Functions of a node's position in the map, and of a range of positions; `without` says what a grey box means.
 export function colouring(map, by, resource) {
   const unit = map.resources.find((each) => each.name === resource)?.unit ?? "count";
   const [free, total] = [map.free[resource] ?? [], map.total[resource] ?? []];
+  const open = (first, end) => sum(free, first, end, map.closed);
   if (by === "slots" && map.slots) return bySlots(map);
-  if (by === "fragmentation") return byFragmentation(map.fragmentation[resource] ?? [], resource);
+  if (by === "fragmentation") return byFragmentation(map, resource);
   if (by === "age") return byAge(map);
   return {
-    number: (at) => (total[at] ? brief(free[at], unit) : ""),
+    number: (at) => (total[at] && !map.closed[at] ? brief(free[at], unit) : ""),
     shade: (at) =>
-      !total[at] ? null : `free-${free[at] <= 0 ? 0 : free[at] >= total[at] ? 3 : free[at] * 2 >= total[at] ? 2 : 1}`,
+      !total[at] || map.closed[at] ? null : `free-${free[at] <= 0 ? 0 : free[at] >= total[at] ? 3 : free[at] * 2 >= total[at] ? 2 : 1}`,
     text: (at) =>
       total[at]
         ? `${amount(free[at], unit)} of ${amount(total[at], unit)} ${shortName(resource)} free`
         : `no ${shortName(resource)}`,
-    sum: (first, end) => `${amount(sum(free, first, end), unit)} of ${amount(sum(total, first, end), unit)}`,
-    brief: (first, end) => `${amount(sum(free, first, end), unit)} free`,
+    sum: (first, end) => `${amount(open(first, end), unit)} of ${amount(sum(total, first, end), unit)}`,
+    brief: (first, end) => `${amount(open(first, end), unit)} free`,
     legend: [
       ["free-0", "nothing free"],
       ["free-1", "less than half"],
       ["free-2", "half or more"],
       ["free-3", "all free"],
     ],
-    without: `no ${shortName(resource)}`,
+    without: () => `no ${shortName(resource)}`,
+    left: (nodes) => {
+      const unused = nodes.reduce((found, at) => found + free[at], 0);
+      return unused > 0 ? `: ${amount(unused, unit)} free ${shortName(resource)} not counted` : "";
+    },
   };
 }
 
@@ -44,8 +51,9 @@ function bySlots(map) {
     map.slots.reduce((a, b) => Math.max(a, b), 0),
   );
   return {
-    number: (at) => String(map.slots[at]),
-    shade: (at) => `free-${map.slots[at] === 0 ? 0 : map.slots[at] === most ? 3 : map.slots[at] * 2 >= most ? 2 : 1}`,
+    number: (at) => (map.closed[at] ? "" : String(map.slots[at])),
+    shade: (at) =>
+      map.closed[at] ? null : `free-${map.slots[at] === 0 ? 0 : map.slots[at] === most ? 3 : map.slots[at] * 2 >= most ? 2 : 1}`,
     text: (at) => `room for ${map.slots[at]} such pods`,
     sum: (first, end) => String(sum(map.slots, first, end)),
     brief: (first, end) => `${sum(map.slots, first, end)} slots`,
@@ -58,14 +66,18 @@ function bySlots(map) {
   };
 }
 
-function byFragmentation(shares, resource) {
+function byFragmentation(map, resource) {
+  const [shares, name] = [map.fragmentation[resource] ?? [], shortName(resource)];
+  const without = (at) => {
+    if (!map.total[resource]?.[at]) return `no ${name}`;
+    if (map.free[resource][at] <= 0) return `no ${name} free`;
+    return reportOf(map, at) === "fresh" ? "not aligned to NUMA zones" : "NUMA zones unknown";
+  };
   return {
     number: (at) => (shares[at] < 0 ? "" : String(shares[at])),
     shade: (at) => (shares[at] < 0 ? null : `use-${Math.min(4, Math.ceil(shares[at] / 25))}`),
     text: (at) =>
-      shares[at] < 0
-        ? "NUMA zones unknown"
-        : `${shares[at]} % of free ${shortName(resource)} out of reach of one aligned pod`,
+      shares[at] < 0 ? without(at) : `${shares[at]} % of free ${name} out of reach of one aligned pod`,
     sum: (first, end) => mean(shares, first, end),
     brief: (first, end) => mean(shares, first, end),
     legend: [
@@ -75,7 +87,7 @@ function byFragmentation(shares, resource) {
       ["use-3", "75 %"],
       ["use-4", "100 %"],
     ],
-    without: "NUMA zones unknown",
+    without,
   };
 }
 
@@ -99,18 +111,18 @@ function byAge(map) {
       ["use-3", "below a day"],
       ["use-4", "older"],
     ],
-    without: "no report, or of unknown age",
+    without: () => "no report, or of unknown age",
   };
 }
 
-export function sum(column, first, end) {
+export function sum(column, first, end, leftOut = null) {
   let found = 0;
-  for (let at = first; at < end; at += 1) found += column[at];
+  for (let at = first; at < end; at += 1) if (!leftOut?.[at]) found += column[at];
   return found;
 }
 
 function mean(shares, first, end) {
   let [found, known] = [0, 0];
   for (let at = first; at < end; at += 1) if (shares[at] >= 0) [found, known] = [found + shares[at], known + 1];
-  return known ? `${Math.round(found / known)} %` : "unknown";
+  return known ? `${Math.round(found / known)} %` : "-";
 }

@@ -1,13 +1,16 @@
 // The map of the cluster: asked for once, then only what has changed since.
 
 import { ask } from "./api.js";
+import { count } from "./format.js";
+
+const [MOST_NAMED, MOST_CAUSES] = [3, 5];
 
 let known = null;
 
-export async function askMap({ topology = "", requests = "" } = {}) {
-  const asked = `${topology} ${requests}`;
+export async function askMap({ topology = "", requests = "", tolerate = "" } = {}) {
+  const asked = `${topology} ${requests} ${tolerate}`;
   const since = known?.asked === asked ? known.map.version : "";
-  const found = await ask("map", { topology, requests, since });
+  const found = await ask("map", { topology, requests, tolerate, since });
   if (found.kind === "ClusterMapChanges") apply(known.map, found);
   else known = { asked, map: { ...found, changed: null } };
   return known.map;
@@ -18,11 +21,33 @@ function apply(map, changes) {
   for (const field of ["free", "total", "fragmentation"]) {
     for (const [resource, values] of Object.entries(changes[field] ?? {})) put(map[field][resource], values);
   }
-  for (const field of ["report", "reportedAt", "cordoned"]) put(map[field], changes[field]);
+  for (const field of ["report", "reportedAt", "closed"]) put(map[field], changes[field]);
   if (changes.slots) put(map.slots, changes.slots);
+  map.closings = changes.closings;
   map.version = changes.version;
   map.clock = changes.clock;
   map.changed = changes.at;
+}
+
+// `Ready`, `NotReady`, `Ready,SchedulingDisabled`, as kubectl has it.
+export const statusOf = (map, at) => map.closings[map.closed[at]].status;
+
+// `NotReady`, `cordoned` and taints that close a node.
+export const causesOf = (map, at) => map.closings[map.closed[at]].causes;
+
+// A sentence for each way in which nodes of a range are closed; `left` says what lies on them.
+export function closedIn(map, { first, end }, left = () => "") {
+  const found = map.closings.map(() => []);
+  for (let at = first; at < end; at += 1) if (map.closed[at]) found[map.closed[at]].push(at);
+  const sentences = found.flatMap((nodes, number) => {
+    if (!nodes.length) return [];
+    const names = nodes.slice(0, MOST_NAMED).map((at) => map.nodes[at]);
+    const more = nodes.length > MOST_NAMED ? ` and ${nodes.length - MOST_NAMED} more` : "";
+    const by = map.closings[number].causes.join(", ");
+    return [`${count(nodes.length, "node")} closed: ${by} (${names.join(", ")}${more})${left(nodes)}`];
+  });
+  const rest = sentences.length - MOST_CAUSES;
+  return rest > 0 ? [...sentences.slice(0, MOST_CAUSES), `and ${rest} other causes`] : sentences;
 }
 
 export const reportOf = (map, at) => map.reports[map.report[at]];
