@@ -190,3 +190,13 @@ class TestTheAnswerIsTheSchedulers:
         result = bayplan("why", "podgroup/train", "-n", "telco", cluster=None)
         assert result.code == 1
         assert 'the schedulerName of pod telco/b ("another") is another one' in result.out
+
+
+def test_pods_of_a_drained_node_are_judged_regardless_of_their_scheduler(bayplan: Bayplan, live: Live) -> None:
+    pod = (POD % ("web", 2, 2)).replace("schedulerName: bayplan", "schedulerName: default-scheduler\n  nodeName: %s")
+    live(NODE % "good" + NODE % "other" + pod % "other")
+    result = bayplan("why", "telco/web", "--without-node", "other", cluster=None)
+    assert result.answer.startswith("telco/web is Pending: it fits now on good;")
+    assert "does not schedule it" not in result.err
+    overview = bayplan("why", "-A", "--without-node", "other", cluster=None)
+    assert overview.answer == "1 fits now"

@@ -16,7 +16,7 @@ import click
 
 from bayplan.cli.options.common import STANDARD_INPUT, STDIN, kept
 from bayplan.cli.options.configuration_file import read_configuration
-from bayplan.cli.options.what_if import as_assumed, node_named
+from bayplan.cli.options.what_if import as_assumed, is_assumed, node_named
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.reading import asked_live, profiles_in, read_cluster_files, read_live
 
@@ -64,6 +64,7 @@ class ClusterSession:
 
         self.objects = as_assumed(objects, source) if state is None else objects
         self.source = source
+        self._is_assumed = is_assumed()
         self.configuration = configuration
         self.refused: dict[str, str] = {}
         """Why the API server would refuse pods of `-f`, by their keys."""
@@ -256,9 +257,14 @@ class ClusterSession:
     def is_stranger(self, pod: Pod) -> bool:
         """Whether a pod of a running cluster waits for another scheduler.
 
-        In a dump every pod is judged, regardless of its scheduler.
+        In a dump, and in a cluster that is assumed, every pod is judged, regardless of its scheduler.
         """
-        return self.runs and not pod.spec.node_name and pod.spec.scheduler_name not in self._profiles
+        return (
+            self.runs
+            and not self._is_assumed
+            and not pod.spec.node_name
+            and pod.spec.scheduler_name not in self._profiles
+        )
 
     def ignored_annotations(self, pod: Pod) -> list[ObjectRemark]:
         """Remarks on annotations of a pod whose plugins its profile disables."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 from typing import TypeVar
 
 import msgspec
@@ -78,10 +79,8 @@ def copies_of(objects: ObjectSet, like: str, number: int) -> ObjectSet:
 def _new_names(like: str, number: int, taken: set[str]) -> list[str]:
     """`gpu-1-added-1`; of a name with a domain, the host part."""
     host, dot, domain = like.partition(".")
-    first = 1
-    while f"{host}-added-{first}{dot}{domain}" in taken:
-        first += 1
-    return [f"{host}-added-{each}{dot}{domain}" for each in range(first, first + number)]
+    names = (f"{host}-added-{each}{dot}{domain}" for each in count(1))
+    return list(islice((name for name in names if name not in taken), number))
 
 
 def _copied(model: Node, name: str) -> Node:

@@ -23,6 +23,7 @@ HOST, RACK = "kubernetes.io/hostname", "example.com/rack"
     [
         ("gpu-1", [], ["gpu-1-added-1", "gpu-1-added-2"]),
         ("gpu-1", ["gpu-1-added-1"], ["gpu-1-added-2", "gpu-1-added-3"]),
+        ("gpu-1", ["gpu-1-added-2"], ["gpu-1-added-1", "gpu-1-added-3"]),
         ("ip-1.eu.example.internal", [], ["ip-1-added-1.eu.example.internal", "ip-1-added-2.eu.example.internal"]),
     ],
 )

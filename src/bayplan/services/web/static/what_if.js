@@ -52,9 +52,9 @@ spec:
 const SHOWN = 20;
 // How the cluster could be different: parameters of the question.
 const ASSUMED = [
-  ["withoutNode", "Without nodes", "node-1, node-2"],
   ["addNodes", "Add nodes", "4"],
-  ["like", "like", "node-1"],
+  ["like", "like node", "node-1"],
+  ["withoutNode", "Without nodes", "node-1, node-2"],
   ["withoutTaint", "Without taints", "nvidia.com/gpu"],
   ["uncordon", "Uncordon nodes", "node-1"],
 ];
