@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING
 
 import click
@@ -160,4 +159,4 @@ def _listed(
     rows = np.array(found, dtype=np.intp)
     known = list(state.columns.resource_index)
     shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(state, rows)
-    return node_list(state, rows, shown, session.objects.pods, time())
+    return node_list(state, rows, shown, session.objects.pods, session.now.timestamp())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +106,7 @@ def _placed(
     from bayplan.scheduling.answers import ClassAnswers
 
     work, answers = read_work(session, files, namespace).objects, ClassAnswers(session.state)
-    gangs, pods = place_gangs(session, work, namespace, answers, datetime.now(UTC))
+    gangs, pods = place_gangs(session, work, namespace, answers, session.now)
     found = {pod: zones for gang in gangs for pod, zones in gang.zones.items()}
     for outcome in place_in_turn(session, pods, 1, answers):
         found[outcome.decision.pod] = outcome.decision.containers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,7 +113,7 @@ def place(
     if output == "svg":
         return _draw(session, work, namespace, goals, colours)
     answers = ClassAnswers(session.state)
-    now = datetime.now(UTC)
+    now = session.now
     gangs, pods = place_gangs(session, work, namespace, answers, now, goals)
     outcomes = place_in_turn(session, pods, RANKED if output == "text" else RANKED_WIDE, answers)
     all_fit = all(gang.good for gang in gangs) and all(outcome.decision.placed for outcome in outcomes)
@@ -151,7 +150,7 @@ def _draw(
     from bayplan.explain.topology.svg import topology_svg
     from bayplan.scheduling.answers import ClassAnswers
 
-    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), datetime.now(UTC), goals)
+    gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), session.now, goals)
     if len(gangs) != 1:
         raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
     click.echo(topology_svg(map_of_gang(session, gangs[0]), colours))

@@ -44,7 +44,7 @@ def replay(*, snapshot: Path, output: str) -> int:
     with working("reading the snapshot"):
         session, recorded = _opened(snapshot)
     work = _decided_about(session, recorded, snapshot)
-    again: list[dict[str, Any]] = decide_all(session, work, now_or(recorded.decided_at))
+    again: list[dict[str, Any]] = decide_all(session, work, now_or(recorded.decided_at, session))
     differing = differences(recorded.decisions, again)
     first = (
         f"{count(len(again), 'decision')}, {f'{len(differing)} differ' if differing else 'all equal'} "

@@ -55,12 +55,12 @@ def snapshot(
     from bayplan.cli.shared.workloads import used_objects, warn_of_owners
     from bayplan.explain.snapshot import record, snapshot_document
 
-    moment = now_or(now).replace(microsecond=0)
     if sys.stdout.isatty():
         raise click.UsageError("the snapshot is compressed: redirect it into a file, such as '> s.json.gz'")
     with working("reading the cluster"):
         session = ClusterSession.open(cluster, config, scheduler_name, owners=True)
         session.priority_classes()  # so that they are among the objects
+    moment = now_or(now, session).replace(microsecond=0)
     waiting = list(session.state.waiting.values())
     further, planned = _with_files(session, files, namespace) if files else ([], [])
     work = work_of(session, [*waiting, *further], planned)

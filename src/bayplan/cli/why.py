@@ -68,7 +68,11 @@ if TYPE_CHECKING:
 )
 @watch_option
 @output_option("text", "wide", "name", *DOCUMENTS)
-@click.option("--now", metavar="TIME", help="Measure the waiting time up to this RFC 3339 time instead of now.")
+@click.option(
+    "--now",
+    metavar="TIME",
+    help="Measure the waiting time to this RFC 3339 time [default: now; of a dump its newest time].",
+)
 def why(
     *,
     words: tuple[str, ...],
@@ -112,7 +116,7 @@ def why(
         raise click.UsageError("--preempt asks about one pod or gang: name it, without --node")
 
     def draw(session: ClusterSession) -> int:
-        moment = now_or(now)
+        moment = now_or(now, session)
         if pod is None:
             return _overview(
                 session, namespace or "", selected(label_selector, field_selector, POD_FIELDS), moment, output

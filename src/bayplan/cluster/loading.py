@@ -14,9 +14,11 @@ import msgspec
 
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.kubelet_settings import Assumptions
+from bayplan.cluster.reports.topology_report import TopologyReport
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.object_set import ObjectSet, StorageObject
+from bayplan.kube.times import moment_of
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
 from bayplan.kube.validation.storage import unusable
 from bayplan.kube.wire.core_v1 import Node, Pod
@@ -136,3 +138,13 @@ def _repeated(reports: Iterable[NodeResourceTopology | Numatopology]) -> Iterato
         if report.metadata.name in seen:
             yield ObjectRemark(ObjectPath.of(report), "appears twice: the last one counts")
         seen.add(report.metadata.name)
+
+
+def newest_moment(pods: Iterable[Pod], reports: Iterable[TopologyReport | None]) -> float | None:
+    """When a dump was made, as far as it tells: the newest moment at which a pod changed or a report was made."""
+    found = [report.made_at for report in reports if report is not None and report.made_at is not None]
+    for pod in pods:
+        conditions = (pod.status.conditions if pod.status is not None else None) or ()
+        texts = (pod.metadata.creation_timestamp, *(each.last_transition_time for each in conditions))
+        found += [moment.timestamp() for text in texts if (moment := moment_of(text or "")) is not None]
+    return max(found, default=None)

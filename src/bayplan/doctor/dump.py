@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.cluster.loading import newest_moment
 from bayplan.doctor.installation import Installation, InstalledNames
 from bayplan.doctor.reading import LABEL, program_of, topologies_of_flavors
 from bayplan.kube.client.versions import Served
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.resources import NODE_RESOURCE_TOPOLOGIES
-from bayplan.kube.times import moment_of
 
 _PROGRAMS = ("Deployment", "DaemonSet")
 
@@ -21,9 +21,8 @@ def installation_in(
     """What the objects tell; they were read at a moment, which counts where none of them names any."""
     own, namespaces = LABEL.partition("="), (names.namespace, names.agent_namespace)
     reports = Installation(read_at, objects=objects).reports
-    written = [report.made_at for report in reports.values() if report.made_at is not None]
     return Installation(
-        now=max([*written, *_moments(objects)], default=read_at),
+        now=newest_moment(objects.pods, reports.values()) or read_at,
         names=names,
         served={NODE_RESOURCE_TOPOLOGIES: Served(NODE_RESOURCE_TOPOLOGIES)} if reports else {},
         objects=objects,
@@ -43,13 +42,3 @@ def _of_kinds(objects: ObjectSet, group: str, *kinds: str) -> Iterator[dict[str,
     for each in objects.others:
         if each.kind in kinds and each.api_version.partition("/")[0] == group:
             yield each.decoded()
-
-
-def _moments(objects: ObjectSet) -> Iterator[float]:
-    """When pods were created or changed."""
-    for pod in objects.pods:
-        conditions = (pod.status.conditions if pod.status is not None else None) or ()
-        for text in (pod.metadata.creation_timestamp, *(each.last_transition_time for each in conditions)):
-            moment = moment_of(text or "")
-            if moment is not None:
-                yield moment.timestamp()

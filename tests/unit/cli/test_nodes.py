@@ -1,6 +1,7 @@
 """`bayplan nodes`: what is known of every node's NUMA zones."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,7 @@ def test_pods_that_failed_for_another_reason_are_none_of_the_kubelets_refusals(
     assert items(bayplan, cluster=file)["n1"]["refused"] == ({reason: 1} if refused else {})
 
 
-def test_a_report_that_says_when_it_was_made_has_an_age(bayplan: Bayplan, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("bayplan.cli.nodes.time", lambda: MADE_AT + 240.0)
+def test_a_report_has_an_age_at_the_newest_time_of_its_dump(bayplan: Bayplan, tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     report = {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
@@ -103,7 +103,9 @@ def test_a_report_that_says_when_it_was_made_has_an_age(bayplan: Bayplan, tmp_pa
         "zones": [{"name": "node-0", "type": "Node", "resources": []}],
     }
     file = tmp_path / "cluster.json"
-    file.write_text(json.dumps(list_body([node, report])))
+    later = written("p", reason="Evicted")
+    later["metadata"]["creationTimestamp"] = datetime.fromtimestamp(MADE_AT + 240, UTC).isoformat()
+    file.write_text(json.dumps(list_body([node, report, later])))
     assert items(bayplan, cluster=file)["n1"]["reportAgeSeconds"] == 240
     assert "  n1    Ready   4m " in bayplan("nodes", cluster=file).out
 

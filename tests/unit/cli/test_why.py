@@ -85,6 +85,17 @@ def test_the_waiting_time_is_counted_from_creation(bayplan: Bayplan, tmp_path: P
     assert result.answer == f"default/p is Pending {waited}: no node has enough cpu free."
 
 
+def test_in_a_dump_the_waiting_time_ends_with_the_newest_time_there(bayplan: Bayplan, tmp_path: Path) -> None:
+    conditions = '[{type: PodScheduled, status: "False", lastTransitionTime: "2026-01-31T12:04:00Z"}]'
+    folder = with_pod(
+        tmp_path,
+        'metadata: {name: p, creationTimestamp: "2026-01-31T12:00:00Z"}\n'
+        'spec: {containers: [{name: c, resources: {requests: {cpu: "999"}}}]}\n'
+        f"status: {{phase: Pending, conditions: {conditions}}}\n",
+    )
+    assert bayplan("why", "p", cluster=folder).answer.startswith("default/p is Pending for 4m:")
+
+
 def test_a_pending_pod_that_fits_is_told_where(bayplan: Bayplan, tmp_path: Path) -> None:
     folder = with_pod(tmp_path, "metadata: {name: p}\nspec: {containers: [{name: c}]}\n")
     result = bayplan("why", "p", cluster=folder)

@@ -6,7 +6,7 @@ searched.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 
 import click
@@ -36,10 +36,10 @@ from bayplan.workloads.kinds import every_kind
 RANKED = 5
 
 
-def now_or(text: str | None) -> datetime:
-    """The time given, or the clock's."""
+def now_or(text: str | None, session: ClusterSession) -> datetime:
+    """The time given, or the session's."""
     if text is None:
-        return datetime.now(UTC)
+        return session.now
     moment = moment_of(text)
     if moment is None:
         raise click.UsageError(f"--now: '{text}' is not a time; expected the form 2026-01-31T12:00:00Z")

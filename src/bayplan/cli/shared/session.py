@@ -7,6 +7,7 @@ Imports of the rooms below stand inside the functions: a `--help` must not wait 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from time import time
@@ -199,6 +200,14 @@ class ClusterSession:
     def runs(self) -> bool:
         """Whether this is a cluster that runs."""
         return self.source == LIVE
+
+    @property
+    def now(self) -> datetime:
+        """The present; of a dump the newest moment that its objects name."""
+        from bayplan.cluster.loading import newest_moment
+
+        newest = None if self.runs else newest_moment(self.objects.pods, self.state.reports)
+        return datetime.now(UTC) if newest is None else datetime.fromtimestamp(newest, UTC)
 
     @cached_property
     def trees(self) -> Trees:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
-from time import time
 
 import click
 import numpy as np
@@ -88,7 +87,7 @@ class ClusterAnswers:
         self._scene = scene
         self._session = scene.session
         self._clock = clock
-        self._taken_at = time() if clock is None else clock
+        self._taken_at = self._session.now.timestamp() if clock is None else clock
         looking: dict[str, Callable[[Question], Document]] = {
             "cluster": lambda question: cluster_document(scene, self._taken_at, question.visible),
             "map": self._map,
