@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -299,3 +300,22 @@ def test_a_browser_gets_the_page_for_an_unknown_address_and_a_program_a_sentence
 def test_a_gang_is_listed_with_its_name(gangs: RunningWeb) -> None:
     (gang,) = gangs.api("gangs")["items"]
     assert (gang["gang"], gang["namespace"], gang["name"]) == ("ml/finetune", "ml", "finetune")
+
+
+@pytest.mark.parametrize(
+    "inside,names",
+    [
+        ("b1/r2", {f"b1-r2-n{number}" for number in range(1, 6)}),
+        ("outside the topology", {"login-1", "login-2", "spare-1"}),
+    ],
+)
+def test_nodes_are_those_of_a_domain(gangs: RunningWeb, inside: str, names: set[str]) -> None:
+    listed = gangs.api(f"nodes?topology=network&in={quote(inside)}")
+    assert {each["node"] for each in listed["items"]} == names
+    assert listed["answer"].startswith(f"{len(names)} nodes: ")
+
+
+@pytest.mark.parametrize("inside", ["b1/r9", "b1/r2/b1-r2-n1", "r2"])
+def test_nodes_of_a_domain_that_does_not_exist_are_an_error(gangs: RunningWeb, inside: str) -> None:
+    answer = gangs.ask(f"/api/v1/nodes?in={inside}")
+    assert (answer.status, answer.json["error"]) == (404, f"in: there is no '{inside}' in topology 'network'")

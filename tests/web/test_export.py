@@ -56,7 +56,7 @@ def opened_without_network(page: Page, file: Path) -> str:
     "path,name,said,pictures",
     [
         ("/", "bayplan-cluster.html", ("86 of 160", "outside the topology"), 1),
-        ("/?in=b1/r2", "bayplan-cluster.html", ("b1-r2-n2", "4 of 8 gpu free"), 1),
+        ("/?in=b1/r2", "bayplan-cluster.html", ("b1-r2-n2", "4 of 8", "free gpu"), 1),
         ("/node/b1-r2-n2", "bayplan-node-b1-r2-n2.html", ("Node b1-r2-n2", "NUMA 0"), 0),
         ("/gangs", "bayplan-gangs.html", ("ml/finetune",), 0),
         ("/gang/ml/finetune", "bayplan-gang-ml-finetune.html", ("needs 9 slots in one rack", "9 members wait"), 1),

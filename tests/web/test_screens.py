@@ -34,12 +34,12 @@ def assert_clean(page: Page) -> None:
 def test_the_cluster_shows_free_amounts_of_every_block_and_draws_them(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/")
 
-    assert page.texts("tbody tr") == [
+    assert page.texts(".domains tbody tr") == [
         "b1\t20\t86 of 160\t1",
         "b2\t20\t134 of 160\t0",
         "outside the topology\t3\t8 of 8\t0",
     ]
-    assert page.texts("thead th") == ["block", "nodes", "free gpu", "closed"]
+    assert page.texts(".domains th") == ["block", "nodes", "free gpu", "closed"]
     assert {"no gpu", "closed"} <= set(page.texts(".legend li")), "grey and hatched boxes"
     assert page.texts(".closed li") == ["1 node closed: cordoned (b1-r4-n5): 8 free gpu not counted"]
     assert page.text("#live") == "dump"
@@ -52,11 +52,11 @@ def test_the_cluster_shows_free_amounts_of_every_block_and_draws_them(page: Page
 
 def test_a_click_on_a_box_goes_deeper_and_the_address_says_where(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/?in=b1")
-    assert [row.split("\t")[0] for row in page.texts("tbody tr")] == ["r1", "r2", "r3", "r4"]
+    assert [row.split("\t")[0] for row in page.texts(".domains tbody tr")] == ["r1", "r2", "r3", "r4"]
 
     page.run("document.querySelector('tbody a').click()")
     page.until("location.search.includes('in=b1%2Fr1') && document.querySelectorAll('tbody tr').length === 5")
-    assert page.texts("tbody tr")[0] == "b1-r1-n1\t0 of 8 gpu free\tnone\tReady"
+    assert page.texts("tbody tr")[0] == "b1-r1-n1\tReady\t64 of 96\t640Gi of 960Gi\t0 of 8\t\u2013\tnone"
     page.run("document.querySelector('tbody a').click()")
     page.until("location.pathname === '/node/b1-r1-n1' && document.querySelector('h1')?.innerText === 'Node b1-r1-n1'")
     assert_clean(page)
@@ -114,14 +114,15 @@ def test_names_of_nodes_are_shown_without_a_common_domain(
 def test_slots_of_a_shape_are_counted_as_the_command_counts_them(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/?by=slots&requests=nvidia.com/gpu=4,cpu=16&gang=9")
 
-    assert page.texts("tbody tr")[1] == "b2\t20\t32\t0"
+    assert page.texts(".domains tbody tr")[1] == "b2\t20\t32\t0"
     assert_clean(page)
 
 
 def test_slots_of_nodes_outside_the_tree_are_counted_too(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/?by=slots&requests=nvidia.com/gpu=1&in=outside%20the%20topology")
-    rows = [row.split("\t")[:2] for row in page.texts("tbody tr")]
-    assert ["spare-1", "room for 8 such pods"] in rows
+    assert "slots for a pod" in page.texts(".nodes th")
+    rows = [row.split("\t")[:3] for row in page.texts("tbody tr")]
+    assert ["spare-1", "Ready", "8"] in rows
     assert_clean(page)
 
 
@@ -129,9 +130,40 @@ def test_a_part_of_the_cluster_counts_its_own_nodes_and_marks_closed_ones(page: 
     page.open(f"{gangs.url}/?in=b1/r4")
     assert page.texts(".facts li")[0] == "5 of 43 nodes"
     assert not [each for each in page.texts(".facts li") if "pod" in each]
-    assert [row.split("\t")[0] for row in page.texts("tbody tr") if row.endswith("\tReady,SchedulingDisabled")] == [
-        "b1-r4-n5"
+    assert [row.split("\t")[0] for row in page.texts("tbody tr") if "SchedulingDisabled" in row] == ["b1-r4-n5"]
+    assert_clean(page)
+
+
+def test_nodes_are_sorted_by_a_click_on_a_column_and_the_choice_stays(
+    page: Page, gangs: RunningWeb, gang_cluster: Path
+) -> None:
+    page.open(f"{gangs.url}/?in=b1/r2")
+    assert page.texts(".nodes th") == [
+        "node",
+        "status",
+        "free cpu",
+        "free memory",
+        "free gpu",
+        "largest aligned pod",
+        "report",
     ]
+    free = "[...document.querySelectorAll('.nodes tbody tr')].map((row) => row.cells[4].innerText)"
+    head = "document.querySelectorAll('.nodes th button')[4]"
+    page.run(f"{head}.focus(), {head}.click()")
+    assert page.run(free) == ["8 of 8", "8 of 8", "8 of 8", "4 of 8", "0 of 8"], "the most first"
+    page.run(f"window.before = {head}")
+    before = gang_cluster.read_text()
+    try:
+        gang_cluster.write_text(before + "- {apiVersion: v1, kind: Node, metadata: {name: added}}\n")
+        page.until(f"{head} !== window.before && {head} === document.activeElement")
+        assert page.run(f"{head}.parentNode.ariaSort") == "descending"
+    finally:
+        gang_cluster.write_text(before)
+    page.until("document.querySelector('.facts li').innerText === '5 of 43 nodes'")
+    page.run(f"{head}.click()")
+    assert page.run(free)[0] == "0 of 8"
+    page.run("document.querySelector('.nodes tbody a').click()")
+    page.until("location.pathname === '/node/b1-r2-n4'")
     assert_clean(page)
 
 

@@ -28,7 +28,7 @@ from bayplan.cli.shared.preempting import preemption_for_refused
 from bayplan.cli.shared.shapes import one_unit, slots_for
 from bayplan.cli.shared.waiting import findings
 from bayplan.cli.web_answers.listing import gang_list, gang_members, search
-from bayplan.cli.web_answers.map import cluster_document, cluster_map, tree_asked_for, tree_shown
+from bayplan.cli.web_answers.map import cluster_document, cluster_map, rows_inside, tree_asked_for, tree_shown
 from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.explain.documents import Document
@@ -155,9 +155,8 @@ class ClusterAnswers:
         )
         return {**columns, "clock": self._clock}
 
-    def _nodes(self, _: Question) -> Document:
-        rows = np.array(sorted(self._session.state.rows.values()), dtype=np.intp)
-        return self._summaries(rows)
+    def _nodes(self, question: Question) -> Document:
+        return self._summaries(rows_inside(self._session, question.get("topology"), question.get("in")))
 
     def _summaries(self, rows: NDArray[np.intp]) -> Document:
         state = self._session.state

@@ -31,6 +31,8 @@ from bayplan.services.web.answers import Unanswerable
 
 # The numbers of what is known about a node's zones, in order: `report` is a position here.
 CODES = sorted(REPORTS)
+# What the page calls the nodes that are in no domain.
+OUTSIDE = "outside the topology"
 
 
 def cluster_document(scene: Scene, taken_at: float, visible: frozenset[str] | None) -> Document:
@@ -74,6 +76,25 @@ def tree_asked_for(session: ClusterSession, name: str) -> Tree:
         text = f"topology: the {session.source} holds no Topology (kueue.x-k8s.io or kai.scheduler) and no HyperNode"
         raise Unanswerable(HTTPStatus.NOT_FOUND, text)
     return tree_named(session, name or None)
+
+
+def rows_inside(session: ClusterSession, topology: str, inside: str) -> NDArray[np.intp]:
+    """The rows of a domain, given by its path (`b1/r2`) in a tree, or of all nodes that are outside of the tree.
+
+    Without one, all rows.
+    """
+    rows = session.state.rows
+    if not inside:
+        return np.array(sorted(rows.values()), dtype=np.intp)
+    tree = tree_shown(session, topology)
+    path = tuple(inside.split("/"))
+    if inside == OUTSIDE:
+        return np.array([rows[name] for name in tree.outside], dtype=np.intp)
+    if len(path) > len(tree.levels) or path not in tree.paths[len(path) - 1]:
+        raise Unanswerable(HTTPStatus.NOT_FOUND, f"in: there is no {inside!r} in topology {tree.name!r}")
+    level = len(path) - 1
+    first, end = tree.bounds(level, tree.paths[level].index(path))
+    return tree.rows[first:end]
 
 
 def cluster_map(scene: Scene, tree: Tree, requests: str, tolerate: str, since: str) -> Document:

@@ -38,7 +38,13 @@ ROUTES = (
             "since": "`version` of an earlier map: only what differs from it, if that is known.",
         },
     ),
-    Route("/api/v1/nodes", "nodes", "What `bayplan nodes -o json` prints.", PAGED, pages=True),
+    Route(
+        "/api/v1/nodes",
+        "nodes",
+        "What `bayplan nodes -o json` prints.",
+        {"topology": "Name of a Topology.", "in": "Only nodes of this domain of it: b1/r2.", **PAGED},
+        pages=True,
+    ),
     Route("/api/v1/nodes/{node}", "node", "What `bayplan numa NODE -o json` prints."),
     Route(
         "/api/v1/topology",

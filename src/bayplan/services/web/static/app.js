@@ -84,7 +84,13 @@ async function show() {
 
 async function update(made, number = shown) {
   try {
+    const focused = main.contains(document.activeElement) ? document.activeElement : null;
     await made.update();
+    // What was drawn anew keeps the focus.
+    if (focused && !focused.isConnected)
+      [...main.querySelectorAll(focused.localName)]
+        .find((each) => each.textContent === focused.textContent)
+        ?.focus({ preventScroll: true });
     if (number === shown) main.dataset.ready = "yes";
   } catch (error) {
     if (number !== shown) return;

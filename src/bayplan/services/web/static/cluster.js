@@ -6,14 +6,16 @@ import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
 import { domainAt, domainsOf, layout } from "./layout.js";
-import { askMap, causesOf, closedIn, reportOf, statusOf } from "./map_data.js";
+import { ageOf, askMap, causesOf, closedIn, reportOf } from "./map_data.js";
+import { MOST_LISTED, nodeTable } from "./node_table.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const SPACE_FOR_REST = 250;
 
 export function clusterScreen({ go }) {
   const element = h("div.cluster");
-  let [map, summary, root, plan, look, what, chosen, wrong] = [null, null, null, null, null, "", -1, ""];
+  let [map, summary, nodes, root, plan, look, what, chosen, wrong] = [null, null, null, null, null, null, "", -1, ""];
+  const order = { by: "node", down: false };
   const canvas = h("canvas", { tabindex: 0, role: "img" });
   const tip = h("p.tip", { role: "status", "aria-live": "polite" });
   const parts = {
@@ -21,12 +23,14 @@ export function clusterScreen({ go }) {
     controls: h("div.controls"),
     legend: h("ul.legend", { "aria-label": "Legend" }),
     closed: h("ul.closed.quiet", { "aria-label": "Closed nodes" }),
-    table: h("div"),
+    domains: h("div.domains"),
+    nodes: h("div.nodes"),
   };
   const picture = h("div.picture", {}, canvas);
 
   const wanted = () => Object.fromEntries(new URLSearchParams(location.search));
   const inside = () => (wanted().in ?? "").split("/").filter(Boolean);
+  const shown = () => domainAt(root, inside()) ?? root;
 
   function change(values) {
     const next = Object.fromEntries(Object.entries({ ...wanted(), ...values }).filter(([, value]) => value));
@@ -46,15 +50,25 @@ export function clusterScreen({ go }) {
     });
     [map, summary] = await Promise.all([asked, ask("cluster")]);
     root = domainsOf(map);
+    const scope = shown();
+    nodes =
+      scope.end - scope.first > MOST_LISTED
+        ? null
+        : await ask("nodes", { topology: map.topology, in: scope.path.join("/"), limit: String(MOST_LISTED) });
     if (parts.head.parentNode !== element)
-      element.replaceChildren(parts.head, card(null, parts.controls, parts.legend, parts.closed, picture, tip), parts.table);
+      element.replaceChildren(
+        parts.head,
+        card(null, parts.controls, parts.legend, parts.closed, picture, tip),
+        parts.domains,
+        parts.nodes,
+      );
     render();
   }
 
   function render() {
     const { by = "free", gang } = wanted();
     const resource = map.resources.some(({ name }) => name === wanted().resource) ? wanted().resource : map.leading;
-    const scope = domainAt(root, inside()) ?? root;
+    const scope = shown();
     look = colouring(map, by, resource);
     what = by === "free" ? `free ${shortName(resource)}` : (BY.find(([each]) => each === by)?.[1] ?? by);
     const needed = by === "slots" ? Number(gang) || 0 : 0;
@@ -79,7 +93,8 @@ export function clusterScreen({ go }) {
       "aria-label",
       `Map of ${count(scope.end - scope.first, "node")}, ${what} ${look.sum(scope.first, scope.end)}; arrow keys choose a node, Enter opens it; the table below has the same numbers`,
     );
-    parts.table.replaceChildren(domainTable(scope));
+    parts.domains.replaceChildren(scope.children.length ? domainTable(scope) : "");
+    parts.nodes.replaceChildren(nodesOf(scope, by, resource));
     tip.textContent ||= "Point at a box, or use the arrow keys.";
   }
 
@@ -208,33 +223,30 @@ export function clusterScreen({ go }) {
   function domainTable(scope) {
     const closed = ({ first, end }) => range({ first, end }).filter((at) => map.closed[at]).length;
     const some = closed(scope) > 0;
-    const rows = scope.children.length
-      ? scope.children.map((each) => [
-          h("a", { href: address(each.path) }, each.name),
-          String(each.end - each.first),
-          look.sum(each.first, each.end),
-          ...(some ? [String(closed(each))] : []),
-        ])
-      : range(scope)
-          .slice(0, 500)
-          .map((at) => [
-            h("a", { href: path("node", map.nodes[at]) }, map.nodes[at]),
-            look.text(at),
-            reportOf(map, at),
-            statusOf(map, at),
-          ]);
-    const level = scope.children[0]?.level || "domain";
-    const title = scope.children.length
-      ? [level, "#nodes", `#${what}`, ...(some ? ["#closed"] : [])]
-      : ["node", what, "report", "status"];
+    const level = scope.children[0].level || "domain";
+    const rows = scope.children.map((each) => [
+      h("a", { href: address(each.path) }, each.name),
+      String(each.end - each.first),
+      look.sum(each.first, each.end),
+      ...(some ? [String(closed(each))] : []),
+    ]);
     return card(
       null,
       table(
-        title,
+        [level, "#nodes", `#${what}`, ...(some ? ["#closed"] : [])],
         rows,
-        `${scope.children.length ? `Every ${level}` : "Every node"} of ${scope.path.join(" › ") || map.topology || "the cluster"}`,
+        `Every ${level} of ${scope.path.join(" › ") || map.topology || "the cluster"}`,
       ),
     );
+  }
+
+  function nodesOf(scope, by, resource) {
+    if (!nodes) return h("p.quiet", {}, `Nodes are listed where there are at most ${MOST_LISTED} of them.`);
+    const places = new Map(range(scope).map((at) => [map.nodes[at], at]));
+    const text = (name) => (places.has(name) ? look.number(places.get(name)) : "");
+    const value = (name) => (by === "age" ? ageOf(map, places.get(name) ?? 0) : Number.parseFloat(text(name)) || 0);
+    const coloured = { title: what, text, value };
+    return card(null, nodeTable(nodes, { map, scope, resource, more: by === "free" ? [] : [coloured], order }));
   }
 
   function tooSmall(top, needed) {
@@ -271,7 +283,7 @@ export function clusterScreen({ go }) {
     if (event.key === "Enter" && chosen >= 0) return go(path("node", map.nodes[chosen]));
     if (!(event.key in ARROWS)) return;
     event.preventDefault();
-    const scope = domainAt(root, inside()) ?? root;
+    const scope = shown();
     chosen = chosen < scope.first || chosen >= scope.end ? scope.first : neighbour(plan, chosen, ARROWS[event.key]);
     point(chosen, null);
     choose(canvas, plan, chosen);

@@ -77,6 +77,41 @@ export function table(columns, rows, caption) {
   );
 }
 
+// `cpu 4 · memory 8Gi` in as many lines as it needs, no amount on two of them.
+export function wholes(text) {
+  return text.split(" · ").map((each, at) => [at ? " · " : "", h("span.whole", {}, each)]);
+}
+
+const natural = new Intl.Collator("en", { numeric: true });
+
+// A table whose columns sort its rows: `rows` are cells and the keys to sort by. `order` remembers the choice.
+export function sortable(columns, rows, caption, order) {
+  const made = table(
+    columns,
+    rows.map(({ cells }) => cells),
+    caption,
+  );
+  const [heads, body] = [[...made.querySelectorAll("th")], made.querySelector("tbody")];
+  const lines = [...body.children].map((line, at) => [rows[at].keys, line]);
+  const sort = () => {
+    const by = Math.max(0, columns.indexOf(order.by));
+    heads.forEach((head, at) =>
+      head.setAttribute("aria-sort", at !== by ? "none" : order.down ? "descending" : "ascending"),
+    );
+    const compare = ([one], [other]) =>
+      typeof one[by] === "number" ? one[by] - other[by] : natural.compare(one[by], other[by]);
+    body.append(...lines.toSorted((one, other) => compare(one, other) * (order.down ? -1 : 1)).map(([, line]) => line));
+  };
+  heads.forEach((head, at) => {
+    // The most first, of numbers.
+    const down = () => (order.by === columns[at] ? !order.down : typeof rows[0]?.keys[at] === "number");
+    const onclick = () => (Object.assign(order, { down: down(), by: columns[at] }), sort());
+    head.replaceChildren(h("button.sort", { type: "button", onclick }, ...head.childNodes));
+  });
+  sort();
+  return made;
+}
+
 export function field(label, control) {
   return h("label.field", {}, h("span", {}, label), control);
 }

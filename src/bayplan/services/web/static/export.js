@@ -24,6 +24,7 @@ export async function screenAsHtml(main) {
   copy.querySelectorAll("textarea").forEach((each, at) => {
     each.closest("form").replaceWith(h("section.card", {}, h("h2", {}, "Manifest"), h("pre", {}, written[at].value)));
   });
+  copy.querySelectorAll("button.sort").forEach((each) => each.replaceWith(...each.childNodes));
   copy.querySelectorAll("button, select, input, textarea, form, .controls").forEach((each) => each.remove());
   copy.querySelectorAll("a[href]").forEach((each) => each.replaceWith(h("span.name", {}, ...each.childNodes)));
   const styles = await Promise.all(

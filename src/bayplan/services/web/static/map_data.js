@@ -29,9 +29,6 @@ function apply(map, changes) {
   map.changed = changes.at;
 }
 
-// `Ready`, `NotReady`, `Ready,SchedulingDisabled`, as kubectl has it.
-export const statusOf = (map, at) => map.closings[map.closed[at]].status;
-
 // `NotReady`, `cordoned` and taints that close a node.
 export const causesOf = (map, at) => map.closings[map.closed[at]].causes;
 

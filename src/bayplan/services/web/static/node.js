@@ -1,7 +1,7 @@
 // One node: packages, NUMA zones, what is free in them, CPUs and devices as squares with their owners, distances.
 
 import { ask } from "./api.js";
-import { card, facts, h, pair, path, podLink, table } from "./dom.js";
+import { card, facts, h, pair, path, podLink, table, wholes } from "./dom.js";
 import { age, amounts, quantity, shortName } from "./format.js";
 
 const MOST_SQUARES = 128;
@@ -227,7 +227,7 @@ function distances(node) {
 }
 
 function pods(node, owners) {
-  const asked = (pod) => amounts(node.podAmounts[pod] ?? {});
+  const asked = (pod) => wholes(amounts(node.podAmounts[pod] ?? {}));
   // Containers of one pod may be in different zones.
   const entries = node.zones.flatMap((zone) => zone.pods);
   const zonesOf = (pod) => [...new Set(entries.filter((each) => each.pod === pod).flatMap(({ zones }) => zones))];
