@@ -150,3 +150,22 @@ def test_names_come_and_go_with_their_objects() -> None:
     names = cluster.answers().names
     assert "secret" not in names.by_name
     assert "hidden" not in names.namespaces
+
+
+def test_a_what_if_about_another_cluster_is_answered_as_for_a_dump_and_changes_nothing() -> None:
+    cluster = Followed()
+    for name in ("n1", "n2"):
+        cluster.change(NODES, node(name, {"cpu": 4, "pods": 10}))
+    cluster.change(PODS, bound(simple_pod({"cpu": 3}, name="web"), to="n1"))
+    manifest = (
+        b"{apiVersion: v1, kind: Pod, metadata: {name: new}, spec: {containers: [{name: main, image: i, resources: "
+    )
+    manifest += b"{requests: {cpu: 3}}}]}}"
+    places = {}
+    for parameters in ((), (("withoutNode", "n2"),), (("addNodes", "1"), ("like", "n2"), ("withoutNode", "n2"))):
+        question = Question("what-if", parameters, manifest)
+        answer = cluster.answers().answer(question)
+        assert {**answer, "warnings": []} == {**cluster.read_at_once().answer(question), "warnings": []}
+        places[parameters] = answer["items"][0]["node"]
+    assert list(places.values()) == ["n2", None, "n2-added-1"]
+    assert [each["node"] for each in cluster.answers().answer(Question("nodes"))["items"]] == ["n1", "n2"]
