@@ -36,6 +36,7 @@ ANSWERS = (
     ("why", "telco/upf-large", "--node", "telco-2", "--cluster", CLUSTER),
     ("why", "ml/finetune", "--cluster", GANGS),
     ("why", "-A", "--cluster", CLUSTER),
+    ("why", "-A", "--without-node", "telco-1", "--cluster", CLUSTER),
     ("nodes", "--cluster", CLUSTER),
     ("numa", "telco-1", "--cluster", CLUSTER),
     ("topology", "--cluster", GANGS, *SHAPE),

@@ -177,7 +177,7 @@ def _overview(
 
     if not any(in_view(pod) for pod in session.objects.pods):
         return no_resources(namespace or None)
-    overview = overview_of(findings(session, in_view, moment), namespace)
+    overview = overview_of(findings(session, in_view, moment), namespace, session.drained)
     if output == "name":
         pods = [pod for cause in overview.causes for pod in cause.pods]
         click.echo(visible_lines(f"pod/{pod.removeprefix(f'{namespace}/')}" for pod in pods), nl=bool(pods))

@@ -199,4 +199,4 @@ def test_pods_of_a_drained_node_are_judged_regardless_of_their_scheduler(bayplan
     assert result.answer.startswith("telco/web is Pending: it fits now on good;")
     assert "does not schedule it" not in result.err
     overview = bayplan("why", "-A", "--without-node", "other", cluster=None)
-    assert overview.answer == "1 fits now"
+    assert overview.answer == "the pod of drained nodes has another place; 1 fits now"

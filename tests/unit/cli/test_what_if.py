@@ -146,8 +146,12 @@ def test_pods_of_a_drained_node_wait_again_but_not_those_of_daemon_sets(bayplan:
     drained = bayplan("why", "-A", "--without-node", "n1", "-o", "json", cluster=cluster)
     waiting = json.loads(drained.out)
     assert [pod for cause in waiting["causes"] for pod in cause["pods"]] == ["ml/train-0", "ml/train-1"]
+    assert waiting["withoutPlace"] == ["ml/train-0", "ml/train-1"]
+    assert (
+        waiting["answer"] == "2 of 2 pods of drained nodes have no other place: ml/train-[0-1]; 2 pods wait (1 cause)"
+    )
     moved = bayplan("why", "-A", "--without-node", "n1", "--uncordon", "n2", cluster=cluster)
-    assert moved.answer == "2 fit now"
+    assert moved.answer == "all 2 pods of drained nodes have another place; 2 fit now"
     assert bayplan("why", "ml/train-0", "--without-node", "n1", "--uncordon", "n2", cluster=cluster).answer == (
         "ml/train-0 is Pending: it fits now on n2, NUMA zone 0."
     )

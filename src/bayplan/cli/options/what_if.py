@@ -106,16 +106,16 @@ def _asked() -> Mapping[str, Any]:
     return {} if context is None else context.meta.get(_ASKED, {})
 
 
-def as_assumed(objects: ObjectSet, source: str) -> ObjectSet:
+def as_assumed(objects: ObjectSet, source: str) -> Changed:
     """The objects with the changes that are asked for."""
-    if not is_assumed():
-        return objects
-    from bayplan.cluster.what_if.changes import changed
+    from bayplan.cluster.what_if.changes import Changed, changed
 
+    if not is_assumed():
+        return Changed(objects)
     what_if = _what_if(_asked(), objects, source)
     found = changed(objects, what_if)
     click.get_current_context().meta[ASSUMING] = list(_in_words(what_if, objects, found))
-    return found.objects
+    return found
 
 
 def _what_if(asked: Mapping[str, Any], objects: ObjectSet, source: str) -> WhatIf:

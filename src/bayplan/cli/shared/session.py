@@ -59,11 +59,15 @@ class ClusterSession:
     ) -> None:
         from bayplan.cli.shared.workloads import group_by_owners
         from bayplan.cluster.loading import load_state, relabel
+        from bayplan.cluster.state import pod_key
+        from bayplan.cluster.what_if.changes import Changed
         from bayplan.extensions import misspelt_groups
         from bayplan.kube.repeated_objects import leave_out_repeated
         from bayplan.workloads.grouped import Grouped
 
-        self.objects = as_assumed(objects, source) if state is None else objects
+        assumed = as_assumed(objects, source) if state is None else Changed(objects)
+        self.objects = assumed.objects
+        self.drained = frozenset(pod_key(pod) for pod in assumed.waiting_again)
         self.source = source
         self._is_assumed = is_assumed()
         self.configuration = configuration

@@ -71,11 +71,12 @@ class Cause:
 class Overview:
     """The causes, the most frequent first; pods that only wait for their turn are last.
 
-    `namespace` is empty for all.
+    `namespace` is empty for all. `drained` are pods that wait because their nodes are assumed to be drained.
     """
 
     causes: tuple[Cause, ...]
     namespace: str = ""
+    drained: frozenset[str] = frozenset()
 
     @property
     def good(self) -> bool:
@@ -84,7 +85,35 @@ class Overview:
 
     @property
     def answer(self) -> str:
-        """`12 pods wait (2 causes), 3 were refused by kubelets; 4 more fit now`."""
+        """`12 pods wait (2 causes), 3 were refused by kubelets; 4 more fit now`.
+
+        If nodes are assumed to be drained, first what becomes of their pods.
+        """
+        return "; ".join(filter(None, (self._of_drained, self._of_waiting)))
+
+    @property
+    def without_place(self) -> list[str]:
+        """Pods of drained nodes that no other node takes."""
+        fitting = {pod for each in self.causes if each.kind is CauseKind.FITS for pod in each.pods}
+        return sorted(self.drained - fitting)
+
+    @property
+    def _of_drained(self) -> str:
+        without, pods = self.without_place, len(self.drained)
+        if not pods:
+            return ""
+        if without:
+            has = "has" if len(without) == 1 else "have"
+            which = f"{len(without)} of {counted(pods, 'pod')} of drained nodes"
+            return f"{which} {has} no other place: {hostlist(without, LONGEST_EXAMPLES)}"
+        return (
+            "the pod of drained nodes has another place"
+            if pods == 1
+            else f"all {pods} pods of drained nodes have another place"
+        )
+
+    @property
+    def _of_waiting(self) -> str:
         stuck = [each for each in self.causes if each.kind not in (*ON_THE_WAY, CauseKind.REFUSED)]
         waiting = sum(len(each.pods) for each in stuck)
         words = []
@@ -107,7 +136,7 @@ class Overview:
         return sum(len(each.pods) for each in self.causes if each.kind is kind)
 
 
-def overview_of(findings: Sequence[StuckPod], namespace: str = "") -> Overview:
+def overview_of(findings: Sequence[StuckPod], namespace: str = "", drained: frozenset[str] = frozenset()) -> Overview:
     """Group findings by cause."""
     grouped: dict[tuple[CauseKind, str], list[StuckPod]] = {}
     for finding in findings:
@@ -125,7 +154,7 @@ def overview_of(findings: Sequence[StuckPod], namespace: str = "") -> Overview:
         for (kind, cause), of_it in grouped.items()
     ]
     causes.sort(key=lambda each: (each.kind in ON_THE_WAY, -len(each.pods), each.cause))
-    return Overview(tuple(causes), namespace)
+    return Overview(tuple(causes), namespace, drained & {finding.pod for finding in findings})
 
 
 def overview_text(overview: Overview, *, wide: bool = False) -> str:
@@ -156,6 +185,7 @@ def overview_document(overview: Overview) -> Document:
         "kind": "WaitingList",
         "namespace": overview.namespace or None,
         "answer": overview.answer,
+        **({"withoutPlace": overview.without_place} if overview.drained else {}),
         "causes": [
             {
                 "type": each.kind.value,

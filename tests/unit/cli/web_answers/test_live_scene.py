@@ -152,7 +152,7 @@ def test_names_come_and_go_with_their_objects() -> None:
     assert "hidden" not in names.namespaces
 
 
-def test_a_what_if_about_another_cluster_is_answered_as_for_a_dump_and_changes_nothing() -> None:
+def test_a_what_if_about_another_cluster_is_answered_as_for_a_dump() -> None:
     cluster = Followed()
     for name in ("n1", "n2"):
         cluster.change(NODES, node(name, {"cpu": 4, "pods": 10}))
