@@ -167,13 +167,14 @@ def distances_among(paths: Sequence[Path]) -> Distances:
 
 
 def build_tree(state: ClusterState, name: str, levels: Sequence[str]) -> Tree:
-    """The tree of these labels over all nodes of a cluster."""
+    """The tree of these labels over all nodes of a cluster; an empty label counts as a missing one."""
     labels = tuple(label for label in levels if label != HOSTNAME)
     coded = [(state.labels.codes(label), state.labels.values(label)) for label in labels]
     rows = _all_rows(state)
     outside: dict[str, str] = {}
     for label, (codes, _) in zip(labels, coded, strict=True):
-        missing = codes[rows] == ABSENT
+        # A domain without a name could not be told from none.
+        missing = np.isin(codes[rows], (ABSENT, *state.labels.codes_among(label, ("",))))
         outside |= {state.names[row]: label for row in rows[missing] if state.names[row] not in outside}
         rows = rows[~missing]
     return _tree(state, name, labels, coded, rows, outside)
