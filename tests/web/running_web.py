@@ -69,6 +69,6 @@ def running_web(
 @contextmanager
 def running_simulation(scenario: str, *arguments: str) -> Iterator[RunningWeb]:
     """`bayplan simulate --serve`."""
-    with running("simulate", scenario, "--serve", "--serve-address", "127.0.0.1:0", *arguments) as process:
+    with running("simulate", scenario, "--serve", "--address", "127.0.0.1:0", *arguments) as process:
         port = process.until("/simulation\n").strip().removesuffix("/simulation").rpartition(":")[2]
         yield RunningWeb(f"http://127.0.0.1:{port}")

@@ -71,7 +71,7 @@ BAR_WIDTH = 24
 @click.option("--picture", type=OUTPUT_FILE, metavar="FILE", help="Write one SVG with the time lines.")
 @click.option("--serve", is_flag=True, help="Serve the simulation as a page while it runs, until Ctrl-C.")
 @click.option(
-    "--serve-address",
+    "--address",
     metavar="ADDRESS",
     default=f"127.0.0.1:{WEB_PORT}",
     show_default=True,
@@ -94,7 +94,7 @@ def simulate(
     report: Path | None,
     picture: Path | None,
     serve: bool,
-    serve_address: str,
+    address: str,
     pace: str | None,
     theme: str | None,
     output: str,
@@ -140,7 +140,7 @@ def simulate(
         if serve:
             from bayplan.cli.web_answers.serving import serve_simulation
 
-            comparison = serve_simulation(read, schedulers, serve_address, passing, finish, quiet=output != "text")
+            comparison = serve_simulation(read, schedulers, address, passing, finish, quiet=output != "text")
         else:
             comparison = _compared(read, schedulers)
             finish(comparison)

@@ -15,6 +15,7 @@ from bayplan.kube.wire.core_v1 import Pod
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.simulate.gangs import SimulatedGang
 from bayplan.simulate.run import Waiting
+from bayplan.simulate.scenario.remarks import claims_of
 from bayplan.simulate.waiting import WaitingUnit
 
 
@@ -44,6 +45,8 @@ def _of_gang(scheduler: GangScheduler, simulated: SimulatedGang) -> str:
 
 
 def _of_pod(scheduler: GangScheduler, pod: Pod) -> str:
+    if claim := next(claims_of(pod), None):
+        return f"asks for {claim}, which a simulation does not support"
     decision = schedule_one(scheduler.state, pod, scheduler.profile, scheduler.answers)
     if decision.shortfall is None:
         return decision.held_back or "is about to be placed"

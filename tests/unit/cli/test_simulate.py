@@ -96,6 +96,33 @@ def test_the_example_in_the_documentation_is_true(bayplan: Bayplan, scenario: Pa
     assert bayplan(*arguments, cluster=None).out == expected
 
 
+def test_a_pod_with_a_claim_waits_because_simulations_have_none(bayplan: Bayplan, tmp_path: Path) -> None:
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "9"}},
+    }
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "db", "namespace": "shop"},
+        "spec": {"containers": [{"name": "c"}], "volumes": [claim]},
+    }
+    bound = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop"},
+        "status": {"phase": "Bound"},
+    }
+    (tmp_path / "cluster.json").write_text(json.dumps({"kind": "List", "items": [node, pod, bound]}))
+    file = tmp_path / "scenario.yaml"
+    file.write_text("cluster: cluster.json\nlasts: 1m\n")
+    result = bayplan("simulate", file, "--compare", "bayplan", cluster=None)
+    assert "1 of db waits: asks for spec.volumes[].persistentVolumeClaim, which a simulation" in result.out
+
+
 def test_pods_that_wait_are_named_with_the_reason_and_the_answer_is_no(bayplan: Bayplan, tmp_path: Path) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text(TOO_MANY)

@@ -29,7 +29,7 @@ def serve_simulation(
     """
     try:
         if not is_loopback(host_and_port(address)[0]):
-            raise click.UsageError("--serve-address: a simulation is shown on the loopback only")
+            raise click.UsageError("--address: a simulation is shown on the loopback only")
         showing = Showing(scenario, schedulers, pace, finish)
         host = address.rpartition(":")[0] or "localhost"
         run_web(
@@ -38,5 +38,5 @@ def serve_simulation(
             lambda port: click.echo(f"serving http://{host}:{port}/simulation", err=quiet),
         )
     except AddressError as error:
-        raise click.UsageError(f"--serve-address: {error}") from None
+        raise click.UsageError(f"--address: {error}") from None
     return comparison_of(showing.recordings)

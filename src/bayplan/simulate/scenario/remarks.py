@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 from bayplan.cluster.pods.pod_class import PodClass, pod_class_of
 from bayplan.cluster.pods.request import PodRequest, effective_request
@@ -19,7 +18,7 @@ from bayplan.dialects.pod_words import word_remarks
 from bayplan.explain.amounts import count, human, usual_order
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.volcano_annotations import POLICY
-from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec
+from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
 from bayplan.scheduling.profile import PASSES, default_profile
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
 from bayplan.simulate.scenario.lines import Section, SourcePosition, described
@@ -40,22 +39,12 @@ def remarks_on(scenario: Scenario, section: Section, places: Mapping[str, Source
 
 
 def _levels(scenario: Scenario, section: Section) -> Iterator[tuple[SourcePosition, str]]:
-    """Every node should have every level, and a narrower level should lie inside one wider one."""
+    """Every node should have every level."""
     for index, level in enumerate(scenario.levels):
         without = [node.name for node in scenario.nodes if level not in node.labels]
         if without:
             text = f"nodes {hostlist(without)} have no label {level}: they belong to nothing at this level"
             yield section.written.at(f"levels[{index}]").place, text
-    for index, (wider, narrower) in enumerate(pairwise(scenario.levels)):
-        inside: dict[str, set[str]] = {}
-        for node in scenario.nodes:
-            if wider in node.labels and narrower in node.labels:
-                inside.setdefault(node.labels[narrower], set()).add(node.labels[wider])
-        split = sorted(value for value, around in inside.items() if len(around) > 1)
-        if split:
-            around = ", ".join(sorted(inside[split[0]]))
-            text = f"{narrower}={split[0]} lies in more than one {wider}: {around}"
-            yield section.written.at(f"levels[{index + 1}]").place, text
 
 
 def _unknown_classes(section: Section) -> Iterator[tuple[SourcePosition, str]]:
@@ -82,15 +71,19 @@ def _held_back(workload: Workload) -> Iterator[str]:
     """Demands that no scheduler here can judge, and gates that are never opened."""
     for demand in dict.fromkeys(each for pod in workload.templates for each in pod_class_of(pod).not_understood):
         yield f"the pods of {workload.name} will wait: {demand} is not supported here"
-    volumes = [volume for pod in workload.templates for volume in pod.spec.volumes or ()]
-    for field, is_used in (
-        ("persistentVolumeClaim", any(each.persistent_volume_claim is not None for each in volumes)),
-        ("ephemeral", any(each.ephemeral is not None for each in volumes)),
-    ):
-        if is_used:
-            yield f"the pods of {workload.name} will wait: spec.volumes[].{field} is not supported here"
+    for field in dict.fromkeys(each for pod in workload.templates for each in claims_of(pod)):
+        yield f"the pods of {workload.name} will wait: {field} is not supported here"
     if any(pod.spec.scheduling_gates for pod in workload.templates):
         yield f"the pods of {workload.name} will wait: scheduling gates stay closed here"
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """The fields by which a pod asks for claims, which no simulation has."""
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            yield "spec.volumes[].persistentVolumeClaim"
+        elif volume.ephemeral is not None:
+            yield "spec.volumes[].ephemeral"
 
 
 def _without_effect(workload: Workload) -> Iterator[str]:
