@@ -85,7 +85,7 @@ def test_values_with_dots_do_not_run_together() -> None:
     assert set(tree.paths[1]) == {("a.b", "c"), ("a", "b.c")}
 
 
-def test_nodes_without_a_label_or_with_an_empty_one_are_outside_and_it_is_known_which() -> None:
+def test_nodes_without_a_label_or_with_an_empty_one_are_known_to_be_outside() -> None:
     state = cluster(n1=("b1", "r1"), n2=("b1", None), n3=(None, "r1"), n4=(None, None), n5=("b1", ""))
     tree = build_tree(state, "network", LEVELS)
     assert names(tree, state) == ["n1"]
