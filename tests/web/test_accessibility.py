@@ -39,6 +39,14 @@ def test_axe_finds_nothing_serious(
     assert serious_findings(page) == []
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_serious_in_the_list_of_keys(page: Page, telco: RunningWeb, dark: bool) -> None:
+    page.size(1280, 860, dark=dark)
+    page.open(f"{telco.url}/")
+    page.run("document.getElementById('keys').click()")
+    assert serious_findings(page) == []
+
+
 def serious_findings(page: Page) -> list[str]:
     """What axe-core finds serious or critical on the page as it is."""
     if not axe_file().exists():

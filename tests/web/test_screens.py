@@ -354,6 +354,28 @@ def test_what_if_answers_for_a_cluster_that_differs(page: Page, gangs: RunningWe
     assert "there is no node 'b1-r2-n' in the dump; did you mean" in page.text(".result .bad")
 
 
+def press(page: Page, key: str, **more: int | str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key=key, **more)
+
+
+def test_keys_open_the_list_of_keys_the_search_and_the_answer_of_a_what_if(page: Page, telco: RunningWeb) -> None:
+    page.open(f"{telco.url}/what-if")
+    press(page, "?", text="?")
+    page.until("document.getElementById('help').open")
+    assert "ask, in What if" in page.text("dialog")
+    press(page, "Escape", windowsVirtualKeyCode=27)
+    page.until("!document.getElementById('help').open")
+    press(page, "/", text="/")
+    assert page.run("document.activeElement.id") == "search"
+    press(page, "?", text="?")
+    assert page.run("[document.getElementById('search').value, document.getElementById('help').open]") == ["?", False]
+    page.run("document.getElementById('manifest').focus()")
+    press(page, "Enter", modifiers=2, windowsVirtualKeyCode=13)
+    page.until("document.querySelector('.result .answer')")
+    assert_clean(page)
+
+
 def test_search_finds_by_part_of_a_name_and_opens_with_enter(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/")
 

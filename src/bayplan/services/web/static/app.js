@@ -209,6 +209,14 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   go(address.pathname + address.search);
 });
+const help = document.getElementById("help");
+const KEYS = { "/": () => document.getElementById("search").focus(), "?": () => help.showModal() };
+document.addEventListener("keydown", (event) => {
+  if (!(event.key in KEYS) || help.open || document.activeElement.matches("input:not([type=range]), textarea, select")) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+document.getElementById("keys").addEventListener("click", KEYS["?"]);
 window.addEventListener("popstate", show);
 document.getElementById("export").addEventListener("click", () => saveScreen(main));
 setUpTheme();

@@ -1,4 +1,4 @@
-// The search box: results while typing, arrows and Enter to choose, "/" to get there.
+// The search box: results while typing, arrows and Enter to choose.
 
 import { h } from "./dom.js";
 
@@ -67,9 +67,4 @@ export function setUpSearch(ask, open) {
     if (!list.hidden) pick(chosen);
   });
   input.addEventListener("blur", () => setTimeout(close, 150));
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
-    event.preventDefault();
-    input.focus();
-  });
 }

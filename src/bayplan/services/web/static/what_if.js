@@ -106,7 +106,12 @@ export function whatIfScreen() {
 
   const form = h(
     "form.card",
-    { onsubmit: submit },
+    {
+      onsubmit: submit,
+      onkeydown: (event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(button);
+      },
+    },
     h(
       "label",
       { for: "manifest" },
