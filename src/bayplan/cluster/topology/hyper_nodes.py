@@ -76,6 +76,10 @@ class Hierarchy:
         labels = node.metadata.labels or {}
         return (node.metadata.name, *(labels.get(key) for key in self._members.label_keys))
 
+    def selecting(self, node: Node) -> set[str]:
+        """The HyperNodes that select a node themselves, without those around them."""
+        return self._members.containing(node.metadata.name, node.metadata.labels or {})
+
     def positions(self, nodes: Iterable[Node]) -> list[NodePosition]:
         """Where each of all nodes stands. Nodes that have not changed since the last call are not looked up again."""
         keyed = [(self.place_key(node), node) for node in nodes]
@@ -84,7 +88,7 @@ class Hierarchy:
 
     def _position_of(self, node: Node) -> NodePosition:
         name = node.metadata.name
-        direct = self._members.containing(name, node.metadata.labels or {})
+        direct = self.selecting(node)
         outer = {each for inner in direct for each in self._around[inner][1:]}
         closest = sorted(direct - outer)
         outwards = self._around[closest[0]] if len(closest) == 1 else ()

@@ -1,12 +1,12 @@
 """Healthy nodes like one of the cluster, on which nothing runs but what runs on every node.
 
-Labels, taints, allocatable amounts and zones are those of the model; a rack's label puts the copy into the same rack.
+Labels, taints, allocatable amounts and zones are those of the model; its rack's label and its HyperNodes are, too.
 Its name replaces the model's wherever a label has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, islice
 from typing import TypeVar
@@ -31,6 +31,8 @@ from bayplan.cluster.reports.inventory import (
     read_inventory,
 )
 from bayplan.cluster.state import TERMINAL_PHASES
+from bayplan.cluster.topology.hyper_nodes import hierarchy_of
+from bayplan.kube.errors import InvalidObject
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, NodeStatus, Pod
@@ -44,6 +46,7 @@ from bayplan.kube.wire.node_resource_topology_v1alpha2 import (
 )
 from bayplan.kube.wire.storage_v1 import CSINode
 from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import TIMESTAMP_ANNOTATION, Numatopology
+from bayplan.kube.wire.volcano_topology_v1alpha1 import NODE, ExactMatch, HyperNode, Member, MemberSelector
 
 # Taints that say how a node is, and not what it is for.
 _OF_THE_MOMENT = (
@@ -71,6 +74,7 @@ def copies_of(objects: ObjectSet, like: str, number: int) -> ObjectSet:
         nodes=[*objects.nodes, *(_copied(model, name) for name in names)],
         topologies=[*objects.topologies, *(_renamed(each, name) for name in names for each in reports)],
         numatopologies=[*objects.numatopologies, *(_renamed(each, name) for name in names for each in of_volcano)],
+        hyper_nodes=_joined(objects.hyper_nodes, model, names),
         storage=[*objects.storage, *(_renamed(each, name) for name in names for each in drivers)],
         pods=[*objects.pods, *(_on(pod, name) for name in names for pod in daemons)],
     )
@@ -97,6 +101,21 @@ def _copied(model: Node, name: str) -> Node:
             declared_features=model.status.declared_features,
         ),
     )
+
+
+def _joined(hyper_nodes: list[HyperNode], model: Node, names: Sequence[str]) -> list[HyperNode]:
+    """HyperNodes in which the copies are where their model is, by whatever that is selected."""
+    try:
+        around = hierarchy_of(hyper_nodes).selecting(model) if hyper_nodes else set()
+    except InvalidObject:  # they are no tree, as who reads them will say
+        return hyper_nodes
+    members = [Member(type=NODE, selector=MemberSelector(exact_match=ExactMatch(name))) for name in names]
+    return [
+        structs.replace(each, spec=structs.replace(each.spec, members=[*(each.spec.members or ()), *members]))
+        if each.metadata.name in around
+        else each
+        for each in hyper_nodes
+    ]
 
 
 def _renamed(thing: _OfNode, name: str) -> _OfNode:

@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from bayplan.cluster.loading import load_state
+from bayplan.cluster.topology.hyper_nodes import hierarchy_of
 from bayplan.cluster.what_if.empty_node import copies_of
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.wire.core_v1 import OwnerReference, Taint
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from tests.builders.bodies import Json
 from tests.builders.clusters import free_in_zones
+from tests.builders.hyper_nodes import hyper_node, inside, named, pattern, with_labels
 from tests.builders.numatopologies import machine, numatopology
 from tests.builders.objects import bound, cpu_pod, cpu_zones, node, topology
 from tests.builders.storage import csi_node, struct
@@ -132,3 +135,17 @@ def test_a_copy_has_drivers_and_daemons_of_its_model_and_no_other_pods() -> None
         ("exporter-n1-added-2", "n1-added-2"),
     ]
     assert [each.metadata.name for each in found.storage] == ["n1", "n1-added-1", "n1-added-2"]
+
+
+@pytest.mark.parametrize("member", [named("n1"), pattern("^n1$"), with_labels(rack="r1")])
+def test_a_copy_is_in_the_hyper_node_of_its_model(member: Json) -> None:
+    hyper_nodes = [hyper_node("s1", 1, member), hyper_node("s2", 1, named("n2")), hyper_node("s3", 2, inside("s1"))]
+    model = node("n1", labels={"rack": "r1"})
+    found = copies_of(ObjectSet(nodes=[model, node("n2")], hyper_nodes=hyper_nodes), "n1", 1)
+    positions = hierarchy_of(found.hyper_nodes).positions(found.nodes)
+    assert [position.path for position in positions] == [("s3", "s1"), ("s2", "s2"), ("s3", "s1")]
+
+
+def test_hyper_nodes_that_are_no_tree_stay_as_they_are() -> None:
+    hyper_nodes = [hyper_node("s1", 1, {"type": "Node", "selector": {}})]
+    assert copies_of(ObjectSet(nodes=[node("n1")], hyper_nodes=hyper_nodes), "n1", 1).hyper_nodes == hyper_nodes
