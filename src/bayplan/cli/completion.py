@@ -2,8 +2,8 @@
 
 kubectl runs `kubectl_complete-bayplan` with the words typed so far, the last one incomplete or empty, and reads one
 candidate per line (a tab goes before its description) and a last line `:NUMBER`, which says whether files are
-candidates too. Names of nodes, pods and namespaces come from the cluster or the dump that the words name; where that
-cannot be read in time there are none.
+candidates too. Names of nodes, pods, workloads, Topologies and resources come from the cluster or the dump that the
+words name; where that cannot be read in time there are none.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from click.shell_completion import CompletionItem, ShellComplete, get_completion
 
 from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.options.flags import COMPLETE_VARIABLE
+from bayplan.cli.shared.packaged import scenario_names
 from bayplan.cli.shared.reading import asked_live
 from bayplan.kube.visible import visible_lines
 
 if TYPE_CHECKING:
     from bayplan.kube.client.access import Access
     from bayplan.kube.object_set import ObjectSet
+    from bayplan.kube.wire.core_v1 import OwnerReference, Pod
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -85,50 +87,112 @@ def for_kubectl(words: Sequence[str]) -> list[str]:
 # -- names of things in the cluster ------------------------------------------------------------------------------------
 
 
-def _completing(names: Callable[[ObjectSet, click.Context], Iterable[str]]) -> Candidates:
+def _completing(
+    names: Callable[[ObjectSet, click.Context], Iterable[str]], *kinds: str, lists: bool = False
+) -> Candidates:
+    """Candidates from the objects of some kinds, by the names of `kube/resources.py`; `lists`: separated by commas."""
+
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",") if lists else ("", "", incomplete)
         try:
             with ctx.scope(cleanup=False):
-                found = set(names(_objects(ctx.params.get("cluster") or ()), ctx))
+                found = set(names(_objects(ctx.params.get("cluster") or (), kinds), ctx))
         except Exception:
             if os.environ.get("BAYPLAN_DEBUG"):
                 raise
             return []
-        return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())
+        fitting = sorted(name for name in found if name.startswith(last) and name.isprintable())
+        return [f"{before}{comma}{name}" for name in fitting if name not in before.split(",")]
 
     return complete
 
 
-def _objects(cluster: Sequence[str | os.PathLike[str]]) -> ObjectSet:
-    """Nodes and pods of the dump that `--cluster` names, or of the cluster that kubectl asks."""
+def _objects(cluster: Sequence[str | os.PathLike[str]], kinds: Sequence[str]) -> ObjectSet:
+    """The objects of the dump that `--cluster` names, or those of some kinds of the cluster that kubectl asks."""
     import asyncio
     from pathlib import Path
 
-    from bayplan.kube.client.live import read_nodes_and_pods
+    from bayplan.kube import resources
+    from bayplan.kube.client.live import read_some
     from bayplan.kube.files import read_objects
     from bayplan.kube.object_set import ObjectSet
 
     async def in_time(access: Access) -> ObjectSet:
-        return await asyncio.wait_for(read_nodes_and_pods(access), LONGEST_WAIT)
+        return await asyncio.wait_for(read_some(access, [getattr(resources, kind) for kind in kinds]), LONGEST_WAIT)
 
-    if not cluster:
-        return asked_live(in_time)
     found = ObjectSet()
-    for path in cluster:
+    if not cluster and kinds:
+        return asked_live(in_time)
+    for path in cluster if kinds else ():
         found.add(read_objects(Path(path)))
     return found
 
 
 def _pods(objects: ObjectSet, ctx: click.Context) -> Iterable[str]:
+    """Pods, and the workloads and gangs above them, by the names that `why` takes."""
     wanted = ctx.params.get("namespace")
+    gangs = [*objects.gangs, *objects.other_gangs]
+    for each in (*objects.pods, *gangs):
+        namespace = each.metadata.namespace or "default"
+        if wanted in (None, namespace):
+            yield each.metadata.name if wanted else f"{namespace}/{each.metadata.name}"
     for pod in objects.pods:
-        namespace = pod.metadata.namespace or "default"
-        if wanted is None:
-            yield f"{namespace}/{pod.metadata.name}"
-        elif namespace == wanted:
-            yield pod.metadata.name
+        if wanted in (None, pod.metadata.namespace or "default"):
+            yield from (_workload(owner, pod) for owner in pod.metadata.owner_references or ())
 
 
-node_names = _completing(lambda objects, _: (node.metadata.name for node in objects.nodes))
-pod_names = _completing(_pods)
-namespace_names = _completing(lambda objects, _: (pod.metadata.namespace or "default" for pod in objects.pods))
+def _workload(owner: OwnerReference, pod: Pod) -> str:
+    """`job/train`; of the ReplicaSet of a Deployment, the Deployment."""
+    of_template = f"-{(pod.metadata.labels or {}).get('pod-template-hash', '')}"
+    if owner.kind == "ReplicaSet" and len(of_template) > 1 and owner.name.endswith(of_template):
+        return f"deployment/{owner.name.removesuffix(of_template)}"
+    return f"{owner.kind.lower()}/{owner.name}"
+
+
+def _levels(objects: ObjectSet, ctx: click.Context) -> Iterable[str]:
+    """The levels of the Topologies, or of the one that was named, and those below them."""
+    named = ctx.params.get("name")
+    of_labels = (ctx.params.get("levels") or "").split(",")
+    for label in filter(None, (*of_labels, *_labels_of_levels(objects, named))):
+        yield from (label, label.rpartition("/")[2])
+    yield from ("node", "numa")
+
+
+def _labels_of_levels(objects: ObjectSet, named: str | None) -> Iterable[str]:
+    for topology in objects.levels:
+        if named in (None, topology.metadata.name, f"{topology.system}/{topology.metadata.name}"):
+            yield from (level.node_label for level in topology.spec.levels or ())
+
+
+def _level_labels(objects: ObjectSet, _: click.Context) -> Iterable[str]:
+    """Labels of nodes that are called as levels usually are."""
+    from bayplan.cli.shared.shapes import LEVEL_WORDS
+
+    labels = {label for node in objects.nodes for label in node.metadata.labels or ()}
+    return (label for label in labels if label.rpartition("/")[2] in LEVEL_WORDS)
+
+
+def _schedulers(_objects: ObjectSet, _: click.Context) -> Iterable[str]:
+    from bayplan.simulate.schedulers import ON_REQUEST, SCHEDULERS
+
+    return (*SCHEDULERS, *ON_REQUEST)
+
+
+def scenarios(_: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The scenarios that bayplan brings, and files."""
+    names = [CompletionItem(name) for name in scenario_names() if name.startswith(incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+TOPOLOGIES = ("KAI_TOPOLOGIES", "KUEUE_TOPOLOGIES")
+
+node_names = _completing(lambda objects, _: (node.metadata.name for node in objects.nodes), "NODES")
+pod_names = _completing(_pods, "PODS", "POD_GROUPS")
+namespace_names = _completing(lambda objects, _: (pod.metadata.namespace or "default" for pod in objects.pods), "PODS")
+topology_names = _completing(lambda objects, _: (each.metadata.name for each in objects.levels), *TOPOLOGIES)
+level_names = _completing(_levels, *TOPOLOGIES)
+labels_of_levels = _completing(_level_labels, "NODES", lists=True)
+resource_names = _completing(
+    lambda objects, _: (name for node in objects.nodes for name in node.status.allocatable or ()), "NODES"
+)
+scheduler_names = _completing(_schedulers, lists=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.completion import node_names
+from bayplan.cli.completion import node_names, resource_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
 from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, output_option
 from bayplan.cli.options.selecting import NODE_FIELDS, selected, selector_options
@@ -55,6 +55,7 @@ def _path(ctx: click.Context, param: click.Parameter, value: str | None) -> Json
     "resources",
     multiple=True,
     metavar="RESOURCE",
+    shell_complete=resource_names,
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
 @click.option(

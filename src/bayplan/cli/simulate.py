@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan import __version__
+from bayplan.cli.completion import scenarios, scheduler_names
 from bayplan.cli.main import EXIT_INTERRUPTED
 from bayplan.cli.options.common import FILE_OR_FOLDER, STANDARD_INPUT, STDIN, ExampleCommand
 from bayplan.cli.options.flags import DOCUMENTS, file_size_option, output_option, theme_for, theme_option
@@ -49,10 +50,11 @@ BAR_WIDTH = 24
         "simulate demo --serve --pace 60s                       # watch it in a browser, a simulated minute per second",
     ),
 )
-@click.argument("scenario", metavar="SCENARIO", type=FILE_OR_FOLDER)
+@click.argument("scenario", metavar="SCENARIO", type=FILE_OR_FOLDER, shell_complete=scenarios)
 @click.option(
     "--compare",
     metavar="NAMES",
+    shell_complete=scheduler_names,
     help="Schedulers to compare, separated by commas; the answer is about the last one. Also upstream-uncached, "
     "volcano, unordered, numa-aware. [default: blind,upstream,bayplan]",
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bayplan.cli.completion import level_names, topology_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, levels_option, output_option, tolerate_option
 from bayplan.cli.options.what_if import what_if_options
@@ -45,12 +46,19 @@ MOST_PODS = 100_000
 @click.option(
     "--level",
     metavar="LEVEL",
+    shell_complete=level_names,
     help=(
         "Put each gang into one domain of this level: a label or its short name, 'node', or 'numa' (one NUMA zone) "
         "[default: the lowest that holds one]."
     ),
 )
-@click.option("--topology", "name", metavar="NAME", help="The Topology to use, if there are several.")
+@click.option(
+    "--topology",
+    "name",
+    metavar="NAME",
+    shell_complete=topology_names,
+    help="The Topology to use, if there are several.",
+)
 @levels_option
 @cluster_options
 @what_if_options

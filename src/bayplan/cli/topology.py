@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.completion import node_names
+from bayplan.cli.completion import level_names, node_names, resource_names, topology_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import (
     DOCUMENTS,
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
         "topology --cluster cluster.json -o svg > network.svg",
     ),
 )
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=topology_names)
 @cluster_options
 @what_if_options
 @click.option(
     "--level",
     metavar="LEVEL",
+    shell_complete=level_names,
     help=(
         "How far down: a label or its last part, 'node', or 'numa' for the NUMA zones below the nodes [default: the "
         "lowest label]."
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     "resources",
     multiple=True,
     metavar="RESOURCE",
+    shell_complete=resource_names,
     help="Show this resource; may be given several times [default: cpu, memory and devices].",
 )
 @click.option(

@@ -44,8 +44,54 @@ def test_names_flags_and_values(words: list[str], expected: list[str]) -> None:
     assert candidates(*words) == expected
 
 
+GANGS = ["--cluster", str(EXAMPLES / "gangs" / "cluster.yaml")]
+OWNED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0-x, namespace: ml, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: train, uid: u}]}
+spec: {containers: [{name: c}]}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-5d8-x
+  namespace: shop
+  labels: {pod-template-hash: 5d8}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d8, uid: u}]
+spec: {containers: [{name: c}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["topology", *GANGS, "n"], ["network"]),
+        (["slots", *GANGS, "--topology", ""], ["network"]),
+        (["topology", *GANGS, "network", "--level", "r"], ["rack"]),
+        (["slots", *GANGS, "--level", "n"], ["node", "numa"]),
+        (["topology", *GANGS, "--levels", "example.com/b"], ["example.com/block"]),
+        (["topology", *GANGS, "--levels", "example.com/block,"], ["example.com/block,example.com/rack"]),
+        (["nodes", *DUMP, "-r", "nvidia"], ["nvidia.com/gpu"]),
+        (["simulate", "demo", "--compare", "blind,up"], ["blind,upstream", "blind,upstream-uncached"]),
+    ],
+)
+def test_topologies_levels_resources_and_schedulers(words: list[str], expected: list[str]) -> None:
+    assert candidates(*words) == expected
+
+
+def test_workloads_are_named_as_why_takes_them(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(OWNED)
+    assert candidates("why", "--cluster", str(file), "j") == ["job/train"]
+    assert candidates("why", "--cluster", str(file), "-n", "shop", "") == ["deployment/web", "web-5d8-x"]
+
+
 def test_files_are_left_to_the_shell() -> None:
     assert for_kubectl(["place", "-f", ""]) == [":0"]
+
+
+def test_scenarios_are_those_of_bayplan_and_files() -> None:
+    assert for_kubectl(["simulate", "de"]) == ["demo", ":0"]
 
 
 @pytest.mark.parametrize("words", [["plce", ""], ["nodes", "--cluster", "/nowhere", ""], ["nodes", "--no-such", ""]])

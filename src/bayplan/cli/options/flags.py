@@ -194,9 +194,12 @@ def cluster_scoped(function: _Function) -> _Function:
 
 def levels_option(function: _Function) -> _Function:
     """`--levels`: labels of nodes as a tree, without a Topology object."""
+    from bayplan.cli.completion import labels_of_levels
+
     return click.option(
         "--levels",
         metavar="LABELS",
+        shell_complete=labels_of_levels,
         help=(
             "Node labels as levels, the widest first, instead of a Topology object: block,rack or "
             "example.com/block,example.com/rack."

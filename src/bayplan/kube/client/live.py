@@ -76,11 +76,13 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     return objects, problems + [_forbidden(each) for each, answer in found.items() if answer.forbidden]
 
 
-async def read_nodes_and_pods(access: Access) -> ObjectSet:
-    """As little as names can be completed from."""
+async def read_some(access: Access, resources: Sequence[Resource[Any]]) -> ObjectSet:
+    """The objects of a few resources, as far as they may be read."""
     async with KubeClient(access) as client:
-        nodes, pods = await asyncio.gather(client.list(NODES), client.list(PODS))
-    return ObjectSet(nodes=nodes.items, pods=pods.items)
+        answers = await asyncio.gather(*(_unless_forbidden(client, each) for each in resources))
+    listed: dict[Resource[Any], Listed[Any]] = {each: Listed([], "", []) for each in followed()}
+    listed.update({each: answer.listed for each, answer in zip(resources, answers, strict=True)})
+    return _together(listed, {})[0]
 
 
 async def read_priority_classes(access: Access) -> list[PriorityClass]:
