@@ -313,6 +313,20 @@ def test_a_gang_of_a_manifest_is_outlined_with_ranks_and_distances(page: Page, g
     assert_clean(page)
 
 
+def test_each_gang_of_a_manifest_has_a_map_of_the_room_for_its_pods(page: Page, gangs: RunningWeb) -> None:
+    page.open(f"{gangs.url}/what-if")
+    files = [EXAMPLES / "gangs" / name for name in ("pretrain.yaml", "too-large.yaml")]
+    manifest = "\n---\n".join(file.read_text() for file in files)
+    page.run(f"document.querySelector('textarea').value = {manifest!r}")
+    page.run("document.querySelector('form.card').requestSubmit()")
+
+    page.until("document.querySelectorAll('.result canvas').length === 2")
+    assert page.texts(".result .answer")[0].startswith("1 of 2 gang")
+    assert {"Where it would go", "Room for its pods"} <= set(page.texts(".result h2"))
+    assert "the most, 2" in page.texts(".result .legend li")
+    assert_clean(page)
+
+
 @pytest.mark.parametrize("example", ["a pod", "a Job", "a gang"])
 def test_every_example_of_the_what_if_screen_can_be_placed(page: Page, telco: RunningWeb, example: str) -> None:
     page.open(f"{telco.url}/what-if")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,11 +38,12 @@ from bayplan.workloads.plan import WorkloadPlan
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An answer for people, the same for programs, and whether it is a yes."""
+    """An answer for people, the same for programs, whether it is a yes, and the gangs that it is about."""
 
     good: bool
     text: Callable[[], str]
     facts: Callable[[], Document]
+    gangs: Sequence[GangOutcome] = ()
 
     def document(self) -> Document:
         """The facts for programs, with the first line of the text."""
@@ -86,6 +87,7 @@ def _pod(session: ClusterSession, pod: Pod, now: datetime, *, preempt: bool) -> 
         shown.good,
         lambda: _with_lines(pod_text(shown), view),
         lambda: _with_document(pod_document(shown), view),
+        [shown.gang] if shown.gang is not None else (),
     )
 
 
@@ -94,7 +96,7 @@ def _workload(session: ClusterSession, plan: WorkloadPlan, node: str | None, now
         return _on_one_node(session, plan.example, node)
     gangs, workload = outcome_of_workload(session, plan, now)
     good = not workload.suspended and workload.good and all(gang.good for gang in gangs)
-    return Explanation(good, lambda: explanation_text(gangs, workload), lambda: explanation(gangs, workload))
+    return Explanation(good, lambda: explanation_text(gangs, workload), lambda: explanation(gangs, workload), gangs)
 
 
 def _for_gang(session: ClusterSession, outcome: GangOutcome, now: datetime, *, wanted: bool) -> PreemptionView | None:
@@ -106,6 +108,7 @@ def _gang(outcome: GangOutcome, view: PreemptionView | None) -> Explanation:
         outcome.good,
         lambda: _with_lines(gang_text(outcome, pending_for(outcome.waiting_seconds)), view),
         lambda: _with_document(gang_explanation(outcome), view),
+        [outcome],
     )
 
 

@@ -28,7 +28,15 @@ from bayplan.cli.shared.preempting import preemption_for_refused
 from bayplan.cli.shared.shapes import one_unit, slots_for
 from bayplan.cli.shared.waiting import findings
 from bayplan.cli.web_answers.listing import gang_list, gang_members, search
-from bayplan.cli.web_answers.map import cluster_document, cluster_map, rows_inside, tree_asked_for, tree_shown
+from bayplan.cli.web_answers.map import (
+    cluster_document,
+    cluster_map,
+    room_of_gang,
+    room_of_pods,
+    rows_inside,
+    tree_asked_for,
+    tree_shown,
+)
 from bayplan.cli.web_answers.node import node_document
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.explain.documents import Document
@@ -201,7 +209,8 @@ class ClusterAnswers:
         # With its namespace: `telco/upf` alone would be the pod of another namespace, whatever the viewer may read.
         name, preempt = f"{kind}/{namespace}/{question.get('name')}", question.get("preempt") == "true"
         try:
-            return explained(session, name, namespace, self._now, node=None, preempt=preempt).document()
+            found = explained(session, name, namespace, self._now, node=None, preempt=preempt)
+            return {**found.document(), "rooms": [room_of_gang(session, gang) for gang in found.gangs]}
         except click.ClickException:
             if kind.lower() in EXPLAINED or kinds_named(kind, session.grouping.rules):
                 raise
@@ -226,10 +235,11 @@ class ClusterAnswers:
         answers = ClassAnswers(session.state)
         with _small(len(read.objects.pods)):
             gangs, pods = place_gangs(session, read.objects, None, answers, self._now, None)
+        rooms = [*(room_of_gang(session, gang) for gang in gangs), room_of_pods(session, pods)]
         outcomes = place_in_turn(session, pods, RANKED, answers)
         workloads, others = by_workload(read.plans, outcomes)
         plans = preemption_for_refused(session, gangs, pods, outcomes, self._now, MOST_VICTIM_SEARCHES)
-        return placed_document(gangs, outcomes, workloads, others, plans)
+        return {**placed_document(gangs, outcomes, workloads, others, plans), "rooms": rooms}
 
 
 @contextmanager

@@ -5,6 +5,7 @@ A nested document of 20,000 nodes would be ten times as large, and the page woul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -16,17 +17,19 @@ from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.shapes import shape_of, slots_for, tree_named
 from bayplan.cli.web_answers.map_columns import changed_since
 from bayplan.cli.web_answers.scene import Scene
-from bayplan.cluster.node_status import closings
+from bayplan.cluster.node_status import Closings, closings
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
 from bayplan.explain.amounts import counted_in_bytes
 from bayplan.explain.documents import API_VERSION, Document
+from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.overview.nodes import REPORTS
 from bayplan.explain.topology.levels import short_levels
 from bayplan.explain.topology.map import default_resources, leading_resource
 from bayplan.gangs.trees import single_label
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.kube.wire.core_v1 import Pod
 from bayplan.services.web.answers import Unanswerable
 
 # The numbers of what is known about a node's zones, in order: `report` is a position here.
@@ -104,17 +107,15 @@ def cluster_map(scene: Scene, tree: Tree, requests: str, tolerate: str, since: s
     """
     session = scene.session
     state = session.state
-    outside = np.array([state.rows[name] for name in tree.outside], dtype=np.intp)
-    rows = np.concatenate([tree.rows, outside]).astype(np.intp)
+    rows = _rows_shown(session, tree)
     resources = default_resources(state, rows)
     taints = [each.strip() for each in tolerate.split(",") if each.strip()]
     pod = shape_of(session, requests, (), taints) if requests else None
     closed = closings(state, rows, None if pod is None else pod.spec.tolerations or ())
     columns = {**_columns(scene, rows, resources), "closed": closed.numbers.astype(np.int64)}
     if pod is not None:
-        # Nodes outside of the tree take pods too.
-        columns["slots"] = slots_for(session, replace(tree, rows=rows), pod)[3].astype(np.int64)
-    kinds: Document = {"closings": [{"status": each.status, "causes": list(each.causes)} for each in closed.kinds]}
+        columns["slots"] = _slots_everywhere(session, tree, rows, pod).astype(np.int64)
+    kinds: Document = {"closings": _causes(closed)}
     versions, asked = scene.columns.versions, (tree.name, requests, tolerate)
     before = versions.named(asked, since) if since else None
     version = versions.current(asked, tree, columns)
@@ -140,6 +141,45 @@ def cluster_map(scene: Scene, tree: Tree, requests: str, tolerate: str, since: s
         "nodes": [state.names[row] for row in rows.tolist()],
         **_as_lists(columns),
     }
+
+
+def room_of_gang(session: ClusterSession, outcome: GangOutcome) -> Document | None:
+    """The slots for the most frequent shape of a gang, as columns of the map of its tree; None if no pod waits."""
+    tree = session.trees.get(outcome.topology)
+    if tree is None or not outcome.shapes:
+        return None
+    shape = max(outcome.shapes, key=lambda each: each.pods)
+    outside = np.zeros(len(tree.outside), dtype=np.int64)
+    return _room(session, tree, shape.example, np.concatenate([shape.slots, outside]))
+
+
+def room_of_pods(session: ClusterSession, pods: Sequence[Pod]) -> Document | None:
+    """The slots for pods outside of gangs, as columns of the map that is shown first; None if they are not alike."""
+    if len({session.state.classes.of(pod) for pod in pods}) != 1:
+        return None
+    tree = tree_shown(session, "")
+    return _room(session, tree, pods[0], _slots_everywhere(session, tree, _rows_shown(session, tree), pods[0]))
+
+
+def _room(session: ClusterSession, tree: Tree, pod: Pod, slots: NDArray[np.int64]) -> Document:
+    closed = closings(session.state, _rows_shown(session, tree), pod.spec.tolerations or ())
+    return {"slots": slots.tolist(), "closed": closed.numbers.tolist(), "closings": _causes(closed)}
+
+
+def _rows_shown(session: ClusterSession, tree: Tree) -> NDArray[np.intp]:
+    """The rows of the tree, then those outside of it."""
+    outside = [session.state.rows[name] for name in tree.outside]
+    return np.concatenate([tree.rows, outside]).astype(np.intp)
+
+
+def _slots_everywhere(session: ClusterSession, tree: Tree, rows: NDArray[np.intp], pod: Pod) -> NDArray[np.int64]:
+    """Nodes outside of the tree take pods too."""
+    return slots_for(session, replace(tree, rows=rows), pod)[3]
+
+
+def _causes(found: Closings) -> list[list[str]]:
+    """What closes nodes, by the numbers of `closed`."""
+    return [list(each.causes) for each in found.kinds]
 
 
 def _columns(scene: Scene, rows: NDArray[np.intp], resources: list[str]) -> dict[str, NDArray[np.int64]]:

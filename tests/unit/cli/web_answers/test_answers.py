@@ -10,6 +10,8 @@ import pytest
 from bayplan.cli.web_answers.answers import ClusterAnswers
 from bayplan.cli.web_answers.scene import Scene
 from bayplan.kube.object_set import ObjectSet
+from bayplan.kube.topology_levels import Topology, TopologyLevel, TopologySpec
+from bayplan.kube.wire.core_v1 import Metadata
 from bayplan.services.web.answers import Question, Standing, Unanswerable
 from bayplan.services.web.api import _without_names
 from tests.builders.bodies import Json
@@ -65,7 +67,7 @@ def test_a_map_tells_which_nodes_are_closed_to_the_pod_that_is_asked_about(
     answers = ClusterAnswers(click.Context(click.Command("web")), Scene(ObjectSet(nodes=nodes), opened))
     document = answers.answer(Question("map", tuple(asked.items())))
     assert document["slots"] == slots
-    assert [", ".join(document["closings"][number]["causes"]) for number in document["closed"]] == closed
+    assert [", ".join(document["closings"][number]) for number in document["closed"]] == closed
 
 
 @pytest.mark.parametrize("kind,name", [("telco", "upf"), ("pod", "telco/upf"), ("telco", "secret-0")])
@@ -84,6 +86,49 @@ def test_a_refused_manifest_is_told_its_namespace_as_it_was_written(answers: Clu
         answers.answer(Question("what-if", manifest=manifest, visible=ONLY_ML))
     told = _without_names(refused.value, answers.names, ONLY_ML)
     assert (told.status, told.text) == (403, "you must not read namespace 'telco'")
+
+
+def asking(name: str, amounts: Json, **spec: object) -> Json:
+    resources = {"requests": amounts, "limits": amounts}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}], **spec},
+    }
+
+
+def gang_asking(name: str, gpus: int) -> Json:
+    pod = asking(name, {GPU: str(gpus)}, tolerations=[{"key": GPU, "operator": "Exists"}])
+    spec = {"size": 1, "topology": "network", "pod": {"spec": pod["spec"]}}
+    return {"apiVersion": "bayplan.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "manifest, slots, fits",
+    [
+        # Of each gang what is left after it; then of pods in no gang.
+        ([gang_asking("a", 4), gang_asking("b", 8)], [[1, 2, 0], [0, 0, 0], None], "2 of 2 gangs fit"),
+        ([gang_asking("a", 16)], [[0, 0, 0], None], "default/a does not fit"),
+        ([asking("p", {"cpu": "4"})], [[0, 0, 4]], ""),
+        ([asking("p", {"cpu": "4"}, tolerations=[{"key": GPU, "operator": "Exists"}])], [[4, 4, 4]], ""),
+        ([asking("p", {"cpu": "4"}), asking("q", {"cpu": "8"})], [None], ""),
+    ],
+)
+def test_a_what_if_has_the_slots_of_the_pods_that_it_is_about(
+    manifest: list[Json], slots: list[list[int] | None], fits: str
+) -> None:
+    rack = "example.com/rack"
+    nodes = [
+        *(node(name, {"cpu": 16, GPU: 8}, labels={rack: "r1"}, taints=[GPU_TAINT]) for name in ("n1", "n2")),
+        node("n3", {"cpu": 16}, labels={rack: "r2"}),
+    ]
+    levels = [Topology(Metadata(name="network"), TopologySpec([TopologyLevel(rack)]))]
+    answers = ClusterAnswers(click.Context(click.Command("web")), Scene(ObjectSet(nodes=nodes, levels=levels), opened))
+    written = "\n---\n".join(json.dumps(each) for each in manifest).encode()
+    document = answers.answer(Question("what-if", manifest=written))
+    assert [None if room is None else room["slots"] for room in document["rooms"]] == slots
+    assert document["answer"].startswith(fits)
 
 
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}

@@ -1,13 +1,14 @@
 // The cluster: blocks, racks and nodes as boxes, coloured by what the viewer chooses; click or Enter goes deeper.
 
 import { ask } from "./api.js";
-import { choose, drawMap, hatched, hit, neighbour } from "./canvas.js";
+import { choose, drawMap, hit, neighbour } from "./canvas.js";
 import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
 import { domainAt, domainsOf, layout } from "./layout.js";
 import { ageOf, askMap, causesOf, closedIn, reportOf } from "./map_data.js";
 import { MOST_LISTED, nodeTable } from "./node_table.js";
+import { legendOf } from "./picture.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const SPACE_FOR_REST = 250;
@@ -80,14 +81,7 @@ export function clusterScreen({ go }) {
     parts.head.replaceChildren(...heading(scope));
     if (!parts.controls.contains(document.activeElement)) parts.controls.replaceChildren(...controls(by, resource));
     const closed = closedIn(map, scope, look.left);
-    const grey = range(scope).filter((at) => !look.shade(at) && !map.closed[at]);
-    const without = [...new Set(grey.map((at) => look.without(at)))];
-    parts.legend.replaceChildren(
-      ...[...look.legend, ...(without.length ? [["track", without.join(", ")]] : [])].map(
-        ([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text),
-      ),
-      closed.length ? h("li", {}, h(hatched(plan) ? "i.striped" : "i.taken"), "closed") : "",
-    );
+    parts.legend.replaceChildren(...legendOf(map, look, plan, scope));
     parts.closed.replaceChildren(...closed.map((text) => h("li", {}, text)));
     canvas.setAttribute(
       "aria-label",

@@ -4,12 +4,12 @@ import { ask } from "./api.js";
 import { answer, bars } from "./answer.js";
 import { card, facts, h, nodeLink, pair, path, podLink, table } from "./dom.js";
 import { age, amounts, count, shortName } from "./format.js";
-import { askMap } from "./map_data.js";
+import { mapWith } from "./map_data.js";
 import { matrix } from "./matrix.js";
 import { picture } from "./picture.js";
 import { preemption, warnings } from "./why.js";
 
-const MOST_NAMED = 200;
+const [MOST_NAMED, MOST_MAPS] = [200, 8];
 
 export function gangsScreen() {
   const element = h("div.gangs");
@@ -48,7 +48,7 @@ export function gangScreen({ parts: [namespace, name] }) {
       ask(path("why", namespace, "podgroup", name).slice(1)),
       ask(path("gangs", namespace, name).slice(1)).catch(() => null),
     ]);
-    last = [found, gang, await mapFor(found.now)];
+    last = [found, gang, (await mapsOf([found.now], found.rooms))[0]];
     render();
   };
   const render = () => {
@@ -73,16 +73,12 @@ export function gangScreen({ parts: [namespace, name] }) {
   return { element, update, redraw: () => last && render() };
 }
 
-// The map of the gang's tree, with slots for its first shape.
-export async function mapFor(now) {
-  if (!now.topology) return null;
-  const shape = now.shapes[0]?.asksFor.total;
-  const requests = shape
-    ? Object.entries(shape)
-        .map((each) => each.join("="))
-        .join(",")
-    : "";
-  return askMap({ topology: now.topology, requests }).catch(() => askMap({ topology: now.topology }).catch(() => null));
+// The maps of the first gangs of an answer, each with the slots for the gang's most frequent shape.
+export async function mapsOf(gangs, rooms) {
+  const maps = [];
+  for (const [at, { topology }] of gangs.slice(0, MOST_MAPS).entries())
+    maps.push(topology ? await mapWith(rooms[at], { topology }) : null);
+  return maps;
 }
 
 const seatsOf = (now) => [...now.running, ...now.seats];
@@ -107,7 +103,7 @@ export function gangParts(now, map = null, { created = true } = {}) {
     ]),
     map
       ? picture(
-          !now.fits ? "What is free" : now.seats.length ? "Where it would go" : "Where it is",
+          !now.fits ? "Room for its pods" : now.seats.length ? "Where it would go" : "Where it is",
           map,
           seats.map((each) => each.node),
         )

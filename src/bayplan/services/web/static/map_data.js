@@ -16,6 +16,12 @@ export async function askMap({ topology = "", requests = "", tolerate = "" } = {
   return known.map;
 }
 
+// A map with the slots of a room, which has them in the order of the map's nodes.
+export async function mapWith(room, asked = {}) {
+  const map = await askMap(asked).catch(() => null);
+  return map && room?.slots.length === map.nodes.length ? { ...map, ...room } : map;
+}
+
 function apply(map, changes) {
   const put = (column, values) => changes.at.forEach((at, number) => (column[at] = values[number]));
   for (const field of ["free", "total", "fragmentation"]) {
@@ -30,7 +36,7 @@ function apply(map, changes) {
 }
 
 // `NotReady`, `cordoned` and taints that close a node.
-export const causesOf = (map, at) => map.closings[map.closed[at]].causes;
+export const causesOf = (map, at) => map.closings[map.closed[at]];
 
 // A sentence for each way in which nodes of a range are closed; `left` says what lies on them.
 export function closedIn(map, { first, end }, left = () => "") {
@@ -40,7 +46,7 @@ export function closedIn(map, { first, end }, left = () => "") {
     if (!nodes.length) return [];
     const names = nodes.slice(0, MOST_NAMED).map((at) => map.nodes[at]);
     const more = nodes.length > MOST_NAMED ? ` and ${nodes.length - MOST_NAMED} more` : "";
-    const by = map.closings[number].causes.join(", ");
+    const by = map.closings[number].join(", ");
     return [`${count(nodes.length, "node")} closed: ${by} (${names.join(", ")}${more})${left(nodes)}`];
   });
   const rest = sentences.length - MOST_CAUSES;

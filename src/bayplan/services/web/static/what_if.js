@@ -4,8 +4,8 @@ import { whatIf } from "./api.js";
 import { answer } from "./answer.js";
 import { card, field, h, select } from "./dom.js";
 import { count } from "./format.js";
-import { gangParts, mapFor } from "./gang.js";
-import { askMap } from "./map_data.js";
+import { gangParts, mapsOf } from "./gang.js";
+import { mapWith } from "./map_data.js";
 import { picture } from "./picture.js";
 import { outcome, preemption, warnings } from "./why.js";
 
@@ -95,8 +95,9 @@ export function whatIfScreen() {
     try {
       const found = await whatIf(manifest.value, Object.fromEntries(new FormData(form)));
       // The map shows the cluster as it is.
-      const map = found.assuming ? null : found.gangs[0] ? await mapFor(found.gangs[0]) : await askMap().catch(() => null);
-      result.replaceChildren(...drawn(found, map));
+      const maps = found.assuming ? [] : await mapsOf(found.gangs, found.rooms);
+      const map = found.assuming || !found.items.length ? null : await mapWith(found.rooms.at(-1));
+      result.replaceChildren(...drawn(found, maps, map));
     } catch (error) {
       result.replaceChildren(card("There is no answer", h("p.answer.bad", {}, error.message)));
     } finally {
@@ -126,7 +127,7 @@ export function whatIfScreen() {
   return { element, update: async () => {} };
 }
 
-function drawn(found, map) {
+function drawn(found, maps, map) {
   const pods = found.items;
   const rest = pods.length - SHOWN;
   const nodes = pods
@@ -136,11 +137,19 @@ function drawn(found, map) {
   return [
     found.assuming ? h("p.assuming", {}, `Assuming: ${found.assuming.join("; ")}`) : "",
     ...found.workloads.map((each) => answer(each.answer, each.fits)),
+    found.gangs.length > 1
+      ? answer(
+          found.answer,
+          found.gangs.every((each) => each.fits),
+        )
+      : "",
     ...found.gangs.flatMap((each, at) => [
-      ...gangParts(each, at ? null : map, { created: false }),
+      ...gangParts(each, maps[at], { created: false }),
       preemption({ preemption: found.preemption[each.gang] }),
     ]),
-    map && nodes.length ? picture("Where pods would go", map, nodes) : "",
+    map && (nodes.length || map.slots)
+      ? picture(nodes.length ? "Where pods would go" : "Room for such pods", map, nodes)
+      : "",
     ...pods
       .slice(0, SHOWN)
       .flatMap((each) => [...outcome(each), preemption({ preemption: found.preemption[each.pod] })]),

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { answer, bars } from "./answer.js";
 import { card, facts, h, nodeLink, pair, path, podLink, table } from "./dom.js";
 import { age, amounts, count, shortName } from "./format.js";
-import { gangParts, mapFor } from "./gang.js";
+import { gangParts, mapsOf } from "./gang.js";
 
 const SHOWN = 30;
 const SHOWN_PODS = 20;
@@ -61,10 +61,10 @@ export function whyScreen({ parts: [namespace, kind, name] }) {
     const preempt = new URLSearchParams(location.search).get("preempt");
     const found = await ask(path("why", namespace, kind, name).slice(1), { preempt });
     const gangs = gangsOf(found);
-    const map = gangs[0] ? await mapFor(gangs[0]) : null;
+    const maps = await mapsOf(gangs, found.rooms);
     element.replaceChildren(
       h("h1", {}, h("span.quiet", {}, `Why ${kind} `), `${namespace}/${name}`),
-      ...explanation(found, map),
+      ...explanation(found, maps),
       preemption(found),
       warnings(found),
     );
@@ -77,13 +77,13 @@ function gangsOf(found) {
   return found.now && (found.kind === "GangExplanation" || found.gang) ? [found.now] : [];
 }
 
-function explanation(found, map) {
-  if (found.kind === "GangExplanation") return gangParts(found.now, map);
-  if (found.kind !== "WorkloadExplanation") return standing(found, map);
+function explanation(found, maps) {
+  if (found.kind === "GangExplanation") return gangParts(found.now, maps[0]);
+  if (found.kind !== "WorkloadExplanation") return standing(found, maps[0]);
   const rest = found.items.length - SHOWN_PODS;
   return [
     answer(found.answer, found.fits),
-    ...found.gangs.flatMap((each, at) => gangParts(each, at ? null : map, { created: false })),
+    ...found.gangs.flatMap((each, at) => gangParts(each, maps[at], { created: false })),
     ...found.items.slice(0, SHOWN_PODS).flatMap(outcome),
     rest > 0 ? h("p.quiet", {}, `and ${count(rest, "pod")} more`) : "",
   ];
