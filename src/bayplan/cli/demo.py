@@ -15,6 +15,7 @@ import click
 
 from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.shared.packaged import examples_folder
+from bayplan.explain.folding import fitted
 
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -43,6 +44,8 @@ STEPS = (
         ("place", "-f", "examples/gangs/pretrain.yaml", "--cluster", "examples/gangs/cluster.yaml"),
     ),
 )
+# How a line begins that readers may type.
+COMMANDS = ("   $ ", "     ")
 NEXT = """
 -- Try next
 
@@ -69,18 +72,25 @@ def demo(report: Path | None, picture: Path | None) -> int:
     page = ["--report", str(report)] if report else []
     code = _run(["simulate", _here("examples/scenarios/demo.yaml"), *page])
     if report:
-        click.echo(f"\n   Time lines, every node, and NUMA maps of up to three nodes at the end: {report}")
+        _show(f"\n   Time lines, every node, and NUMA maps of up to three nodes at the end: {report}")
     for step in STEPS:
         words = [_here(word) for word in step.words]
-        click.echo(f"\n-- {step.heading}\n   $ bayplan {shlex.join(words)}\n")
+        _show(f"\n-- {step.heading}\n   $ bayplan {shlex.join(words)}\n")
         code = max(code, _run(words))
         if picture and words[0] == "numa":
             with picture.open("w", encoding="utf-8") as file, redirect_stdout(file):
                 _run([*words, "-o", "svg"])
-            click.echo(f"\n   The same as a picture: {picture}")
+            _show(f"\n   The same as a picture: {picture}")
     files = {name: _here(f"examples/{name}") for name in ("pods", "cluster")}
-    click.echo(NEXT.format(scenarios=_here("examples/scenarios/two-nodes.yaml"), **files))
+    _show(NEXT.format(scenarios=_here("examples/scenarios/two-nodes.yaml"), **files))
     return code
+
+
+def _show(text: str) -> None:
+    """Lines that fit the terminal; folded commands are still ones that a shell takes."""
+    for line in text.split("\n"):
+        end = " \\" if line.startswith(COMMANDS) else ""
+        click.echo(f"{end}\n".join(fitted(line, len(end))))
 
 
 def _run(words: list[str]) -> int:

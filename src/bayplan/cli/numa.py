@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -10,9 +11,10 @@ import click
 from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import DOCUMENTS, output_option, theme_for, theme_option
-from bayplan.cli.shared.output import print_document, print_styled, terminal_width, warn
+from bayplan.cli.shared.output import print_document, print_styled, warn
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
+from bayplan.explain.folding import WIDTH
 
 if TYPE_CHECKING:
     from bayplan.cluster.remarks import ObjectRemark
@@ -65,7 +67,7 @@ def numa(
         elif output == "text":
             from bayplan.explain.numa.text import numa_text
 
-            print_styled(numa_text(drawn, terminal_width()))
+            print_styled(numa_text(drawn, get_terminal_size((WIDTH, 24)).columns))
         else:
             from bayplan.explain.numa.map import numa_document
 

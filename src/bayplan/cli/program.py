@@ -25,6 +25,7 @@ from click.shell_completion import CompletionItem, shell_complete
 from bayplan import __version__
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 from bayplan.cli.options.flags import COMPLETE_VARIABLE
+from bayplan.cli.shared.output import complain
 from bayplan.kube.visible import short_values, visible_text
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
@@ -231,5 +232,5 @@ def _messages(error: Exception) -> list[str]:
 
 def _fail(*messages: str) -> int:
     for message in messages:
-        click.echo(f"error: {short_values(visible_text(message))}", err=True)
+        complain(f"error: {short_values(visible_text(message))}")
     return EXIT_ERROR

@@ -5,7 +5,6 @@ One pod gets a sentence and a short ranking; many get a table. `documents.py` wr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +12,10 @@ from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.ranking import RankedNode, Ranking
 from bayplan.explain.refusal import Refusal
 from bayplan.explain.table import table
-from bayplan.explain.topology.hostlist import common_domain, domain_lines, shortened
-from bayplan.explain.why import WIDTH, fitting_text, held_back_text, refusal_text
+from bayplan.explain.topology.hostlist import common_domain, domain_lines
+from bayplan.explain.why import fitting_text, held_back_text, refusal_text
 from bayplan.kube.visible import visible, visible_lines
 from bayplan.scheduling.decision import Decision
-
-_WORD = re.compile(r"NUMA|[A-Z][a-z]*(?: x[0-9]+)?|.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +80,11 @@ def ranking_lines(ranking: Ranking, *, wide: bool = False) -> list[str]:
             for row, candidate in zip(rows, candidates, strict=True):
                 row.append(_score(candidate, position))
     lines = table(header, rows, indent="  ", numbers=[header[1], *header[3:]])
-    if wide and max(map(len, lines)) > WIDTH:
-        lines = _narrower(header, rows)
     left_out = ranking.usable - len(candidates)
     if left_out > 0:
         lines.append(f"  and {left_out} more node{'s' if left_out > 1 else ''}")
     lines += domain_lines(domain)
     return [*lines, f"  {ranking.remark}"] if ranking.remark else lines
-
-
-def _narrower(header: list[str], rows: list[list[str]]) -> list[str]:
-    """The plugins' names on two lines, and shortened node names if that is not enough."""
-    upper, lower = [""] * 3, header[:3]
-    for heading in header[3:]:
-        words = _WORD.findall(heading)
-        half = min(range(1, len(words)), key=lambda cut: max(len("".join(words[:cut])), len("".join(words[cut:]))))
-        upper.append("".join(words[:half]))
-        lower.append("".join(words[half:]))
-    others = table(lower[1:], [upper[1:], *(row[1:] for row in rows)])
-    room = WIDTH - max(map(len, others)) - 4
-    named = [[shortened(row[0], room), *row[1:]] for row in rows]
-    first, second, *rest = table(lower, [upper, *named], indent="  ", numbers=[lower[1], *lower[3:]])
-    return [second, first, *rest]
 
 
 def _score(candidate: RankedNode, position: int) -> str:

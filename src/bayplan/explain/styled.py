@@ -40,17 +40,9 @@ class StyledLine:
     def __len__(self) -> int:
         return sum(len(span.text) for span in self.spans)
 
-    def fitted(self, width: int) -> StyledLine:
-        """The line at exactly this width: filled with blanks, or cut with an ellipsis."""
-        missing = width - len(self)
-        if missing >= 0:
-            return StyledLine((*self.spans, Span(" " * missing)))
-        room = width - 1
-        kept: list[Span] = []
-        for span in self.spans:
-            kept.append(Span(span.text[:room], span.style))
-            room -= len(kept[-1].text)
-        return StyledLine((*kept, Span("…")))
+    def filled(self, width: int) -> StyledLine:
+        """The line with blanks up to this width."""
+        return StyledLine((*self.spans, Span(" " * (width - len(self)))))
 
     def __add__(self, other: StyledLine) -> StyledLine:
         return StyledLine(self.spans + other.spans)

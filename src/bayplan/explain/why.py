@@ -16,10 +16,10 @@ Comes from `refusal.py` (the data) and goes to a terminal; nothing here looks at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
 
 from bayplan.cluster.pods.request import ContainerRequest, Role
 from bayplan.explain.amounts import have_of_want, human, listing
+from bayplan.explain.folding import prose
 from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
 from bayplan.explain.stages import FilterStage
@@ -28,7 +28,6 @@ from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.decision import CauseCount, Decision
 
 WOULD_FIT = "Would schedule now if:  "
-WIDTH = 100
 MOST_DETAILS = 5
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
@@ -85,9 +84,7 @@ def stage_lines(nodes: int, stages: Sequence[FilterStage]) -> list[str]:
     lines = [f"  {nodes:{number_width}d} {'node' if nodes == 1 else 'nodes'}"]
     for stage in stages:
         lead = f"  {stage.left:{number_width}d} {stage.kind.passed:{label_width}}   {stage.lost:{number_width}d} "
-        lines += wrap(
-            stage.detail(), WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
-        )
+        lines += prose(stage.detail(), lead)
     return lines
 
 
@@ -95,27 +92,17 @@ def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
     """The terms and pods that keep nodes closed, if neighbours do."""
     details = [detail for cause in causes for detail in cause.details]
     more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
-    return _indented("Neighbours:  ", [*details[:MOST_DETAILS], *more])
+    return listed("Neighbours:  ", [*details[:MOST_DETAILS], *more])
 
 
 def volume_lines(volumes: Sequence[str]) -> list[str]:
     """What is in the way of the pod's claims."""
-    return _indented("Volumes:  ", volumes)
+    return listed("Volumes:  ", volumes)
 
 
-def _indented(lead: str, texts: Sequence[str]) -> list[str]:
-    return [
-        line
-        for position, text in enumerate(texts)
-        for line in wrap(
-            text,
-            WIDTH,
-            initial_indent=" " * len(lead) if position else lead,
-            subsequent_indent=" " * len(lead),
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-    ]
+def listed(lead: str, texts: Sequence[str]) -> list[str]:
+    """Texts below each other, the first one behind the lead."""
+    return [line for position, text in enumerate(texts) for line in prose(text, " " * len(lead) if position else lead)]
 
 
 def _nearest_lines(misses: Sequence[Miss]) -> list[str]:

@@ -6,6 +6,7 @@ here imports a room below: a `--help` must not wait for numpy.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ from typing import Any, TypeVar
 import click
 
 from bayplan.cli.options.flags import file_size_option, with_equals_signs_removed
-from bayplan.cli.shared.output import screen_width
+from bayplan.cli.shared.output import width_of
+from bayplan.explain.folding import fitting
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -49,10 +51,8 @@ class ExampleCommand(click.Command):
         return super().parse_args(ctx, with_equals_signs_removed(args, self.params))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Tables fit the terminal, if there is one."""
-        from bayplan.explain.table import fitting
-
-        with fitting(screen_width()):
+        """Lines fit the terminal, if there is one."""
+        with fitting(width_of(sys.stdout)):
             return super().invoke(ctx)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

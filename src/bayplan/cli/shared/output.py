@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from bayplan.cli.options.flags import JSONPATH
+from bayplan.explain.folding import HANG, fitted, folded
 from bayplan.kube.visible import short_values, visible, visible_json, visible_text
 
 if TYPE_CHECKING:
@@ -63,17 +63,14 @@ def _is_dumb() -> bool:
 
 def print_answer(text: str, *, good: bool) -> None:
     """Text whose first line is the answer; its line breaks are ours. What is assumed is the second line."""
-    first, newline, rest = visible_text(text).partition("\n")
+    lines = visible_text(text).split("\n")
     assuming = "; ".join(assumptions())
-    text = "\n".join([first, *([f"Assuming: {visible(assuming)}"] if assuming else []), *([rest] if newline else [])])
+    lines[1:1] = [f"Assuming: {visible(assuming)}"] if assuming else []
     show_progress("")
-    width = screen_width()
-    if width is not None:
-        text = "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+    first, *others = ("\n".join(fitted(line)) for line in lines)
     if use_colour():
-        first, newline, rest = text.partition("\n")
-        text = click.style(first, fg="green" if good else "red", bold=True) + newline + rest
-    click.echo(text, color=use_colour())
+        first = click.style(first, fg="green" if good else "red", bold=True)
+    click.echo("\n".join((first, *others)), color=use_colour())
 
 
 def print_document(document: Mapping[str, Any], output: str) -> None:
@@ -127,61 +124,43 @@ def _yaml_dumper() -> Any:
 
 def print_styled(lines: Sequence[StyledLine]) -> None:
     """A picture in characters: through rich on a terminal, as plain text elsewhere. The layout is the same."""
-    width = screen_width()
     if not use_colour():
         for line in lines:
-            plain = line.plain.rstrip()
-            click.echo("\n".join(_folded(plain, width) if width else [plain]))
+            click.echo(line.plain.rstrip())
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True, force_terminal=True)
     for line in lines:
-        text = Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans))
-        for part in _folded(line.plain.rstrip(), width) if width and len(line) > width else (text,):
-            console.print(part)
+        console.print(Text.assemble(*((span.text, _RICH_STYLES.get(span.style, "")) for span in line.spans)))
 
 
 def no_resources(namespace: str | None = None) -> int:
     """What kubectl says where there is nothing to list, and its exit code."""
     show_progress("")
     found = f"No resources found in {visible(namespace)} namespace." if namespace else "No resources found."
-    click.echo(found, err=True)
+    complain(found)
     return 0
 
 
-def terminal_width() -> int:
-    """The width to draw for: the terminal's, or 100 where there is none."""
-    import shutil
+def width_of(stream: TextIO) -> int | None:
+    """The width that lines must fit: the terminal's; None if the output goes elsewhere."""
+    if not stream.isatty():
+        return None
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # not a terminal after all, or one that does not know
+        return None
 
-    return shutil.get_terminal_size(fallback=(100, 24)).columns
 
-
-def screen_width() -> int | None:
-    """The width that tables and sentences must fit: the terminal's; None if the output goes elsewhere."""
-    return terminal_width() if sys.stdout.isatty() else None
-
-
-def _folded(line: str, width: int) -> list[str]:
-    """A line of prose at this width.
-
-    What follows is indented to where the words began, behind a lead such as `Nearest:  `.
-    """
-    if len(line) <= width:
-        return [line]
-    from textwrap import wrap
-
-    behind_lead = re.match(r"\s*\S.*?\S {2,}", line[: width * 2 // 3])
-    indent = behind_lead.end() if behind_lead else len(line) - len(line.lstrip()) + len("  ")
-    return wrap(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-        replace_whitespace=False,
-    )
+def complain(line: str) -> None:
+    """A line on stderr, folded if that is a terminal."""
+    width = width_of(sys.stderr)
+    click.echo("\n".join([line] if width is None else folded(line, "", HANG, width)), err=True)
 
 
 def warn(messages: Sequence[str]) -> None:
@@ -195,9 +174,9 @@ def warn(messages: Sequence[str]) -> None:
     lines = _grouped(messages)
     show_progress("")
     for line, _ in lines[:MOST_WARNINGS]:
-        click.echo(f"warning: {line}", err=True)
+        complain(f"warning: {line}")
     if len(lines) > MOST_WARNINGS:
-        click.echo(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more", err=True)
+        complain(f"warning: and {sum(number for _, number in lines[MOST_WARNINGS:])} more")
 
 
 def show_progress(text: str) -> None:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bayplan.cli.options.common import STANDARD_INPUT
-from bayplan.cli.shared.output import can_redraw, working
+from bayplan.cli.shared.output import can_redraw, complain, width_of, working
 from bayplan.cli.shared.reading import asked_live, warn_unused
 from bayplan.cli.shared.session import ClusterSession
+from bayplan.explain.folding import fitting
 
 if TYPE_CHECKING:
     from bayplan.kube.object_set import ObjectSet
@@ -174,12 +175,12 @@ class _Screen:
         for line in lines:
             if line not in self._said:
                 self._said.add(line)
-                click.echo(line, err=True)
+                complain(line)
 
     def _draw(self, draw: Callable[[], int]) -> None:
         out, err = _Kept(on_terminal=sys.stdout.isatty()), _Kept(on_terminal=False)
         try:
-            with redirect_stdout(out), redirect_stderr(err):
+            with fitting(width_of(sys.stdout)), redirect_stdout(out), redirect_stderr(err):
                 draw()
         finally:
             warnings = err.lines()

@@ -12,12 +12,12 @@ The data comes from `outcome.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
 
 from bayplan.engine.gangs.objective import in_order
 from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, fit_text, listing
+from bayplan.explain.folding import WIDTH, prose
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.numa.labels import zone_column
@@ -25,7 +25,7 @@ from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
-from bayplan.explain.why import WIDTH, change_lines, neighbour_lines, stage_lines, volume_lines
+from bayplan.explain.why import change_lines, neighbour_lines, stage_lines, volume_lines
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.gangs.trees import NODE
@@ -226,11 +226,7 @@ def _remarks(outcome: GangOutcome) -> list[str]:
 
 def _told_lines(told: Sequence[tuple[str, str]]) -> list[str]:
     """Remarks, each after its lead."""
-    return [
-        line
-        for lead, words in told
-        for line in wrap(words, WIDTH, initial_indent=f"  {lead}", subsequent_indent=" " * (len(lead) + 2))
-    ]
+    return [line for lead, words in told for line in prose(words, f"  {lead}")]
 
 
 def _running_text(outcome: GangOutcome) -> str:

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 
+from bayplan.explain.folding import fitted, folded, longest_word
 from bayplan.explain.numa.labels import short_amount, short_labels, short_listing
 from bayplan.explain.numa.map import NumaMap, PodInZone, PodOutside, ZoneResource, ZoneView
 from bayplan.explain.styled import Span, StyledLine
+from bayplan.kube.visible import visible
 
 NARROWEST_BOX = 38
 WIDEST_BOX = 60
 LONGEST_BAR = 20
 SHORTEST_BAR = 6
+BULLET, PLACED = "• ", "→ "
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,18 @@ class _BarColumns:
 
     @classmethod
     def of(cls, drawn: NumaMap, labels: Mapping[str, str], inner: int) -> _BarColumns:
-        numbers = max((len(_numbers(entry)) for zone in drawn.zones for entry in zone.resources), default=0)
-        longest_label = max((len(label) for label in labels.values()), default=0)
-        label = min(longest_label, inner - numbers - 2 - SHORTEST_BAR)
-        return cls(labels, label, min(LONGEST_BAR, inner - numbers - 2 - label), numbers)
+        label, numbers = _label_and_numbers(drawn, labels)
+        bar = max(SHORTEST_BAR, min(LONGEST_BAR, inner - numbers - 2 - label))
+        return cls(labels, label, bar, numbers)
 
 
 def numa_text(drawn: NumaMap, width: int = 100) -> list[StyledLine]:
     """The map, as wide as asked if it can be."""
     labels = short_labels(resource.name for zone in drawn.zones for resource in zone.resources)
     indent = 2 if any(package.name for package in drawn.packages) else 0
-    per_row = max(1, min(2, (width - indent + 1) // (NARROWEST_BOX + 1)))
-    box = max(NARROWEST_BOX, min(WIDEST_BOX, (width - indent + 1) // per_row - 1))
+    narrowest = max(NARROWEST_BOX, min(width - indent, _longest_piece(drawn, labels) + 4))
+    per_row = max(1, min(2, (width - indent + 1) // (narrowest + 1)))
+    box = max(narrowest, min(WIDEST_BOX, (width - indent + 1) // per_row - 1))
     columns = _BarColumns.of(drawn, labels, box - 4)
     lines = list(_header(drawn))
     for package in drawn.packages:
@@ -61,13 +63,29 @@ def numa_text(drawn: NumaMap, width: int = 100) -> list[StyledLine]:
     return lines
 
 
+def _label_and_numbers(drawn: NumaMap, labels: Mapping[str, str]) -> tuple[int, int]:
+    """How wide the longest of each is."""
+    numbers = max((len(_numbers(entry)) for zone in drawn.zones for entry in zone.resources), default=0)
+    return max(map(len, labels.values()), default=0), numbers
+
+
+def _longest_piece(drawn: NumaMap, labels: Mapping[str, str]) -> int:
+    """What a line in a box needs for every name and number to stay whole."""
+    pods = (len(BULLET) + longest_word(pod.title) for zone in drawn.zones for pod in zone.pods)
+    return max(sum(_label_and_numbers(drawn, labels)) + 2 + SHORTEST_BAR, *pods, 0)
+
+
 def _header(drawn: NumaMap) -> Iterator[StyledLine]:
     zones = len(drawn.zones)
     count = "1 NUMA zone" if zones == 1 else f"{zones} NUMA zones"
-    yield StyledLine.of(Span(f"{drawn.node}: {count}, policy {drawn.policy}, scope {drawn.scope}", "title"))
+    yield from _fitted(f"{drawn.node}: {count}, policy {drawn.policy}, scope {drawn.scope}", "title")
     remarks = "".join(f", {remark}" for remark in drawn.remarks)
-    yield StyledLine.of(Span(f"cpu manager {drawn.cpu_manager}, memory manager {drawn.memory_manager}{remarks}", "dim"))
-    yield StyledLine.of(Span("free of total:  █ ■ free  ░ □ in use", "dim"))
+    yield from _fitted(f"cpu manager {drawn.cpu_manager}, memory manager {drawn.memory_manager}{remarks}", "dim")
+    yield from _fitted("free of total:  █ ■ free  ░ □ in use", "dim")
+
+
+def _fitted(text: str, style: str) -> list[StyledLine]:
+    return [StyledLine.of(Span(line, style)) for line in fitted(visible(text))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +116,13 @@ def _zone_box(zone: ZoneView, columns: _BarColumns, distances: str, inner: int) 
     for pod in zone.pods:
         content += _pod_lines(pod, columns.labels, inner)
     lead = "distance "
-    rows = wrap(lead + distances, inner, subsequent_indent=" " * len(lead))
+    rows = folded(distances, lead, len(lead), inner)
     style = "new" if any(pod.new for pod in zone.pods) else "frame"
     return _Box(f" NUMA {zone.id} ", style, content, [StyledLine.of(Span(row, "dim")) for row in rows])
 
 
 def _framed(line: StyledLine, inner: int, style: str) -> StyledLine:
-    return StyledLine.of(Span("│ ", style)) + line.fitted(inner) + StyledLine.of(Span(" │", style))
+    return StyledLine.of(Span("│ ", style)) + line.filled(inner) + StyledLine.of(Span(" │", style))
 
 
 def _side_by_side(boxes: Sequence[_Box], width: int, indent: int) -> list[StyledLine]:
@@ -129,7 +147,7 @@ def _resource_line(resource: ZoneResource, columns: _BarColumns) -> StyledLine:
         filled = min(filled, bar - 1) if resource.free < resource.total else filled
         free, used = "█" * filled, "░" * (bar - filled)
     gap = " " * (bar - len(free) - len(used) + 1)
-    label = StyledLine.of(columns.labels[resource.name]).fitted(columns.label)
+    label = StyledLine.of(columns.labels[resource.name]).filled(columns.label)
     numbers = _numbers(resource).rjust(columns.numbers)
     return label + StyledLine.of(" ", Span(free, "free"), Span(used, "used"), gap, numbers)
 
@@ -139,15 +157,11 @@ def _numbers(resource: ZoneResource) -> str:
 
 
 def _pod_lines(pod: PodInZone, labels: Mapping[str, str], inner: int) -> list[StyledLine]:
-    name = Span(f"→ {pod.title}  placed now" if pod.new else f"• {pod.title}", "new" if pod.new else "")
-    lines = [StyledLine.of(name)]
-    rows: list[str] = []
-    for part in short_listing(pod.amounts, labels):
-        if rows and len(rows[-1]) + len(part) + 4 <= inner:
-            rows[-1] += f"  {part}"
-        else:
-            rows.append(part)
-    return lines + [StyledLine.of(Span(f"  {row}", "dim")) for row in rows]
+    lead, name, style = (PLACED, f"{pod.title}  placed now", "new") if pod.new else (BULLET, pod.title, "")
+    amounts = "  ".join(short_listing(pod.amounts, labels))
+    lines = [(row, style) for row in folded(name, lead, len(lead), inner)]
+    lines += [(row, "dim") for row in folded(amounts, "  ", len("  "), inner)]
+    return [StyledLine.of(Span(row, style)) for row, style in lines]
 
 
 def _outside(title: str, pods: Sequence[PodOutside], labels: Mapping[str, str]) -> list[StyledLine]:
@@ -155,6 +169,9 @@ def _outside(title: str, pods: Sequence[PodOutside], labels: Mapping[str, str]) 
         return []
     lines = [StyledLine.of(Span(f"{title}:", "dim"))]
     for pod in pods:
-        name = Span(f"  → {pod.key}  placed now" if pod.new else f"  • {pod.key}", "new" if pod.new else "")
-        lines.append(StyledLine.of(name, Span(f"  {'  '.join(short_listing(pod.amounts, labels))}", "dim")))
+        name = visible(f"  {PLACED}{pod.key}  placed now" if pod.new else f"  {BULLET}{pod.key}")
+        first, *others = fitted("  ".join((name, *short_listing(pod.amounts, labels))))
+        begin, rest = first[: len(name)], first[len(name) :]
+        lines.append(StyledLine.of(Span(begin, "new" if pod.new else ""), Span(rest, "dim")))
+        lines += [StyledLine.of(Span(line, "dim")) for line in others]
     return lines

@@ -1,7 +1,7 @@
 """Many node names in few characters, as Slurm writes them: `b3-r07-n[02-07,11]`.
 
-Names that differ only in their last number share one bracket; consecutive numbers become ranges. Long lists are cut and
-end with the number of omitted names.
+Names that differ only in their last number share one bracket; consecutive numbers become ranges. Of long lists
+the first names are shown, whole, and the others counted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ _LAST_NUMBER = re.compile(r"(?P<before>.*?)(?P<number>[0-9]+)(?P<after>[^0-9]*)"
 _PARTS = re.compile(r"([0-9]{1,9})")
 # A number longer than this is an identifier, not a counter: ranges over it would say nothing.
 _LONGEST_COUNTER = 9
-SHORTEST_NAME = 20
 
 
 def compressed(names: Iterable[str]) -> list[str]:
@@ -59,8 +58,7 @@ def hostlist(names: Iterable[str], longest: int = 60) -> str:
     while shown > 1 and len(", ".join(compressed(every[:shown]))) > longest:
         shown = shown * 3 // 4
     more = f" and {len(every) - shown} more" if shown < len(every) else ""
-    text = ", ".join(compressed(every[:shown]))
-    return shortened(text, longest - len(more)) + more if shown == 1 else text + more
+    return ", ".join(compressed(every[:shown])) + more
 
 
 def common_domain(names: Iterable[str]) -> str:
@@ -81,15 +79,6 @@ def common_domain(names: Iterable[str]) -> str:
 def domain_lines(domain: str) -> list[str]:
     """The omitted common domain, printed once."""
     return [f"  (node names end in {domain})"] if domain else []
-
-
-def shortened(name: str, longest: int, shortest: int = SHORTEST_NAME) -> str:
-    """A long name without its middle, which says least: `ip-10-2-235-18…internal`."""
-    longest = max(longest, shortest)
-    if len(name) <= longest:
-        return name
-    end = (longest - 1) // 3
-    return f"{name[: longest - 1 - end]}…{name[-end:]}"
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:

@@ -20,6 +20,7 @@ from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines, hostlist
 from bayplan.explain.topology.levels import counted, domain_name, in_one, short_levels
 from bayplan.explain.topology.map import DomainView, TopologyMap, stranded
+from bayplan.explain.why import listed
 from bayplan.kube.visible import visible_lines
 
 LONGEST_HOSTLIST = 40
@@ -123,8 +124,5 @@ def _closed_lines(drawn: TopologyMap) -> list[str]:
 
 def _outside_lines(drawn: TopologyMap) -> list[str]:
     rows = [(hostlist(nodes, LONGEST_HOSTLIST), drawn.lead + lacked) for lacked, nodes in missing_labels(drawn.outside)]
-    lead = "Outside:"
-    return [
-        f"{lead if number == 0 else ' ' * len(lead)}{line}"
-        for number, line in enumerate(table(rows[0], rows[1:], indent=INDENT))
-    ]
+    width = max(len(nodes) for nodes, _ in rows)
+    return listed("Outside:  ", [f"{nodes:{width}}  {lacked}" for nodes, lacked in rows])

@@ -15,22 +15,21 @@ Comes from `comparison.py` and goes to a terminal of 100 columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
 
+from bayplan.explain.folding import prose
 from bayplan.explain.table import table
-from bayplan.explain.topology.hostlist import hostlist, shortened
-from bayplan.explain.why import WIDTH
+from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.visible import visible_lines
 from bayplan.simulate.results.comparison import Comparison, answer, figures, troubled
 from bayplan.simulate.results.numbers import clock, counted, number
 from bayplan.simulate.run import GangRun, Run, Waiting, WorkloadResult
 
 INDENT = "  "
+HANG = 4
 # What a screen holds; the document and the page have them all.
 MOST_WORKLOADS = 10
 MOST_GANGS = 20
 MOST_REASONS = 5
-LONGEST_NAME = 36
 LONGEST_DOMAINS = 24
 
 GANG_HEADER = ("gang", "arrived after", "started after", "pods", "in")
@@ -74,14 +73,14 @@ def _gangs(run: Run) -> list[str]:
     lines += _more(len(run.gang_runs) - MOST_GANGS, "gang")
     relaxed = [gang for gang in run.gang_runs if gang.gave_up]
     for gang in relaxed[:MOST_REASONS]:
-        lines += _wrapped(f"{shortened(gang.name, LONGEST_NAME)} gave up {', '.join(gang.gave_up)}")
+        lines += prose(f"{gang.name} gave up {', '.join(gang.gave_up)}", INDENT, HANG)
     return lines + _more(len(relaxed) - MOST_REASONS, "gang that gave up wishes", "gangs that gave up wishes")
 
 
 def _gang_row(gang: GangRun) -> tuple[str, ...]:
     moments = ("-" if moment is None else clock(moment) for moment in (gang.arrived_at, gang.whole_at))
     where = hostlist(gang.domains, LONGEST_DOMAINS) or "-"
-    return shortened(gang.name, LONGEST_NAME), *moments, number(gang.started), where
+    return gang.name, *moments, number(gang.started), where
 
 
 def _trouble(run: Run) -> list[str]:
@@ -102,16 +101,12 @@ def _trouble(run: Run) -> list[str]:
 def _workload_row(workload: WorkloadResult) -> tuple[str, ...]:
     ran = workload.running + workload.finished
     amounts = (workload.wanted, ran, workload.refused, workload.waiting, workload.given_up)
-    return shortened(workload.name, LONGEST_NAME), workload.kind, *(number(amount) for amount in amounts)
+    return workload.name, workload.kind, *(number(amount) for amount in amounts)
 
 
 def _reason_lines(waiting: Waiting) -> list[str]:
     verb = "waits" if waiting.pods == 1 else "wait"
-    return _wrapped(f"{number(waiting.pods)} of {shortened(waiting.workload, LONGEST_NAME)} {verb}: {waiting.reason}")
-
-
-def _wrapped(text: str) -> list[str]:
-    return wrap(text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT * 2, break_on_hyphens=False)
+    return prose(f"{number(waiting.pods)} of {waiting.workload} {verb}: {waiting.reason}", INDENT, HANG)
 
 
 def _more(hidden: int, one: str, many: str = "") -> list[str]:

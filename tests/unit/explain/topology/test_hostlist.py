@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.explain.topology.hostlist import compressed, hostlist, shortened
+from bayplan.explain.topology.hostlist import compressed, hostlist
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,7 @@ def test_a_domain_that_all_share_is_said_once_and_its_numbers_are_no_counters(
     assert hostlist([f"{host}.eu-west-1.compute.internal" for host in hosts], longest) == text
 
 
-def test_a_name_too_long_for_its_place_loses_its_middle() -> None:
+def test_the_first_name_is_whole_even_if_it_is_longer_than_its_place() -> None:
     names = [f"ip-10-{number}-0-{number * 7 % 200}.eu-central-1.compute.internal" for number in range(40)]
-    text = hostlist([*names, "gateway"], longest=40)
-    assert len(text) <= 40
-    assert text.startswith("gateway and ")
-    assert hostlist([names[0], "login.example.com"], longest=40).startswith("ip-10-0-0-0.")
-    assert shortened("b3-r07-n02", 20) == "b3-r07-n02"
+    assert hostlist([*names, "gateway"], longest=40) == "gateway and 40 more"
+    assert hostlist([names[0], "login.example.com"], longest=40) == f"{names[0]} and 1 more"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from bayplan.explain.folding import fitting
 from bayplan.simulate.results.comparison import Comparison, answer, comparison_document, figures
 from bayplan.simulate.results.comparison_text import comparison_text
 from bayplan.simulate.results.numbers import clock, percent
@@ -124,13 +125,15 @@ def test_an_interrupted_comparison_says_when_and_what_was_not_run() -> None:
 
 
 def test_lines_stay_within_a_hundred_columns_however_long_names_and_reasons_are() -> None:
-    name = "a-namespace-with-a-long-name/" + "and-a-workload-" * 8
+    name = "a-namespace-with-a-long-name/" + "and-a-workload-" * 4
     run = blind_run(
         workloads=tuple(WorkloadResult(f"{name}{number}", "ReplicaSet", 10**6, 4, 0, 2, 0, 9) for number in range(30)),
         waiting_pods=tuple(Waiting(f"{name}{number}", 2, "too little of everything, " * 9) for number in range(30)),
     )
-    lines = comparison_text(a_comparison(run)).splitlines()
+    with fitting(100):
+        lines = comparison_text(a_comparison(run)).splitlines()
     assert max(len(line) for line in lines) <= 100
+    assert f"  {name}0" in lines
     assert "  and 20 more workloads" in lines
     assert "  and 25 more workloads that wait" in lines
 
