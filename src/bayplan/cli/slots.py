@@ -133,7 +133,7 @@ def slots(
             closed=closed_nodes(
                 session.state,
                 tree.rows,
-                closings(session.state, tree.rows, pod_class.tolerations),
+                closings(session.state, tree.rows, pod_class.tolerations, exactly=True),
                 tuple(pod_class.request.total),
             ),
             in_zone=in_zone,

@@ -71,27 +71,31 @@ class Closings:
         return is_open
 
 
-def closings(state: ClusterState, rows: NDArray[np.intp], tolerations: Sequence[Toleration] | None = None) -> Closings:
+def closings(
+    state: ClusterState, rows: NDArray[np.intp], tolerations: Sequence[Toleration] = (), *, exactly: bool = False
+) -> Closings:
     """What closes each of some nodes to pods with these tolerations.
 
-    Without tolerations it is about pods that ask for what the node has.
+    They also tolerate taints in the name of a device of the node, unless they have `exactly` these tolerations.
     """
     kinds = {OPEN: 0}
     alike, examples, numbers = np.unique(_differences(state, rows), return_index=True, return_inverse=True)
     found = np.zeros(len(alike), dtype=np.intp)
     for number in np.argsort(examples).tolist():
-        found[number] = kinds.setdefault(closing(state, int(rows[examples[number]]), tolerations), len(kinds))
+        by = closing(state, int(rows[examples[number]]), tolerations, exactly=exactly)
+        found[number] = kinds.setdefault(by, len(kinds))
     return Closings(tuple(kinds), found[numbers])
 
 
-def closing(state: ClusterState, row: int, tolerations: Sequence[Toleration] | None = None) -> Closing:
+def closing(state: ClusterState, row: int, tolerations: Sequence[Toleration] = (), *, exactly: bool = False) -> Closing:
     """What closes one node."""
     columns = state.columns
 
     def tolerated(taint: Taint) -> bool:
-        if tolerations is not None:
-            return any(tolerates(toleration, taint) for toleration in tolerations)
-        return taint.effect == "NoSchedule" and is_extended(taint.key) and _has(state, taint.key, row)
+        if any(tolerates(toleration, taint) for toleration in tolerations):
+            return True
+        of_device = taint.effect == "NoSchedule" and is_extended(taint.key) and _has(state, taint.key, row)
+        return of_device and not exactly
 
     taints = [taint for taint in state.taint_sets[int(columns.taint_set[row])] if taint.effect in KEEPS_PODS_OFF]
     cordoned = bool(columns.unschedulable[row]) or any(taint.key == UNSCHEDULABLE_TAINT.key for taint in taints)

@@ -113,6 +113,24 @@ def test_what_closed_nodes_have_is_told_but_not_counted_as_free(bayplan: Bayplan
     }
 
 
+@pytest.mark.parametrize(
+    "flags, resource, free, fit",
+    [
+        ([], GPU, 16, 16),
+        (["--tolerate", "example.com/planned"], GPU, 20, 20),
+        # Without a shape, nodes that are kept for GPUs are open, whatever is counted.
+        (["-r", "cpu"], "cpu", 24, 24),
+        (["-r", "cpu", "--requests", "cpu=1"], "cpu", 8, 8),
+    ],
+)
+def test_pods_are_counted_on_the_nodes_whose_amounts_are(
+    bayplan: Bayplan, closed: Path, flags: list[str], resource: str, free: int, fit: int
+) -> None:
+    racks = json.loads(bayplan("topology", *flags, "-o", "json", cluster=closed).out)["domains"]
+    assert sum(int(rack["free"][resource]) for rack in racks) == free
+    assert sum(rack["slots"] for rack in racks) == fit
+
+
 def test_node_by_node_the_status_is_beside_the_name(bayplan: Bayplan, closed: Path) -> None:
     out = bayplan("topology", "-r", "gpu", "--level", "node", cluster=closed).out
     assert "gpu-3 (NotReady) " in out

@@ -73,7 +73,7 @@ def test_to_pods_with_known_tolerations_the_taints_that_they_lack_close_a_node(
             node("lost", taints=[UNREACHABLE]),
         ]
     )
-    found = closings(state, np.arange(5), tolerations)
+    found = closings(state, np.arange(5), tolerations, exactly=True)
     assert [state.names[row] for row in range(5) if found.open[row]] == open_nodes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -188,18 +188,21 @@ def _requesting(session: ClusterSession, requests: str, tolerate: Sequence[str])
     return pod
 
 
-def pod_requesting(amounts: Quantities, option: str, tolerate: Sequence[str] = ()) -> Pod:
+def pod_requesting(
+    amounts: Quantities, option: str, tolerate: Sequence[str] = (), devices: Collection[str] | None = None
+) -> Pod:
     """A pod of one container with limits equal to its requests, as an option describes it.
 
-    It tolerates taints in the name of a device that it asks for, as if admitted with ExtendedResourceToleration.
+    It tolerates taints in the name of a device that it asks for, as if admitted with ExtendedResourceToleration, or of
+    any of `devices`.
     """
     container = {"resources": {"requests": amounts, "limits": amounts}}
     for fault in container_faults(container, (), ObjectPath(option)):
         field = fault.at.field.removeprefix("resources").removeprefix(".limits").strip('.[]"')
         raise click.UsageError(f"{option}: {f'{field}: ' if field else ''}{fault.problem}")
     resources = ResourceRequirements(requests=amounts, limits=amounts)
-    devices = sorted(name for name in amounts if is_extended(name))
-    tolerations = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in devices]
+    keys = sorted(filter(is_extended, amounts if devices is None else devices))
+    tolerations = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in keys]
     tolerations += [_toleration(text) for text in tolerate]
     containers = [Container(name="main", resources=resources)]
     return Pod(metadata=Metadata(name=option), spec=PodSpec(containers=containers, tolerations=tolerations))
@@ -242,14 +245,14 @@ def _called(pod: Pod) -> str:
 
 def one_unit(session: ClusterSession, resources: Sequence[str], tolerate: Sequence[str] = ()) -> Pod | None:
     """The pod by which the largest gang is told where no shape is asked for: one device,
-    one CPU or 1Gi of the resource that is shown; none of others.
+    one CPU or 1Gi of the resource that is shown; none of others. Nodes that are kept for devices are open to it.
     """
     name = leading_resource(resources)
     amount = "1" if name == CPU or "/" in name else "1Gi" if name == MEMORY else ""
     container = {"resources": {"limits": {name: amount}}}
     if not amount or any(True for _ in container_faults(container, (), ObjectPath(name))):
         return None  # a node may have a device with a name that no pod can ask for
-    pod = pod_requesting({name: amount}, "--requests", tolerate)
+    pod = pod_requesting({name: amount}, "--requests", tolerate, session.state.columns.resource_index)
     session.state.classes.of(pod)
     return pod
 

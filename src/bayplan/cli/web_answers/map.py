@@ -111,7 +111,7 @@ def cluster_map(scene: Scene, tree: Tree, requests: str, tolerate: str, since: s
     resources = default_resources(state, rows)
     taints = [each.strip() for each in tolerate.split(",") if each.strip()]
     pod = shape_of(session, requests, (), taints) if requests else None
-    closed = closings(state, rows, None if pod is None else pod.spec.tolerations or ())
+    closed = closings(state, rows, (pod and pod.spec.tolerations) or (), exactly=pod is not None)
     columns = {**_columns(scene, rows, resources), "closed": closed.numbers.astype(np.int64)}
     if pod is not None:
         columns["slots"] = _slots_everywhere(session, tree, rows, pod).astype(np.int64)
@@ -162,7 +162,7 @@ def room_of_pods(session: ClusterSession, pods: Sequence[Pod]) -> Document | Non
 
 
 def _room(session: ClusterSession, tree: Tree, pod: Pod, slots: NDArray[np.int64]) -> Document:
-    closed = closings(session.state, _rows_shown(session, tree), pod.spec.tolerations or ())
+    closed = closings(session.state, _rows_shown(session, tree), pod.spec.tolerations or (), exactly=True)
     return {"slots": slots.tolist(), "closed": closed.numbers.tolist(), "closings": _causes(closed)}
 
 

@@ -49,7 +49,8 @@ def nodes_text(listed: NodeList, *, wide: bool = False, headers: bool = True) ->
     ]
     numbers = ["zones", *free, *([] if wide else ["refused"])]
     if not headers:
-        return visible_lines(table(header, rows, numbers=numbers)[1:])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return visible_lines("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     lines = [listed.answer, "", *table(header, rows, indent="  ", numbers=numbers), *domain_lines(domain)]
     by_taints = [f"  {each.sentence}" for each in listed.closed if each.by.taints]
     return visible_lines([*lines, "", *by_taints] if by_taints else lines)

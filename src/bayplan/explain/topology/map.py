@@ -128,7 +128,7 @@ def topology_map(
     resource; `with_zones` includes NUMA zones.
     """
     columns = state.columns
-    closing = closings(state, tree.rows, pod.tolerations if pod is not None and named else None)
+    closing = closings(state, tree.rows, pod.tolerations if pod is not None else (), exactly=pod is not None and named)
     free, total, closed = {}, {}, {}
     for name in resources:
         index = columns.index_of(name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from bayplan.cli.shared.shapes import pod_requesting
 from bayplan.cluster.state import ClusterState
 from bayplan.gangs.trees import Trees
-from bayplan.kube.wire.core_v1 import Node
 from bayplan.scheduling.profile import default_profile
 from bayplan.services.edges.metrics import CapacityMetrics
 from bayplan.services.edges.side_thread import SideThread
@@ -62,17 +63,35 @@ def test_the_roomiest_domain_of_each_level_is_told_by_resource() -> None:
     assert found["network", "node", "memory"] == 1 << 30
 
 
-def test_cordoned_nodes_have_no_room() -> None:
+PLANNED = {"key": "planned", "effect": "NoSchedule"}
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+KEPT_FOR_GPUS = {"key": GPU, "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    "closed, gpus",
+    [
+        ({"unschedulable": True}, 6),
+        ({"taints": [PLANNED]}, 6),
+        ({"taints": [NOT_READY]}, 6),
+        ({"taints": [KEPT_FOR_GPUS]}, 8),
+    ],
+)
+def test_closed_nodes_have_no_room(closed: dict[str, Any], gpus: int) -> None:
     state, trees = racks()
     for number in range(3):
-        known = state.nodes[state.rows[f"n{number}"]]
-        assert known is not None
-        state.set_node(cordoned(known))
-    assert measured(state, trees).largest_free["network", RACK, GPU] == 6
+        state.set_node(node(f"n{number}", {"cpu": 8, GPU: 2}, labels={BLOCK: "b", RACK: "r1"}, **closed))
+    assert measured(state, trees).largest_free["network", RACK, GPU] == gpus
 
 
-def cordoned(known: Node) -> Node:
-    return node(known.metadata.name, {"cpu": 8, GPU: 2}, labels=dict(known.metadata.labels or {}), unschedulable=True)
+def test_a_shape_tolerates_taints_in_the_name_of_a_device_that_it_asks_for() -> None:
+    state, trees = racks()
+    for number in range(7):
+        labels = {BLOCK: "b", RACK: "r1"}
+        state.set_node(node(f"n{number}", {"cpu": 8, GPU: 2}, labels=labels, taints=[KEPT_FOR_GPUS]))
+    shapes = {name: pod_requesting({name: "2"}, "--slot-metrics") for name in (GPU, "cpu")}
+    found = capacity_of(state, trees, GangShapes(state, trees, default_profile(), shapes)).largest_gang
+    assert [pods for (_, level, _), pods in found.items() if level == RACK] == [7, 0]
 
 
 @pytest.mark.parametrize("free, share", [((8, 0), 0.0), ((4, 4), 0.5), ((0, 0), None)])
