@@ -73,10 +73,13 @@ def running_members(gang: Gang) -> list[Pod]:
 
 
 def closeness_of(scheduler: GangScheduler, gang: Gang, tree: Tree) -> Closeness | None:
-    """Compare where a gang runs with where the search would put it; None if a member's node is not in the tree."""
+    """Compare where a gang runs with where the search would put it.
+
+    None if it is a single pod or wants to be spread, or if a member's node is not in the tree.
+    """
     path_of = {path[-1]: path for path in tree.paths[tree.node_level]}
     nodes = [pod.spec.node_name or "" for pod in running_members(gang)]
-    if not nodes or any(node not in path_of for node in nodes):
+    if len(nodes) < 2 or gang.spread or any(node not in path_of for node in nodes):
         return None
     level = _level(gang, tree)
     number = tree.level_number(level)

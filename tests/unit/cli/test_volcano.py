@@ -35,7 +35,7 @@ def test_the_pods_of_the_training_job_are_what_its_controllers_would_make(baypla
         bayplan("place", "-f", FOLDER / f"training-{form}.yaml", "--config", CONFIG, cluster=CLUSTER)
         for form in ("job", "pods")
     )
-    assert "asks for  6 pods: cpu 12  memory 36Gi" in as_job.out
+    assert "worker: 6 pods, each cpu 12  memory 36Gi" in as_job.out
     # The PodGroup of the pods has no minima of tasks, so fewer pods would help it and not the Job.
     assert (as_pods.code, as_pods.out.partition("Would schedule")[0]) == (as_job.code, as_job.out)
 

@@ -115,13 +115,18 @@ class GangPlacer:
             decision = GangDecision(gang.name, Status.LIMIT_REACHED, reason)
         after = _slots_left(scheduler, gang, tree, classes) if decision.placed else {}
         running = running_seats(gang, tree)
+        group_of = {id(pod): group.name for group in gang.root.every_group() for pod in group.pods}
+        several = len(set(group_of.values())) > 1
         return GangOutcome(
             decision=decision,
             topology=topology,
             levels=tree.levels,
             nodes=len(session.state.rows),
             shapes=tuple(
-                self._shape(scheduler, tree, decision, each.pod_class, pods, before[each], after.get(each))
+                replace(
+                    self._shape(scheduler, tree, decision, each.pod_class, pods, before[each], after.get(each)),
+                    groups=tuple(dict.fromkeys(filter(None, (group_of[id(pod)] for pod in pods if several)))),
+                )
                 for each, pods in classes.items()
             ),
             zones={seated.pod: seated.containers for seated in taken or ()},
@@ -298,7 +303,8 @@ def outcome_of_running(session: ClusterSession, name: str, pods: Sequence[Pod]) 
     topology = around[0].name if len(around) == 1 else single_label(HOSTNAME)
     tree = session.trees.get(topology)
     assert tree is not None
-    gang = Gang(name, Group(running=tuple(sorted(pods, key=rank_key))), topology)
+    # None of them asks to be close to the others, and replicas are better apart.
+    gang = Gang(name, Group(running=tuple(sorted(pods, key=rank_key))), topology, spread=True)
     answers = ClassAnswers(session.state)
     scheduler = GangScheduler(session.state, session.trees, session.profile_for(pods[0]), answers)
     return running_outcome(scheduler, tree, gang)

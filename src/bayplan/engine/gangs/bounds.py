@@ -6,10 +6,11 @@ preferred domains that could hold a gang: an answer that needs no more is optima
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.engine.gangs.equal.choice import EqualPods
 from bayplan.engine.gangs.equal.equal_pods import place_equal
@@ -18,12 +19,15 @@ from bayplan.engine.gangs.problem import WHOLE_TREE, Counts, Problem
 
 # With more shapes, slots are not used to bound a resource: some shape has a slot nearly everywhere.
 FEW_SHAPES = 64
+# Groups or domains that a sentence names.
+MOST_NAMED = 3
 
 
 def shortage(problem: Problem) -> str:
     """Why no domain of its level holds a part, by pods of one shape or by one resource; empty if one does."""
     most: Most = {}
-    return _of_slots(problem, most) or _of_a_resource(problem, most) or _of_equal_groups(problem)
+    by_amounts = _of_slots(problem, most) or _of_a_resource(problem, most)
+    return by_amounts or _of_shapes_apart(problem) or _of_equal_groups(problem)
 
 
 Most = dict[tuple[int, int, tuple[int, int], int | None], int]
@@ -39,7 +43,8 @@ def _of_slots(problem: Problem, known: Most) -> str:
             if key not in known:
                 known[key] = _most_in_one(problem, number, shape, level)
             if known[key] < wanted:
-                return f"{_needs(problem, number, slots_text(wanted))}, {but_gets(known[key])}"
+                needs = _needs(problem, number, slots_text(wanted), _owners(problem, number, shape))
+                return f"{needs}, {but_gets(known[key])}"
     return ""
 
 
@@ -74,6 +79,57 @@ def _of_a_resource(problem: Problem, slots: Most) -> str:
     return ""
 
 
+def _of_shapes_apart(problem: Problem) -> str:
+    """Pods of several shapes that each have room in some domain of a level, but not in the same."""
+    asked: set[Hashable] = set()
+    for number, part in enumerate(problem.parts):
+        wanted, level = problem.totals[number], part.required
+        key = (tuple(wanted.items()), level, problem.home(number), part.apart)
+        if level is None or len(wanted) < 2 or key in asked:
+            continue
+        asked.add(key)
+        fit = []
+        for shape, count in wanted.items():
+            sums = problem.tree.sums(slots_at_home(problem, number, shape), level)
+            sums[problem.closed(number)] = 0
+            fit.append(sums >= count)
+        if not np.logical_and.reduce(fit).any():
+            told = [
+                f"{_listed(_owners(problem, number, shape)) or pods_text(count)} ({_fits(problem, level, where)})"
+                for (shape, count), where in zip(wanted.items(), fit, strict=True)
+            ]
+            return f"no {_level_name(problem, level)} holds {_listed(told)} together"
+    return ""
+
+
+def _fits(problem: Problem, level: int, where: NDArray[np.bool_]) -> str:
+    """`fits b1`, `fits b1, b2 and 3 more`."""
+    names = ["/".join(problem.tree.paths[level][domain]) for domain in np.flatnonzero(where)[: MOST_NAMED + 1]]
+    more = int(where.sum()) - MOST_NAMED
+    return f"fits {', '.join(names[:MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def _owners(problem: Problem, number: int, shape: int) -> Sequence[str]:
+    """The groups inside a part of several shapes whose pods have one of them; empty if pods of its own have it."""
+    if len(problem.totals[number]) < 2:
+        return ()
+    owners = [each for each, part in enumerate(problem.parts) if shape in part.pods and number in _above(problem, each)]
+    names = [problem.parts[each].name for each in owners]
+    return names if number not in owners and all(names) and len(names) <= MOST_NAMED else ()
+
+
+def _above(problem: Problem, number: int) -> Iterator[int]:
+    """A part and the parts around it."""
+    while number >= 0:
+        yield number
+        number = problem.parts[number].parent
+
+
 def _of_equal_groups(problem: Problem) -> str:
     """Why all domains together hold too few of some equal groups of several shapes, by their capacity rows."""
     alike: dict[tuple[int, tuple[tuple[int, int], ...]], list[int]] = {}
@@ -106,18 +162,25 @@ def _amount(resource: str, amount: float) -> str:
     return f"{amount:g}"
 
 
-def _needs(problem: Problem, number: int, what: str) -> str:
-    """`group a needs 3 slots in one rack`."""
+def _needs(problem: Problem, number: int, what: str, groups: Sequence[str] = ()) -> str:
+    """`group a needs 3 slots in one rack`, or those of the `groups` inside it that need them."""
     part = problem.parts[number]
     level = part.required if part.required is not None else WHOLE_TREE
     where = in_one(problem, level) if part.home is None else _at_home(problem, number)
     where += " apart from those that run" if problem.closed(number) else ""
-    return f"{_name(problem, number)} needs {what}{where}"
+    if len(groups) > 1:
+        return f"groups {_listed(groups)} need {what}{where}"
+    return f"{f'group {groups[0]}' if groups else _name(problem, number)} needs {what}{where}"
 
 
 def slots_text(number: int) -> str:
     """`1 slot`, `3 slots`."""
     return f"{number} slot" if number == 1 else f"{number} slots"
+
+
+def pods_text(number: int) -> str:
+    """`1 pod`, `3 pods`."""
+    return f"{number} pod" if number == 1 else f"{number} pods"
 
 
 def but_gets(most: int | str) -> str:
@@ -153,9 +216,11 @@ def in_one(problem: Problem, level: int) -> str:
     """` in one rack`, ` on one node`; nothing for the whole tree."""
     if level == WHOLE_TREE:
         return ""
-    if level == problem.tree.node_level:
-        return " on one node"
-    return f" in one {problem.tree.levels[level]}"
+    return f" {'on' if level == problem.tree.node_level else 'in'} one {_level_name(problem, level)}"
+
+
+def _level_name(problem: Problem, level: int) -> str:
+    return "node" if level == problem.tree.node_level else problem.tree.levels[level]
 
 
 def _at_home(problem: Problem, number: int) -> str:

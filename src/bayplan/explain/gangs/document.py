@@ -114,6 +114,7 @@ def _closeness_document(closeness: Closeness, levels: Sequence[str]) -> Document
 def _shape_document(shape: ShapeView) -> Document:
     return {
         "pods": shape.pods,
+        "groups": list(shape.groups),
         "asksFor": asks_for_document(shape.request),
         "room": rooms_document(shape.before),
         "roomAfter": rooms_document(shape.after) if shape.after else None,

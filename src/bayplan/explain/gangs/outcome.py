@@ -32,7 +32,7 @@ class ShapeView:
     """Equal pods of a gang: their number, one of them, their request, and the room for such pods per level.
 
     `after` is empty if nothing was placed. `slots` are by position in the tree. `causes` and `stages` say which filter
-    rejected how many nodes, `volumes` what is in the way of claims.
+    rejected how many nodes, `volumes` what is in the way of claims, `groups` which groups inside the gang they are in.
     """
 
     pods: int
@@ -45,6 +45,7 @@ class ShapeView:
     causes: tuple[CauseCount, ...] = ()
     stages: tuple[FilterStage, ...] = ()
     volumes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bayplan.engine.gangs.objective import in_order
+from bayplan.engine.gangs.objective import USUAL, in_order
 from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
 from bayplan.explain.amounts import count, fit_text, listing
@@ -34,6 +34,7 @@ from bayplan.kube.visible import visible, visible_lines
 
 LONGEST_HOSTLIST = 48
 LEAD = "rests on  "
+MOST_GROUPS = 3
 
 
 def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide: bool = False) -> str:
@@ -64,7 +65,7 @@ def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> 
     lines = [fitting_line(outcome, status), ""]
     lines += _every_seat(outcome, outcome.seats) if wide else _seat_lines(outcome, outcome.seats)
     lines += ["", *_room_lines(outcome)] if outcome.decision.placed else []
-    lines += ["", *_remarks(outcome)]
+    lines += ["", *_remarks(outcome, wide=wide)]
     return visible_lines(lines)
 
 
@@ -208,10 +209,10 @@ def _room_lines(outcome: GangOutcome) -> list[str]:
     return table(header, rows, indent="  ", numbers=header[1:])
 
 
-def _remarks(outcome: GangOutcome) -> list[str]:
+def _remarks(outcome: GangOutcome, *, wide: bool) -> list[str]:
     decision = outcome.decision
     told = [(LEAD, in_short(decision.bound, outcome.levels))]
-    told += [("goals     ", in_order(decision.objective))] if decision.objective else []
+    told += [("goals     ", in_order(decision.objective))] if wide or decision.objective not in (USUAL, ()) else []
     told += _distance(outcome)
     told += [("running   ", _running_text(outcome))] if outcome.running else []
     told += [("parallel  ", "; ".join(parallelism_texts(outcome)))] if decision.parallelism else []
@@ -269,9 +270,7 @@ def _distance(outcome: GangOutcome) -> list[tuple[str, str]]:
 def _why_lines(outcome: GangOutcome) -> list[str]:
     lines = _told_lines([("running   ", _running_text(outcome))]) if outcome.running else []
     for shape in outcome.shapes:
-        lines.append(
-            f"  asks for  {count(shape.pods, 'pod')}: {listing(shape.request.total) or 'nothing'}  ({shape.described})"
-        )
+        lines.append(f"  {_who_asks(shape)}{listing(shape.request.total) or 'nothing'}  ({shape.described})")
         lines += stage_lines(outcome.nodes, shape.stages)
         lines += neighbour_lines(shape.causes)
         lines += volume_lines(shape.volumes)
@@ -279,12 +278,22 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
     if outcome.decision.problem:
         return lines  # No placement was attempted, so nothing is proven.
     if outcome.decision.status is Status.INFEASIBLE:
-        lines.append("Proven: there is no place for it as long as nothing else changes.")
+        lines.append("Proven: there is no place for it as long as nothing changes.")
     elif outcome.decision.style:
         lines.append("Not proven: in style bayplan there may be a place for it.")
     elif outcome.decision.status is Status.LIMIT_REACHED:
         lines.append("Not proven: bayplan cannot tell whether there is a place for it.")
     return [*lines, *(change_lines(gang_changes(outcome)) if outcome.remedies else [])]
+
+
+def _who_asks(shape: ShapeView) -> str:
+    """`asks for  3 pods: `, `worker: 3 pods, each `."""
+    pods = count(shape.pods, "pod")
+    if not shape.groups:
+        return f"asks for  {pods}: "
+    more = len(shape.groups) - MOST_GROUPS
+    names = ", ".join(shape.groups[:MOST_GROUPS]) + (f" and {more} more groups" if more > 0 else "")
+    return f"{names}: {pods}, {'each ' if shape.pods > 1 else ''}"
 
 
 def room_table(levels: Sequence[str], shape: ShapeView) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_first_line_says_how_much_is_known(told: GangOutcome, answer: str) -
 @pytest.mark.parametrize(
     "status, last",
     [
-        (Status.INFEASIBLE, "Proven: there is no place for it as long as nothing else changes."),
+        (Status.INFEASIBLE, "Proven: there is no place for it as long as nothing changes."),
         (Status.LIMIT_REACHED, "Not proven: bayplan cannot tell whether there is a place for it."),
     ],
 )
