@@ -233,15 +233,13 @@ def _amount_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> 
     for name, least in sorted(_parsed(item.min).items()):
         if name not in requests:
             yield f"minimum {name} usage {of} is {least}.  No request is specified"
-        for what, amounts in (("request", requests), ("limit", limits)):
-            if name in amounts and amounts[name] < least:
-                yield f"minimum {name} usage {of} is {least}, but {what} is {amounts[name]}"
+        elif requests[name] < least:
+            yield f"minimum {name} usage {of} is {least}, but request is {requests[name]}"
     for name, most in sorted(_parsed(item.max).items()):
         if name not in limits:
             yield f"maximum {name} usage {of} is {most}.  No limit is specified"
-        for what, amounts in (("limit", limits), ("request", requests)):
-            if name in amounts and amounts[name] > most:
-                yield f"maximum {name} usage {of} is {most}, but {what} is {amounts[name]}"
+        elif limits[name] > most:
+            yield f"maximum {name} usage {of} is {most}, but limit is {limits[name]}"
     for name, most in sorted(_parsed(item.max_limit_request_ratio).items()):
         yield from _ratio_faults(
             f"{name} max limit to request ratio {of} is {most}", most, requests.get(name), limits.get(name)

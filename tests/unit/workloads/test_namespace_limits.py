@@ -62,10 +62,7 @@ def test_containers_get_the_defaults_of_their_namespace(asked: Pod, item: Json, 
             pod(limits={"cpu": "8"}),
             "Container",
             {"max": {"cpu": "4"}},
-            (
-                "[maximum cpu usage per Container is 4, but limit is 8, "
-                "maximum cpu usage per Container is 4, but request is 8]"
-            ),
+            "maximum cpu usage per Container is 4, but limit is 8",
         ),
         (
             pod({"memory": "64Mi"}),

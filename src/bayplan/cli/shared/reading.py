@@ -6,6 +6,7 @@ Imports of the rooms below stand inside the functions: a `--help` must not wait 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
+# The role of deploy/base for people who only ask.
+VIEWER = "bayplan-viewer"
 GIVE_A_DUMP = "a dump can be given with --cluster FILE"
 
 
@@ -101,7 +104,11 @@ def asked_live(question: Callable[[Access], Coroutine[Any, Any, _Answer]]) -> _A
         return asyncio.run(question(access))
     except AccessError as error:
         raise click.ClickException(f"{error}; {GIVE_A_DUMP}") from None
-    except (ApiError, Unreachable) as error:
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise click.ClickException(f"cannot read the cluster: {error}") from None
+        raise click.ClickException(f"{error.message}; the ClusterRole {VIEWER} has all rights for asking") from None
+    except Unreachable as error:
         raise click.ClickException(f"cannot read the cluster: {error}") from None
 
 

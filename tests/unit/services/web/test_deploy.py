@@ -9,7 +9,7 @@ import yaml
 
 from bayplan.cli.services.web import web
 from bayplan.kube.client.live import followed
-from bayplan.kube.resources import POD_DISRUPTION_BUDGETS
+from bayplan.kube.resources import LIMIT_RANGES, POD_DISRUPTION_BUDGETS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "web"
 REVIEWS = {("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")}
@@ -20,10 +20,10 @@ def written(file: str, kind: str) -> dict[str, Any]:
     return dict(found)
 
 
-def granted() -> set[tuple[str, str, str]]:
+def granted(role: dict[str, Any] | None = None) -> set[tuple[str, str, str]]:
     return {
         (group, resource, verb)
-        for rule in written("web-role.yaml", "ClusterRole")["rules"]
+        for rule in (role or written("web-role.yaml", "ClusterRole"))["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -34,13 +34,20 @@ def test_the_role_reads_everything_that_is_followed() -> None:
     needed = {
         (each.api_version.rpartition("/")[0], each.plural, verb) for each in followed() for verb in ("list", "watch")
     }
-    budgets = POD_DISRUPTION_BUDGETS
-    assert needed | {(budgets.api_version.rpartition("/")[0], budgets.plural, "list")} <= granted()
+    listed = (POD_DISRUPTION_BUDGETS, PRIORITY_CLASSES, RESOURCE_QUOTAS, LIMIT_RANGES)
+    needed |= {(each.api_version.rpartition("/")[0], each.plural, "list") for each in listed}
+    assert needed <= granted()
 
 
 def test_the_role_writes_nothing_but_reviews() -> None:
     writes = {(group, resource) for group, resource, verb in granted() if verb not in ("get", "list", "watch")}
     assert writes == REVIEWS
+
+
+def test_people_who_only_ask_may_read_what_the_page_reads() -> None:
+    roles = yaml.safe_load_all((FOLDER.parent / "base" / "user-roles.yaml").read_text())
+    (viewer,) = (each for each in roles if each["metadata"]["name"] == "bayplan-viewer")
+    assert granted(viewer) == {each for each in granted() if each[:2] not in REVIEWS}
 
 
 def test_every_file_is_part_of_the_kustomization() -> None:
