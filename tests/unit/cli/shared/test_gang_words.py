@@ -27,19 +27,19 @@ def pod(amounts: Json, block: str = "") -> Json:
     return {"containers": [{"name": "c", "image": "i", "resources": {"limits": amounts}}], **selector}
 
 
-LARGE = {**SMALL, "nvidia.com/gpu": 4}
+LARGE: Json = {**SMALL, "nvidia.com/gpu": 4}
 
 
 @pytest.mark.parametrize(
     "launcher, worker, answer",
     [
         (
-            pod(SMALL, "b1"),
+            pod(dict(SMALL), "b1"),
             pod(LARGE, "b2"),
             "ml/nccl does not fit: no block holds launcher (fits b1) and worker (fits b2) together.",
         ),
         (
-            pod(SMALL),
+            pod(dict(SMALL)),
             pod({**SMALL, "nvidia.com/gpu": 9}),
             "ml/nccl does not fit: group worker needs 3 slots in one block, but can get none.",
         ),
