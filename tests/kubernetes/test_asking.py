@@ -24,6 +24,18 @@ NODE = {
 Ask = Callable[..., tuple[int, str, str]]
 
 
+def bound(user: str, role: str) -> Json:
+    """A binding of a ClusterRole to a user."""
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{user}-asks"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+
+
 @pytest.fixture
 def ask(control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Ask:
     """`ask("ann", "nodes")`: a command in the name of a user."""
@@ -40,15 +52,7 @@ def ask(control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Ask:
 def viewer(control_plane: ControlPlane) -> str:
     """A user who may ask, and nothing else."""
     control_plane.apply(ROLES)
-    control_plane.apply(
-        {
-            "apiVersion": RBAC,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "ann-asks"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "bayplan-viewer"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
-        }
-    )
+    control_plane.apply(bound("ann", "bayplan-viewer"))
     return "ann"
 
 
@@ -79,6 +83,36 @@ def test_without_rights_the_answer_is_which_one_is_missing_and_which_role_has_it
     assert (code, out) == (2, "")
     assert 'forbidden: User "bob" cannot list resource "' in told
     assert told.endswith("; the ClusterRole bayplan-viewer has all rights for asking\n")
+
+
+@pytest.fixture
+def with_little(control_plane: ControlPlane) -> str:
+    """A user who may list nodes and pods, and nothing else."""
+    rule = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}
+    control_plane.apply(
+        {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "little"}, "rules": [rule]},
+    )
+    control_plane.apply(bound("eve", "little"))
+    return "eve"
+
+
+def test_what_cannot_be_read_is_a_remark_and_the_rest_answers(
+    control_plane: ControlPlane, namespace: str, with_little: str, ask: Ask, tmp_path: Path
+) -> None:
+    control_plane.apply(NODE)
+    owned = pod(namespace, "owned", {"requests": {"cpu": "1"}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+    owned["metadata"]["ownerReferences"] = [owner]
+    control_plane.apply(owned)
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump(pod(namespace, "new", {"requests": {"cpu": "1"}})))
+    for words, remark in (
+        (("nodes", "-o", "name"), "not used: "),
+        (("why", f"{namespace}/owned"), "not used: "),
+        (("place", "-f", str(file)), f"not used: limits and quotas of namespace {namespace}: "),
+    ):
+        code, out, told = ask(with_little, *words)
+        assert (code, bool(out), remark in told) == (0, True, True), (words, out, told)
 
 
 @pytest.mark.parametrize(
