@@ -88,7 +88,7 @@ class TestTheScheduler:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "policy single-numa-node" in done.stdout
-        assert "namespaces: reading is forbidden" in done.stderr
+        assert "no right to list namespaces" in done.stderr
 
     def test_the_scheduler_names_the_right_that_the_account_lacks(self, plane: ControlPlane) -> None:
         """The document's role has no watch on nodes: the scheduler is not ready, and says why."""

@@ -73,7 +73,8 @@ async def read_cluster(access: Access) -> tuple[ObjectSet, list[str]]:
     listed: dict[Resource[Any], Listed[Any]] = {each: answer.listed for each, answer in found.items()}
     unreadable = {each: answer.unreadable for each, answer in found.items()}
     objects, problems = _together(listed, unreadable)
-    return objects, problems + [_forbidden(each) for each, answer in found.items() if answer.forbidden]
+    forbidden = ", ".join(str(each) for each, answer in found.items() if answer.forbidden)
+    return objects, problems + ([f"no right to list {forbidden}"] if forbidden else [])
 
 
 async def read_some(access: Access, resources: Sequence[Resource[Any]]) -> ObjectSet:
@@ -264,7 +265,3 @@ async def _unless_forbidden(client: KubeClient, resource: Resource[Any]) -> _Ans
             raise
         return _Answer(Listed([], "", []), forbidden=True)
     return _Answer(listed, found.unreadable)
-
-
-def _forbidden(resource: Resource[Any]) -> str:
-    return f"{resource}: reading is forbidden"

@@ -82,7 +82,7 @@ async def test_what_an_account_must_not_read_is_left_out_and_told() -> None:
         ["n1"],
         ["p1"],
     )
-    assert problems == ["namespaces: reading is forbidden"]
+    assert problems == ["no right to list namespaces"]
 
 
 @asynchronous
