@@ -535,6 +535,7 @@ def test_a_mistyped_amount_can_be_corrected_where_it_was_typed(page: Page, gangs
     page.open(f"{gangs.url}/?by=slots&requests=gpu")
     page.until("document.querySelector('main [role=alert]')")
     assert page.run("document.querySelector('.controls input').value") == "gpu"
+    page.run("document.querySelector('.controls input').focus()")
     page.run("document.querySelector('.controls input').value = 'nvidia.com/gpu=8'")
     page.run("document.querySelector('.controls input').dispatchEvent(new Event('change'))")
     page.until("!document.querySelector('main [role=alert]') && location.search.includes('gpu%3D8')")

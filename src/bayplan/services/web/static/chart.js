@@ -3,23 +3,25 @@
 import { h, s } from "./dom.js";
 import { time } from "./format.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [640, 190, 44, 24, 10];
+const [WIDEST, HEIGHT, LEFT, BOTTOM, TOP] = [640, 190, 44, 24, 10];
 const COLOURS = 4;
 const DASHES = ["7 4", "2 3", "9 3 2 3", "12 3"];
 
 // The last one is the one that is judged, and solid.
-// `series`: [{ name, at, values, bad }]; `pick` gets the moment that is clicked.
-export function chart(title, series, { lasts, now, unit = "", pick }) {
+// `series`: [{ name, at, values, bad }]; `pick` gets the moment that is clicked, `room` are the
+// pixels that there are.
+export function chart(title, series, { lasts, now, unit = "", pick, room }) {
+  const width = Math.min(WIDEST, room);
   const most = niceTop(Math.max(1, ...series.flatMap(({ values }) => values.filter((each) => each !== null))));
   const right = 96;
-  const x = (at) => LEFT + ((WIDTH - LEFT - right) * at) / (lasts || 1);
+  const x = (at) => LEFT + ((width - LEFT - right) * at) / (lasts || 1);
   const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
   const marks = [0, 0.5, 1].map((share) => share * most);
   const picture = s(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}: ${told(series, now, unit)}` },
+    { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": `${title}: ${told(series, now, unit)}` },
     marks.map((each) => [
-      s("line", { x1: LEFT, x2: WIDTH - right, y1: y(each), y2: y(each), class: "grid" }),
+      s("line", { x1: LEFT, x2: width - right, y1: y(each), y2: y(each), class: "grid" }),
       s("text", { x: LEFT - 6, y: y(each) + 4, class: "scale", "text-anchor": "end" }, `${round(each)}${unit}`),
     ]),
     [0, 0.5, 1].map((share) =>
@@ -34,13 +36,13 @@ export function chart(title, series, { lasts, now, unit = "", pick }) {
     ),
     s("line", { x1: x(now), x2: x(now), y1: TOP, y2: HEIGHT - BOTTOM, class: "now" }),
     labels(series, y).map(([name, number, at]) =>
-      s("text", { x: WIDTH - right + 6, y: at, class: `label label-${number % COLOURS}` }, name),
+      s("text", { x: width - right + 6, y: at, class: `label label-${number % COLOURS}` }, name),
     ),
   );
   picture.addEventListener("click", (event) => {
     const box = picture.getBoundingClientRect();
-    const at = ((event.clientX - box.left) * WIDTH) / box.width;
-    pick((lasts * (at - LEFT)) / (WIDTH - LEFT - right));
+    const at = ((event.clientX - box.left) * width) / box.width;
+    pick((lasts * (at - LEFT)) / (width - LEFT - right));
   });
   return h("figure.chart", {}, h("figcaption", {}, title), picture);
 }

@@ -17,6 +17,7 @@ export function clusterScreen({ go }) {
   const element = h("div.cluster");
   let [map, summary, nodes, root, plan, look, what, chosen, wrong] = [null, null, null, null, null, null, "", -1, ""];
   const order = { by: "node", down: false };
+  let [updates, answered] = [0, 0];
   const canvas = h("canvas", { tabindex: 0, role: "img" });
   const tip = h("p.tip", { role: "status", "aria-live": "polite" });
   const parts = {
@@ -40,22 +41,27 @@ export function clusterScreen({ go }) {
   }
 
   async function update() {
+    const number = (updates += 1);
     const { topology, requests, tolerate, by } = wanted();
     const slots = by === "slots" ? requests || `${map?.leading ?? "cpu"}=1` : "";
-    wrong = "";
+    let mistake = "";
     // A mistyped amount must not take the field away in which it was typed.
     const asked = askMap({ topology, requests: slots, tolerate: slots && tolerate }).catch((error) => {
       if (error.status !== 400 || !slots) throw error;
-      wrong = error.message.replace("requests: ", "");
+      mistake = error.message.replace("requests: ", "");
       return askMap({ topology });
     });
-    [map, summary] = await Promise.all([asked, ask("cluster")]);
-    root = domainsOf(map);
-    const scope = shown();
-    nodes =
-      scope.end - scope.first > MOST_LISTED
-        ? null
-        : await ask("nodes", { topology: map.topology, in: scope.path.join("/"), limit: String(MOST_LISTED) });
+    const [newMap, newSummary] = await Promise.all([asked, ask("cluster")]);
+    const newRoot = domainsOf(newMap);
+    const { first, end, path: within } = domainAt(newRoot, inside()) ?? newRoot;
+    const listed =
+      end - first <= MOST_LISTED
+        ? await ask("nodes", { topology: newMap.topology, in: within.join("/"), limit: String(MOST_LISTED) })
+        : null;
+    // The answer to a later question may be here already.
+    if (number < answered) return;
+    answered = number;
+    [map, summary, nodes, root, wrong] = [newMap, newSummary, listed, newRoot, mistake];
     if (parts.head.parentNode !== element)
       element.replaceChildren(
         parts.head,

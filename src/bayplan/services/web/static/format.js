@@ -46,6 +46,13 @@ export function quantity(text) {
   return Number(match[1]) * (binary > 0 ? 1024 ** binary : (scale[match[2]] ?? 1));
 }
 
+// A quantity for reading: 21900m is 21.9, 100224Mi is 97.8Gi. No node has a million of anything but bytes.
+export function readable(text) {
+  const value = quantity(text);
+  const bytes = value >= 1e6 || /[kMGTPi]$/.test(text);
+  return bytes ? amount(value, "bytes") : amount(Math.round(1000 * value), "milli");
+}
+
 export function amounts(total) {
   return Object.entries(total)
     .map(([name, amount]) => `${shortName(name)} ${amount}`)

@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { card, facts, h, pair, path, podLink, table, wholes } from "./dom.js";
-import { age, amounts, quantity, shortName } from "./format.js";
+import { age, amounts, quantity, readable, shortName } from "./format.js";
 
 const MOST_SQUARES = 128;
 const PARTIES = 6;
@@ -34,9 +34,12 @@ function drawn(node) {
     ),
     h("ul.facts", {}, places(node.domains), room(summary)),
     ...(node.problem ? [card(null, h("p", {}, node.problem), free(summary))] : [legend(), packages(node, owners)]),
-    pair(card("Pods", pods(node, owners)), known ? card("Distances", distances(node)) : null),
+    pair(
+      card("Pods", pods(node, owners)),
+      known ? card("Distances", distances(node)) : null,
+      card("Labels", table(["label", "value"], Object.entries(node.labels), "Labels of this node")),
+    ),
     refusals(node),
-    card("Labels", table(["label", "value"], Object.entries(node.labels), "Labels of this node")),
   ];
 }
 
@@ -51,7 +54,11 @@ const legend = () =>
 
 // What a node without NUMA zones has as a whole.
 function free(summary) {
-  const rows = Object.entries(summary.allocatable).map(([name, all]) => [name, summary.free[name] ?? "", all]);
+  const rows = Object.entries(summary.allocatable).map(([name, all]) => [
+    name,
+    readable(summary.free[name]),
+    readable(all),
+  ]);
   return table(["resource", "#free", "#allocatable"], rows, "Amounts of this node");
 }
 

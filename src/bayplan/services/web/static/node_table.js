@@ -1,7 +1,7 @@
 // The table of nodes below the map: status, what is free, the largest aligned pod; sorted by a click on a column.
 
 import { h, nodeLink, sortable, wholes } from "./dom.js";
-import { amount, amounts, quantity, shortName } from "./format.js";
+import { amounts, quantity, readable, shortName } from "./format.js";
 
 // A larger part of the cluster is shown by its domains.
 export const MOST_LISTED = 500;
@@ -9,10 +9,8 @@ export const MOST_LISTED = 500;
 // `nodes` are lines of `bayplan nodes`. `more` has what boxes are coloured by: a title, and a node's text and number.
 export function nodeTable({ items }, { map, scope, resource, more, order }) {
   const resources = map.resources.filter(({ name }) => items.some((each) => each.allocatable[name]));
-  const free = (node, { name, unit }) => {
-    const shown = (text) => amount(quantity(text) * (unit === "milli" ? 1000 : 1), unit);
-    return node.allocatable[name] ? `${shown(node.free[name])} of ${shown(node.allocatable[name])}` : "–";
-  };
+  const free = ({ free: left, allocatable }, { name }) =>
+    allocatable[name] ? `${readable(left[name])} of ${readable(allocatable[name])}` : "–";
   const rows = items.map((node) => ({
     cells: [
       nodeLink(node.node),

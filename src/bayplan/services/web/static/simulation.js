@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { drawMap } from "./canvas.js";
 import { chart, valueAt } from "./chart.js";
-import { card, field, h, nodeLink, select, table } from "./dom.js";
+import { card, field, h, nodeLink, pair, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
 import { domainsOf, layout } from "./layout.js";
 import { askMap } from "./map_data.js";
@@ -94,8 +94,7 @@ export function simulationScreen({ go }) {
         parts.head,
         card(null, h("div.controls.timeline", {}, play, slider, clock, follow, parts.choice), parts.legend, parts.maps),
         parts.charts,
-        parts.figures,
-        parts.refusals,
+        pair(parts.figures, parts.refusals),
       );
     }
     parts.head.replaceChildren(
@@ -144,6 +143,7 @@ export function simulationScreen({ go }) {
     frame.runs.forEach((run, number) => drawRun(parts.maps.children[number], run, number));
     const series = (values) => found.runs.map((run) => ({ name: run.scheduler, at: run.at, values: run[values] }));
     const options = {
+      room: (parts.charts.clientWidth || 640) - 30,
       lasts: found.lasts,
       now: frame.at,
       pick: (at) =>
