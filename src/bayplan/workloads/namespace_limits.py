@@ -68,7 +68,7 @@ class NamespaceLimits:
             if faults := list(_faults(item, pod)):
                 return faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
         covering = [quota for quota in self._quotas.get(namespace, ()) if quota.covers(pod)]
-        usage = _usage(pod)
+        usage = _usage(pod) if covering else {}
         refusal = next(filter(None, (quota.refusal(pod, usage) for quota in covering)), "")
         for quota in covering if not refusal else ():
             quota.count(usage)
@@ -85,11 +85,12 @@ class NamespaceLimits:
 
     def _is_known(self, quota: ResourceQuota) -> bool:
         unknown = [each.scope_name for each in _scopes(quota) if each.scope_name not in _SCOPES]
-        missing = set(quota.spec.hard or ()) - set(quota.status.used or ())
+        judged_by = quota.status.hard or {}
+        missing = {*(quota.spec.hard or ()), *judged_by} - (judged_by.keys() & (quota.status.used or {}).keys())
         if unknown:
             self._remark(quota, f'scope "{unknown[0]}" is not judged')
         elif missing:
-            self._remark(quota, f"status.used has no {', '.join(sorted(missing))} yet")
+            self._remark(quota, f"its status has no {', '.join(sorted(missing))} yet")
         return not unknown and not missing
 
     def _remark(self, thing: LimitRange | ResourceQuota, why: str) -> None:

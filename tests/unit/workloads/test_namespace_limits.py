@@ -162,7 +162,8 @@ def test_a_pod_that_is_refused_uses_nothing() -> None:
 @pytest.mark.parametrize(
     "thing, remark",
     [
-        (quota({"pods": "1"}, {}), "ResourceQuota ml/team: status.used has no pods yet: it is not counted"),
+        (quota({"pods": "1"}, {}), "ResourceQuota ml/team: its status has no pods yet: it is not counted"),
+        (quota({"pods": "1", "cpu": "2"}, {"pods": "0"}), "ResourceQuota ml/team: its status has no cpu yet"),
         (
             quota({"pods": "0"}, scopes=["CrossNamespacePodAffinity"]),
             'ResourceQuota ml/team: scope "CrossNamespacePodAffinity" is not judged: it is not counted',
