@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,14 @@ from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import print_answer, print_document
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.watching import answered, watch_option
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bayplan.cluster.pods.pod_class import PodClass
+    from bayplan.cluster.state import ClusterState
+    from bayplan.explain.topology.closed import ClosedNodeGroup
 
 # As many as a PodGroup may have.
 MOST_PODS = 100_000
@@ -90,10 +99,8 @@ def slots(
     Exit code: 0 at least one fits, 1 none does, 2 invalid input.
     """
     from bayplan.cli.shared.shapes import level_named, shape_and_size, slots_for, tree_named
-    from bayplan.cluster.node_status import closings
     from bayplan.explain.gangs.outcome import stages_in_tree
     from bayplan.explain.refusal import description
-    from bayplan.explain.topology.closed import closed_nodes
     from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
     from bayplan.gangs.numa_level import NO_BUNDLE, is_numa
     from bayplan.gangs.trees import rooms_of
@@ -130,12 +137,7 @@ def slots(
             gangs=gangs,
             domains=domains,
             stages=stages,
-            closed=closed_nodes(
-                session.state,
-                tree.rows,
-                closings(session.state, tree.rows, pod_class.tolerations, exactly=True),
-                tuple(pod_class.request.total),
-            ),
+            closed=_closed_with_devices(session.state, tree.rows, pod_class),
             in_zone=in_zone,
         )
         if output == "text":
@@ -145,3 +147,16 @@ def slots(
         return 0 if found.fit else 1
 
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)
+
+
+def _closed_with_devices(state: ClusterState, rows: NDArray[np.intp], pod: PodClass) -> tuple[ClosedNodeGroup, ...]:
+    """The nodes that are closed to a pod, of those that have the devices that it asks for."""
+    from bayplan.cluster.node_status import closings
+    from bayplan.explain.topology.closed import closed_nodes
+    from bayplan.kube.validation.resources import is_extended
+
+    columns = state.columns
+    for name in filter(is_extended, pod.request.total):
+        rows = rows[columns.allocatable[columns.index_of(name)][rows] > 0]
+    found = closings(state, rows, pod.tolerations, exactly=True)
+    return closed_nodes(state, rows, found, tuple(pod.request.total))

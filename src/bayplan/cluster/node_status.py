@@ -1,8 +1,8 @@
 """Whether nodes take new pods, and if not by what they are closed: not ready, cordoned, tainted.
 
 Columns come in; a `Closing` per node goes out, from which `nodes`, `topology`, maps and metrics tell which free amounts
-are of no use. A taint whose key is a resource of the node keeps away only pods that do not ask for it, so it closes
-nothing, unless the pods in question are known. Filters decide by taints and cordons alone, as kube-scheduler does; the
+are of no use. A taint in the name of a device keeps nodes for pods that ask for it, so it closes nothing, unless the
+pods in question are known. Filters decide by taints and cordons alone, as kube-scheduler does; the
 condition Ready precedes its taints only for a moment.
 """
 
@@ -76,10 +76,12 @@ def closings(
 ) -> Closings:
     """What closes each of some nodes to pods with these tolerations.
 
-    They also tolerate taints in the name of a device of the node, unless they have `exactly` these tolerations.
+    They also tolerate taints in the name of a device, unless they have `exactly` these tolerations.
     """
     kinds = {OPEN: 0}
-    alike, examples, numbers = np.unique(_differences(state, rows), return_index=True, return_inverse=True)
+    columns = state.columns
+    differences = 4 * columns.taint_set[rows].astype(np.int64) + 2 * columns.ready[rows] + columns.unschedulable[rows]
+    alike, examples, numbers = np.unique(differences, return_index=True, return_inverse=True)
     found = np.zeros(len(alike), dtype=np.intp)
     for number in np.argsort(examples).tolist():
         by = closing(state, int(rows[examples[number]]), tolerations, exactly=exactly)
@@ -94,7 +96,7 @@ def closing(state: ClusterState, row: int, tolerations: Sequence[Toleration] = (
     def tolerated(taint: Taint) -> bool:
         if any(tolerates(toleration, taint) for toleration in tolerations):
             return True
-        of_device = taint.effect == "NoSchedule" and is_extended(taint.key) and _has(state, taint.key, row)
+        of_device = taint.effect == "NoSchedule" and is_extended(taint.key) and taint.key in columns.resource_index
         return of_device and not exactly
 
     taints = [taint for taint in state.taint_sets[int(columns.taint_set[row])] if taint.effect in KEEPS_PODS_OFF]
@@ -105,19 +107,3 @@ def closing(state: ClusterState, row: int, tolerations: Sequence[Toleration] = (
         cordoned and not tolerated(UNSCHEDULABLE_TAINT),
         tuple(taint for taint in taints if taint.key not in special and not tolerated(taint)),
     )
-
-
-def _has(state: ClusterState, resource: str, row: int) -> bool:
-    columns = state.columns
-    return bool(columns.allocatable[columns.index_of(resource), row] > 0)
-
-
-def _differences(state: ClusterState, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """By node, a number that is the same for nodes that are closed by the same."""
-    columns = state.columns
-    found = 4 * columns.taint_set[rows].astype(np.int64) + 2 * columns.ready[rows] + columns.unschedulable[rows]
-    keys = {taint.key for number in range(len(state.taint_sets)) for taint in state.taint_sets[number]}
-    for key in keys & columns.resource_index.keys():
-        # Renumbered at each step: any number of resources may be keys of taints.
-        found = np.unique(2 * found + (columns.allocatable[columns.index_of(key)][rows] > 0), return_inverse=True)[1]
-    return found

@@ -179,6 +179,19 @@ def test_what_is_no_taint_cannot_be_tolerated(bayplan: Bayplan, closed: Path, te
     assert f"--tolerate: '{text}' is not a taint" in result.err
 
 
+def test_a_taint_that_no_node_has_is_told(bayplan: Bayplan, closed: Path) -> None:
+    result = bayplan("slots", "--requests", "cpu=1", "--pods", "1", "--tolerate", "example.com/plan", cluster=closed)
+    assert (
+        "warning: --tolerate: no node has the taint example.com/plan; taints are example.com/planned=may:" in result.err
+    )
+
+
+def test_only_nodes_with_the_devices_asked_for_are_told_to_be_closed(bayplan: Bayplan, closed: Path) -> None:
+    out = bayplan("slots", "--requests", "gpu=1", "--pods", "1", cluster=closed).out
+    assert "gpu-3" in out
+    assert "cpu-2" not in out
+
+
 def test_pods_of_a_file_have_only_their_own_tolerations(bayplan: Bayplan, closed: Path, tmp_path: Path) -> None:
     container = {"name": "main", "image": "i", "resources": {"limits": {GPU: "1"}}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}

@@ -38,9 +38,9 @@ def with_condition(status: str, **more: Any) -> Node:
         (with_condition("Unknown", unschedulable=True), "NotReady,SchedulingDisabled", ("NotReady", "cordoned")),
         (node("n1", taints=[PLANNED]), "Ready,Tainted", ("maintenance=may:NoSchedule",)),
         (node("n1", taints=[{"key": "slow", "effect": "PreferNoSchedule"}]), "Ready", ()),
-        # Kept for pods that ask for a GPU, which tolerate it; without a GPU it is of no use to any pod.
+        # Kept for pods that ask for a GPU, which tolerate it; no pod does if no node has any.
         (node("n1", {GPU: 8}, taints=[GPU_TAINT]), "Ready", ()),
-        (node("n1", {GPU: 0}, taints=[GPU_TAINT]), "Ready,Tainted", (f"{GPU}=present:NoSchedule",)),
+        (node("n1", taints=[GPU_TAINT]), "Ready,Tainted", (f"{GPU}=present:NoSchedule",)),
         (node("n1", {GPU: 8}, taints=[GPU_TAINT, PLANNED]), "Ready,Tainted", ("maintenance=may:NoSchedule",)),
         (node("n1", {GPU: 8}, taints=[{"key": GPU, "effect": "NoExecute"}]), "Ready,Tainted", (f"{GPU}:NoExecute",)),
     ],
@@ -75,13 +75,6 @@ def test_to_pods_with_known_tolerations_the_taints_that_they_lack_close_a_node(
     )
     found = closings(state, np.arange(5), tolerations, exactly=True)
     assert [state.names[row] for row in range(5) if found.open[row]] == open_nodes
-
-
-def test_nodes_with_the_same_taints_differ_by_whether_they_have_the_resource() -> None:
-    state = cluster(nodes=[node(f"n{gpus}", {GPU: gpus}, taints=[GPU_TAINT]) for gpus in (8, 0, 4)])
-    found = closings(state, np.array([2, 1, 0]))
-    assert found.open.tolist() == [True, False, True]
-    assert found[1] == closing(state, 1)
 
 
 def test_a_condition_is_followed_when_it_changes() -> None:

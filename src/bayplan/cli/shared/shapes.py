@@ -15,6 +15,7 @@ from bayplan.cli.shared.placing import read_pods
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, MEMORY, is_memory
+from bayplan.cluster.pods.tolerations import taint_text, tolerates
 from bayplan.cluster.topology.hyper_nodes import HYPER_NODES
 from bayplan.cluster.topology.tree import Tree
 from bayplan.dialects.own.members import GROUP
@@ -184,6 +185,7 @@ def _requesting(session: ClusterSession, requests: str, tolerate: Sequence[str])
     written = amounts_in(requests, "--requests")
     amounts = {_resource_meant(session, name): amount for name, amount in written.items()}
     pod = pod_requesting(amounts, "--requests", tolerate)
+    _warn_of_unknown_taints(session, tolerate)
     session.state.classes.of(pod)
     return pod
 
@@ -253,8 +255,19 @@ def one_unit(session: ClusterSession, resources: Sequence[str], tolerate: Sequen
     if not amount or any(True for _ in container_faults(container, (), ObjectPath(name))):
         return None  # a node may have a device with a name that no pod can ask for
     pod = pod_requesting({name: amount}, "--requests", tolerate, session.state.columns.resource_index)
+    _warn_of_unknown_taints(session, tolerate)
     session.state.classes.of(pod)
     return pod
+
+
+def _warn_of_unknown_taints(session: ClusterSession, tolerate: Sequence[str]) -> None:
+    """What `--tolerate` misspells makes no difference, and is told."""
+    sets = session.state.taint_sets
+    taints = {taint for number in range(len(sets)) for taint in sets[number]}
+    for text in tolerate:
+        if not any(tolerates(_toleration(text), taint) for taint in taints):
+            known = ", ".join(sorted(map(taint_text, taints))) or "none"
+            warn([f"--tolerate: no node has the taint {text}; taints are {known}"])
 
 
 def _resource_meant(session: ClusterSession, name: str) -> str:
