@@ -15,7 +15,7 @@ import click
 
 from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.shared.packaged import examples_folder
-from bayplan.explain.folding import fitted
+from bayplan.explain.folding import fitted, typed
 
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -87,10 +87,8 @@ def demo(report: Path | None, picture: Path | None) -> int:
 
 
 def _show(text: str) -> None:
-    """Lines that fit the terminal; folded commands are still ones that a shell takes."""
     for line in text.split("\n"):
-        end = " \\" if line.startswith(COMMANDS) else ""
-        click.echo(f"{end}\n".join(fitted(line, len(end))))
+        click.echo("\n".join(typed(line) if line.startswith(COMMANDS) else fitted(line)))
 
 
 def _run(words: list[str]) -> int:

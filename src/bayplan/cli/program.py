@@ -25,10 +25,19 @@ from click.shell_completion import CompletionItem, shell_complete
 from bayplan import __version__
 from bayplan.cli.main import EXIT_BY_SIGNAL, EXIT_INTERRUPTED
 from bayplan.cli.options.flags import COMPLETE_VARIABLE
-from bayplan.cli.shared.output import complain
+from bayplan.cli.shared.output import complain, width_of
+from bayplan.explain.folding import fitted, fitting, typed
 from bayplan.kube.visible import short_values, visible_text
 
 SUMMARY = 'bayplan places Kubernetes pods by topology, down to the NUMA zone, and explains every "no".'
+
+EXAMPLES = (
+    "place -f pod.yaml                        # on the cluster that kubectl asks",
+    "why telco/upf-0 --cluster cluster.json   # on a dump of kubectl get -o json",
+    "numa worker-3",
+    "scheduler",
+    "simulate scenario.yaml --report out.html",
+)
 
 EXIT_ERROR = 2
 MOST_FAULTS = 10
@@ -104,17 +113,19 @@ class LazyGroup(click.Group):
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples first; the commands' own lines come from the table."""
         program = ctx.info_name or "bayplan"
-        formatter.write(f"{SUMMARY}\n\n")
-        formatter.write("Examples:\n")
-        formatter.write(f"  {program} place -f pod.yaml                        # on the cluster that kubectl asks\n")
-        formatter.write(f"  {program} why telco/upf-0 --cluster cluster.json   # on a dump of kubectl get -o json\n")
-        formatter.write(f"  {program} numa worker-3\n")
-        formatter.write(f"  {program} scheduler\n")
-        formatter.write(f"  {program} simulate scenario.yaml --report out.html\n")
+        with fitting(width_of(sys.stdout)):
+            lines = [
+                *fitted(SUMMARY),
+                "",
+                "Examples:",
+                *(line for each in EXAMPLES for line in typed(f"  {program} {each}")),
+            ]
+            ending = fitted(f"'{program} COMMAND --help' tells more. Exit code: 0 yes, 1 no, 2 error.")
+        formatter.write("".join(f"{line}\n" for line in lines))
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         self.format_options(ctx, formatter)
-        formatter.write(f"\n'{program} COMMAND --help' tells more. Exit code: 0 yes, 1 no, 2 error.\n")
+        formatter.write("".join(f"{line}\n" for line in ("", *ending)))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options without the list of commands, which is printed above."""

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 
 WIDTH = 100
 HANG = 2
+CONTINUED = " \\"
 
 # Where a line breaks, the best place first: between columns, between words but not before a number or a bracket,
 # between words, inside of a list of hosts such as n[01-03,07].
@@ -41,16 +42,30 @@ def prose(text: str, lead: str, hang: int | None = None) -> list[str]:
     return folded(text, lead, len(lead) if hang is None else hang, min(_width.get() or WIDTH, WIDTH))
 
 
-def fitted(line: str, ending: int = 0) -> list[str]:
-    """A line in lines that fit the terminal, also with an ending; indented to where the words began, behind a lead such
-    as `Nearest:  `.
-    """
+def fitted(line: str) -> list[str]:
+    """A line in lines that fit the terminal, indented to where the words began, behind a lead such as `Nearest:  `."""
     limit = _width.get()
     if limit is None or len(line) <= limit:
         return [line]
     begin = _LEAD.match(line)
     lead = begin[0] if begin else ""
-    return folded(line.removeprefix(lead), lead, len(lead) if lead.strip() else len(lead) + HANG, limit - ending)
+    return folded(line.removeprefix(lead), lead, len(lead) if lead.strip() else len(lead) + HANG, limit)
+
+
+def typed(line: str) -> list[str]:
+    """A command in lines that fit the terminal and that a shell takes, with its comment below."""
+    limit = _width.get()
+    if limit is None or len(line) <= limit:
+        return [line]
+    command, _, comment = line.partition("  # ")
+    indent = indent_of(line)
+    *lines, last = folded(command.strip(), " " * indent, indent + HANG, limit - len(CONTINUED))
+    begin = " " * (indent + HANG) + "# "
+    return [
+        *(each + CONTINUED for each in lines),
+        last,
+        *(begin + each for each in pieces(comment, limit - len(begin)) if each),
+    ]
 
 
 def folded(text: str, lead: str, hang: int, width: int) -> list[str]:

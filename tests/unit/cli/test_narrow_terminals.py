@@ -19,19 +19,16 @@ WIDTHS = (60, 80, 100, 120)
 MIXED_CLUSTER = Path(__file__).parent / "mixed_cluster.json.gz"
 """12 nodes as real ones look: GPUs behind taints, zones as NFD reports them, a cordoned node, long names."""
 
-# Documents, scripts and files are not folded; the two simulations take long and print tables that others print, too.
-NOT_FOLDED = ("bayplan completion", "bayplan extender-config", "bayplan snapshot", "bayplan replay")
-SLOW = ("bayplan simulate gangs", "bayplan simulate examples/scenarios/preemption.yaml")
-DOCUMENTED = [
-    *dict.fromkeys(
-        each.command
-        for each in offline_commands()
-        if not each.command.startswith(NOT_FOLDED)
-        and each.command not in SLOW
-        and not {">", "json", "yaml", "svg"} & set(each.command.split())
-        and "jsonpath" not in each.command
-    )
-]
+# Documents, scripts and files are not folded; the last two take long and print tables that other simulations print.
+NOT_TRIED = re.compile(
+    "bayplan (completion|extender-config|snapshot|replay)|.* (>|-o (json|yaml|svg)|--report)"
+    "|bayplan simulate (gangs|examples/scenarios/preemption.yaml)"
+)
+DOCUMENTED = {
+    each.command.replace(" --cluster cluster.json", "")
+    for each in offline_commands()
+    if not NOT_TRIED.match(each.command)
+}
 ON_THE_MIXED_CLUSTER = (
     "why -A",
     "why -A -o wide",
@@ -48,6 +45,7 @@ ON_THE_MIXED_CLUSTER = (
     "numa gpu-h100-1",
     "place -f pod.yaml -o wide",
     "place -f deployment.yaml",
+    "doctor",
 )
 ON_GANGS = (
     "place -f examples/gangs/pretrain.yaml -o wide",
@@ -79,9 +77,10 @@ def words_of(text: str) -> Counter[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        *DOCUMENTED,
+        *sorted(DOCUMENTED),
         *(f"bayplan {command} --cluster {MIXED_CLUSTER}" for command in ON_THE_MIXED_CLUSTER),
         *(f"bayplan {command} --cluster {CLUSTER}" for command in ON_GANGS),
+        "bayplan scheduler --check-config --config examples/scheduler-config.yaml",
     ],
 )
 def test_a_terminal_gets_every_word_that_a_pipe_gets_in_lines_that_fit(
@@ -89,7 +88,7 @@ def test_a_terminal_gets_every_word_that_a_pipe_gets_in_lines_that_fit(
 ) -> None:
     monkeypatch.chdir(folder)
     words = shlex.split(command)
-    if words[1] in ("place", "why", "nodes", "numa", "topology", "slots", "replay") and "--cluster" not in words:
+    if words[1] in ("place", "why", "nodes", "numa", "topology", "slots") and "--cluster" not in words:
         words += ["--cluster", "cluster.json"]
     program.run(words)
     piped = capsys.readouterr()
@@ -100,6 +99,15 @@ def test_a_terminal_gets_every_word_that_a_pipe_gets_in_lines_that_fit(
         for whole, shown in zip(piped, capsys.readouterr(), strict=True):
             assert [line for line in shown.splitlines() if len(line) > width and len(line.split()) > 1] == []
             assert words_of(whole) - words_of(shown) == Counter()
+
+
+@pytest.mark.parametrize("command", ["", *program.COMMANDS])
+def test_the_help_of_a_command_fits(bayplan: Bayplan, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    for width in WIDTHS:
+        on_a_terminal(monkeypatch, width)
+        lines = bayplan(*command.split(), "--help", cluster=None).out.splitlines()
+        # An option with all that it takes counts as one name.
+        assert [line for line in lines if len(line) > width and not line.startswith("  -")] == []
 
 
 @pytest.mark.parametrize("width", WIDTHS)

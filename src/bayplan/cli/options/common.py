@@ -15,7 +15,7 @@ import click
 
 from bayplan.cli.options.flags import file_size_option, with_equals_signs_removed
 from bayplan.cli.shared.output import width_of
-from bayplan.explain.folding import fitting
+from bayplan.explain.folding import fitting, typed
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -59,8 +59,9 @@ class ExampleCommand(click.Command):
         """Examples, then the text."""
         program = ctx.find_root().info_name or "bayplan"
         formatter.write("\nExamples:\n")
-        for example in self.examples:
-            formatter.write(f"  {program} {example}\n")
+        with fitting(width_of(sys.stdout)):
+            lines = [line for example in self.examples for line in typed(f"  {program} {example}")]
+        formatter.write("".join(f"{line}\n" for line in lines))
         super().format_help_text(ctx, formatter)
 
 

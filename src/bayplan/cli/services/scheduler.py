@@ -15,7 +15,7 @@ from bayplan.cli.options.common import ExampleCommand
 from bayplan.cli.options.flags import SCHEDULER_PORT, access_options, check_address, health_option, log_options
 from bayplan.cli.options.grouping import grouping_options, grouping_settings
 from bayplan.cli.program import EXIT_ERROR
-from bayplan.cli.shared.output import warn
+from bayplan.cli.shared.output import print_answer, warn
 from bayplan.cli.shared.reading import access_by
 
 if TYPE_CHECKING:
@@ -275,25 +275,26 @@ def _say_what_it_means(configuration: Configuration) -> None:
     from bayplan.explain.amounts import count
 
     services = configuration.services
-    click.echo(f"the configuration can be used: {count(len(configuration.profiles), 'profile')}")
+    lines = [f"the configuration can be used: {count(len(configuration.profiles), 'profile')}"]
     for name, profile in configuration.profiles.items():
         filters = ", ".join(plugin.name for plugin in profile.filters)
         scores = ", ".join(f"{plugin.name} x{weight}" for plugin, weight in profile.scores)
-        click.echo(f"  {name}\n    filters  {filters}\n    scores   {scores}")
+        lines += [f"  {name}", f"    filters  {filters}", f"    scores   {scores}"]
         if profile.topology is not None:
-            click.echo(f"    NUMA     filterMode {profile.topology.arguments.mode.value}")
+            lines.append(f"    NUMA     filterMode {profile.topology.arguments.mode.value}")
         for strategy in _scoring_strategies(profile):
-            click.echo(f"    scoringStrategy  {strategy}")
-        click.echo(f"    preemption  {profile.preemption.value}")
+            lines.append(f"    scoringStrategy  {strategy}")
+        lines.append(f"    preemption  {profile.preemption.value}")
     election = services.leader_election
     lease = (
         f"lease {election.namespace}/{election.name}, {election.lease_duration:g} s"
         if election.enabled
         else "none: one instance only"
     )
-    click.echo(f"  leader election  {lease}")
+    lines.append(f"  leader election  {lease}")
     client = services.client
     limit = f"{client.qps:g} requests a second, at once {client.burst}" if client.qps else "no limit of its own"
     reached = f"kubeconfig {client.kubeconfig}" if client.kubeconfig else "as kubectl finds it, or in the cluster"
-    click.echo(f"  API server       {reached}; {limit}")
-    click.echo(f"  backoff          {services.initial_backoff:g} to {services.max_backoff:g} s")
+    lines.append(f"  API server       {reached}; {limit}")
+    lines.append(f"  backoff          {services.initial_backoff:g} to {services.max_backoff:g} s")
+    print_answer("\n".join(lines), good=True)
