@@ -144,6 +144,19 @@ def test_new_pods_get_the_defaults_and_quotas_of_their_namespace(
     assert said in result.out
 
 
+@pytest.mark.parametrize(
+    "gang, said",
+    [
+        ("false", f"ml/many: 2 of 3 pods fit; 1 does not: would be refused by the API server: {EXCEEDED}"),
+        ("true", f"1 of its 3 pods would be refused by the API server: {EXCEEDED}"),
+    ],
+)
+def test_why_judges_the_pods_that_a_workload_lacks(bayplan: Bayplan, tmp_path: Path, gang: str, said: str) -> None:
+    (tmp_path / "quota.yaml").write_text(f"{QUOTA}---{WORK.replace('NAMESPACE', 'ml').replace('GANG', gang)}")
+    result = bayplan("why", "job/many", "-n", "ml", "--cluster", tmp_path / "quota.yaml")
+    assert (result.code, said in result.answer) == (1, True), result
+
+
 def test_quotas_do_not_judge_pods_that_exist(bayplan: Bayplan, tmp_path: Path) -> None:
     full = QUOTA.replace('used: {requests.cpu: "6"}', 'used: {requests.cpu: "8"}')
     pod = """---

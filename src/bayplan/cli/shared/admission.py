@@ -8,7 +8,7 @@ if the user may list them; pods that exist are judged by neither.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -92,26 +92,37 @@ def _unknown(pods: Iterable[Pod], classes: PriorityClasses, source: str) -> list
 
 
 def admit_new_pods(session: ClusterSession, work: ObjectSet) -> None:
-    """Give the new pods of `-f` the defaults of their namespaces, and note in the session which would be refused."""
+    """Admit the pods of `-f` that the cluster does not have."""
     there = {pod_key(pod) for pod in session.objects.pods}
-    namespaces = {pod.metadata.namespace or "default" for pod in work.pods if pod_key(pod) not in there}
+    new = {key: pod for pod in work.pods if (key := pod_key(pod)) not in there}
+    new.update(_admitted(session, new))
+    work.pods = [new.get(pod_key(pod), pod) for pod in work.pods]
+
+
+def admit_missing_pods(session: ClusterSession, plan: WorkloadPlan) -> WorkloadPlan:
+    """Admit the pods of a workload of the cluster that its controller has not created yet."""
+    pods = _admitted(session, {pod_key(member.pod): member.pod for member in plan.members if member.is_new})
+    members = (replace(member, pod=pods.get(pod_key(member.pod), member.pod)) for member in plan.members)
+    return replace(plan, members=tuple(members))
+
+
+def _admitted(session: ClusterSession, new: Mapping[str, Pod]) -> dict[str, Pod]:
+    """New pods with the defaults of their namespaces; the session has those that would be refused."""
+    namespaces = {pod.metadata.namespace or "default" for pod in new.values()}
     if session.runs and namespaces:
         ranges, quotas, problems = asked_live(lambda access: live.read_namespace_limits(access, sorted(namespaces)))
         warn_unused(problems)
     else:
-        ranges = list(_in_dump(session, LIMIT_RANGES))
-        quotas = list(_in_dump(session, RESOURCE_QUOTAS))
-    limits = NamespaceLimits(
-        [each for each in ranges if (each.metadata.namespace or "default") in namespaces],
-        [each for each in quotas if (each.metadata.namespace or "default") in namespaces],
-    )
+        ranges = list(_in_dump(session, LIMIT_RANGES, namespaces))
+        quotas = list(_in_dump(session, RESOURCE_QUOTAS, namespaces))
+    limits = NamespaceLimits(ranges, quotas)
     warn(limits.remarks)
-    for index, pod in enumerate(work.pods):
-        key = pod_key(pod)
-        if key not in there:
-            work.pods[index] = limits.with_defaults(pod)
-            if refusal := limits.refusal(work.pods[index]):
-                session.refused[key] = f"would be refused by the API server: {refusal}"
+    admitted = {}
+    for key, pod in new.items():
+        admitted[key] = limits.with_defaults(pod)
+        if refusal := limits.refusal(admitted[key]):
+            session.refused[key] = f"would be refused by the API server: {refusal}"
+    return admitted
 
 
 def unless_refused(session: ClusterSession, gang: Gang | Incomplete) -> Gang | Incomplete:
@@ -124,10 +135,12 @@ def unless_refused(session: ClusterSession, gang: Gang | Incomplete) -> Gang | I
     return Incomplete(gang.name, f"{len(refused)} of its {count(len(gang.pods), 'pod')} {refused[0]}")
 
 
-def _in_dump(session: ClusterSession, resource: Resource[_Kind]) -> Iterator[_Kind]:
+def _in_dump(session: ClusterSession, resource: Resource[_Kind], namespaces: Collection[str]) -> Iterator[_Kind]:
     for each in session.objects.others:
-        if (each.api_version, each.kind) == (resource.api_version, resource.kind):
-            try:
-                yield decode(each.document, resource.type)
-            except msgspec.DecodeError as error:
-                warn_unused([f"{each.kind} {each.metadata.namespace}/{each.metadata.name}: {decoding_words(error)}"])
+        namespace = each.metadata.namespace or "default"
+        if (each.api_version, each.kind) != (resource.api_version, resource.kind) or namespace not in namespaces:
+            continue
+        try:
+            yield decode(each.document, resource.type)
+        except msgspec.DecodeError as error:
+            warn_unused([f"{each.kind} {namespace}/{each.metadata.name}: {decoding_words(error)}"])

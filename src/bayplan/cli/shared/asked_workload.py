@@ -13,6 +13,7 @@ from difflib import get_close_matches
 
 import click
 
+from bayplan.cli.shared.admission import admit_missing_pods
 from bayplan.cli.shared.gang_objects import pod_groups, with_volcano_jobs
 from bayplan.cli.shared.gangs import outcome_of_gang_with, outcome_of_running
 from bayplan.cli.shared.group_trees import GroupTrees
@@ -72,6 +73,7 @@ def outcome_of_workload(
     session: ClusterSession, plan: WorkloadPlan, now: datetime
 ) -> tuple[list[GangOutcome], WorkloadOutcome]:
     """What becomes of a workload's gangs, and of its pods where they stand alone."""
+    plan = admit_missing_pods(session, plan)
     _take(session, plan)
     gangs: dict[str, Pod] = {}
     groups = GroupTrees(pod_groups(session.objects))

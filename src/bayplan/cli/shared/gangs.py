@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from bayplan.cli.shared.admission import unless_refused
 from bayplan.cli.shared.gang_objects import (
     PodGroup,
     about_workload,
@@ -90,6 +91,7 @@ class GangPlacer:
         self, gang: Gang | Incomplete, now: datetime, created: str | None, written: PodGroup | None
     ) -> GangOutcome:
         session = self._session
+        gang = unless_refused(session, gang)
         begun = moment_of(created or "")
         otherwise = None if begun is None else begun.timestamp()
         if isinstance(gang, Incomplete):

@@ -15,7 +15,7 @@ from time import monotonic
 import click
 import msgspec
 
-from bayplan.cli.shared.admission import admit_files, admit_new_pods, unless_refused
+from bayplan.cli.shared.admission import admit_files, admit_new_pods
 from bayplan.cli.shared.gang_objects import (
     gang_in,
     gang_of_key,
@@ -175,7 +175,6 @@ def place_gangs(
     """
 
     def placed(gang: Gang | Incomplete, written: AnyPodGroup | None = None) -> GangOutcome:
-        gang = unless_refused(session, gang)
         warn_of_members(session, gang)
         return placer.place(_aiming_at(objective, gang), now, written)
 
