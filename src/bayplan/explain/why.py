@@ -29,6 +29,7 @@ from bayplan.scheduling.decision import CauseCount, Decision
 
 WOULD_FIT = "Would schedule now if:  "
 MOST_DETAILS = 5
+SELECTOR = "NodeAffinity"
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
@@ -37,7 +38,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
-    lines += neighbour_lines(refusal.shortfall.causes)
+    lines += detail_lines(refusal.shortfall.causes)
     lines += volume_lines(refusal.volumes)
     lines += _nearest_lines(refusal.misses)
     if refusal.shortfall.nodes:
@@ -88,11 +89,15 @@ def stage_lines(nodes: int, stages: Sequence[FilterStage]) -> list[str]:
     return lines
 
 
-def neighbour_lines(causes: Sequence[CauseCount]) -> list[str]:
-    """The terms and pods that keep nodes closed, if neighbours do."""
-    details = [detail for cause in causes for detail in cause.details]
-    more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
-    return listed("Neighbours:  ", [*details[:MOST_DETAILS], *more])
+def detail_lines(causes: Sequence[CauseCount]) -> list[str]:
+    """The terms of selectors that no node meets, and the terms and pods that keep nodes closed, if neighbours do."""
+    lines = []
+    for lead, of_selector in (("Selector:  ", True), ("Neighbours:  ", False)):
+        found = [cause.details for cause in causes if (cause.plugin == SELECTOR) is of_selector]
+        details = [detail for each in found for detail in each]
+        more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
+        lines += listed(lead, [*details[:MOST_DETAILS], *more])
+    return lines
 
 
 def volume_lines(volumes: Sequence[str]) -> list[str]:

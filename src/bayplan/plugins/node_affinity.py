@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Codes, Rows, Scores, count
-from bayplan.kube.wire.core_v1 import NodeSelector, PreferredSchedulingTerm
+from bayplan.kube.errors import did_you_mean
+from bayplan.kube.wire.core_v1 import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm, SelectorRequirement
 from bayplan.plugins.base import FilterPlugin, ScorePlugin, normalized
 
 ENFORCED = 2
+# Of a pod's terms and of a cluster's labels, as many are looked at to explain a refusal.
+MOST_TERMS, MOST_LABELS = 20, 1000
+ALIKE_VALUES = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,20 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
             return "node(s) didn't match scheduler-enforced node affinity"
         return "node(s) didn't match Pod's node affinity/selector"
 
+    def details(self, state: ClusterState, pod: PodClass) -> tuple[str, ...]:
+        """Name the pod's terms that no node of the cluster meets, and what may be meant instead."""
+        asked = [SelectorRequirement(key, "In", [value]) for key, value in pod.node_selector.items()]
+        required = pod.node_affinity.required_during_scheduling_ignored_during_execution
+        for term in (required.node_selector_terms or ()) if required is not None else ():
+            asked += term.match_expressions or ()
+        rows = np.fromiter(state.rows.values(), dtype=np.intp)
+        unmet = (
+            each
+            for each in asked[:MOST_TERMS]
+            if not state.terms.matching_term(NodeSelectorTerm(match_expressions=[each]), rows).any()
+        )
+        return tuple(f"{_told(each)}: {_why_unmet(state, each, rows)}" for each in unmet)
+
     def scores_among(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> Scores:
         """Return the weight of the matching preferences, in percent of the best row's."""
         own = pod.node_affinity.preferred_during_scheduling_ignored_during_execution or []
@@ -85,3 +103,20 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
         for preferred in (*own, *self.added.preferred):
             total += np.int32(preferred.weight) * state.terms.matching_term(preferred.preference, rows)
         return normalized(total)
+
+
+def _told(term: SelectorRequirement) -> str:
+    """`key=value`, or `key Operator values`, as users write them."""
+    values = term.values or []
+    if term.operator == "In" and len(values) == 1:
+        return f"{term.key}={values[0]}"
+    return " ".join(filter(None, (term.key, term.operator, ", ".join(values[:MOST_TERMS]))))
+
+
+def _why_unmet(state: ClusterState, term: SelectorRequirement, rows: NDArray[np.intp]) -> str:
+    if not state.terms.has_label(term.key, rows).any():
+        nodes = [state.nodes[row] for row in rows[:MOST_LABELS]]
+        keys = {key for node in nodes if node is not None for key in node.metadata.labels or ()}
+        return f"no node has this label{did_you_mean(term.key, keys)}"
+    wanted, there = (term.values or [""])[0], state.labels.values(term.key)[1 : MOST_LABELS + 1]
+    return f"no node has it{did_you_mean(wanted, sorted(there), ALIKE_VALUES) if term.operator == 'In' else ''}"

@@ -21,6 +21,7 @@ from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, adm
 from bayplan.engine.numa.demand import demand, missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.numa.placement import ContainerZones, Placement, knowledge_of
 from bayplan.plugins.base import IncomingPod, RelationPlugin
+from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
@@ -60,7 +61,7 @@ def shortfall_of(
         CauseCount(
             *profile.cause(pod, number),
             tuple(state.names[row] for row in rows),
-            details=neighbours_behind(state, incoming, profile, number, rows),
+            details=details_behind(state, pod, incoming, profile, number, rows),
         )
         for number, rows in _rows_by_cause(answer)
     ]
@@ -69,11 +70,18 @@ def shortfall_of(
     return Shortfall(len(state.rows), tuple(causes), nearest)
 
 
-def neighbours_behind(
-    state: ClusterState, incoming: IncomingPod | None, profile: Profile, blocked: int, rows: NDArray[np.intp]
+def details_behind(
+    state: ClusterState,
+    pod: PodClass,
+    incoming: IncomingPod | None,
+    profile: Profile,
+    blocked: int,
+    rows: NDArray[np.intp],
 ) -> tuple[str, ...]:
-    """Return the terms and pods behind a `blocked` number of these rows; none if other pods are not the cause."""
+    """Return the terms and pods behind a `blocked` number of these rows: of selectors, or about other pods."""
     plugin = profile.filters[blocked // CODES_PER_FILTER]
+    if isinstance(plugin, NodeAffinity):
+        return plugin.details(state, pod)
     if incoming is None or not isinstance(plugin, RelationPlugin):
         return ()
     return plugin.details(state, incoming, blocked % CODES_PER_FILTER, rows)
@@ -241,7 +249,7 @@ def verdict_on(
             plugin=plugin,
             cause=cause,
             miss=miss_on(state, pod, profile, row, blocked),
-            details=neighbours_behind(state, incoming, profile, blocked, np.array([row])),
+            details=details_behind(state, pod, incoming, profile, blocked, np.array([row])),
         )
     placement = profile.topology.place(state, pod, row) if profile.topology else Placement()
     if placement.refusal is None:

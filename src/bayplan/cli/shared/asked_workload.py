@@ -20,7 +20,7 @@ from bayplan.cli.shared.group_trees import GroupTrees
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import place_in_turn, workload_outcome
 from bayplan.cli.shared.session import ClusterSession
-from bayplan.cli.shared.workloads import Workloads, no_pods_text
+from bayplan.cli.shared.workloads import Workloads, instead_of, no_pods_text
 from bayplan.cluster.state import pod_key
 from bayplan.dialects.registry import gang_named, key_of
 from bayplan.explain.amounts import count
@@ -138,7 +138,7 @@ def _of_kind(session: ClusterSession, other: OtherObject, name: str, home: str) 
     owners = OwnerIndex([*workloads.in_cluster, *(each.decoded() for each in session.objects.others)])
     pods = pods_of(about, (), session.objects.pods, owners)
     if not pods:
-        raise click.ClickException(f"{about}: {no_pods_text(session.grouping)}")
+        raise click.ClickException(f"{about}: {instead_of(other) or no_pods_text(session.grouping)}")
     warn([f"{about}: its kind has no rule; answered from its {count(len(pods), 'pod')}"])
     members = (PlannedMember(pod, is_new=False, where="") for pod in pods)
     return WorkloadPlan(about, WorkloadKind(about.group, about.kind, by_rule), tuple(members))

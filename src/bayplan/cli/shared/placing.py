@@ -36,6 +36,7 @@ from bayplan.cli.shared.session import ClusterSession
 from bayplan.cli.shared.workloads import (
     group_files_by_owners,
     grouping_with,
+    instead_of,
     misspelt_kinds,
     no_pods_text,
     running_members,
@@ -134,6 +135,9 @@ def _name_other_kinds(session: ClusterSession, objects: ObjectSet, *, usable: bo
     if usable:
         warn([*hints, *templates])
         return
+    told = [text for each in objects.others if (text := instead_of(each))]
+    if told and len(told) == len(objects.others):
+        raise click.ClickException(f"-f holds no pod: {'; '.join(told)}")
     found = "; ".join([*hints, *templates]) or ", ".join(str(path) for path in paths)
     raise click.ClickException(f"-f holds no pod: {found}; {no_pods_text(settings)}")
 

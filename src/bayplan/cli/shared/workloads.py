@@ -36,12 +36,25 @@ from bayplan.workloads.kinds import every_kind, kind_of, known_kinds
 from bayplan.workloads.plan import Beside, WorkloadPlan, plan_of, with_names
 from bayplan.workloads.planned import Around
 
-# Kinds whose pods depend on further objects, and what to give instead.
+# Kinds whose pods only their controllers know: who makes them, and what to give instead.
 INSTEAD = {
-    (
-        "trainer.kubeflow.org",
-        "TrainJob",
-    ): "a TrainJob's pods depend on its runtime: give the JobSet that the trainer makes of it",
+    ("argoproj.io", "CronWorkflow"): ("Argo Workflows", "the pods of its steps"),
+    ("argoproj.io", "Rollout"): ("Argo Rollouts", "its ReplicaSets"),
+    ("argoproj.io", "Workflow"): ("Argo Workflows", "the pods of its steps"),
+    ("flink.apache.org", "FlinkDeployment"): ("the Flink operator", "its Deployments"),
+    ("grove.io", "PodCliqueSet"): ("Grove", "its pods and their PodGangs"),
+    ("kubevirt.io", "VirtualMachine"): ("KubeVirt", "its virt-launcher pod"),
+    ("machinelearning.seldon.io", "SeldonDeployment"): ("Seldon", "its Deployments"),
+    ("nvidia.com", "DynamoGraphDeployment"): ("Dynamo", "its Deployments, or its pods and their PodGangs"),
+    ("serving.knative.dev", "Service"): ("Knative", "its Revisions"),
+    ("serving.kserve.io", "InferenceService"): ("KServe", "its Deployments"),
+    ("serving.kserve.io", "LLMInferenceService"): ("KServe", "its Deployments or LeaderWorkerSets"),
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): ("Spark", "its driver and executor pods"),
+    ("sparkoperator.k8s.io", "SparkApplication"): ("Spark", "its driver and executor pods"),
+    ("tekton.dev", "PipelineRun"): ("Tekton", "its pods"),
+    ("tekton.dev", "TaskRun"): ("Tekton", "its pod"),
+    ("trainer.kubeflow.org", "TrainJob"): ("the trainer by its runtime", "its JobSet"),
+    ("workload.codeflare.dev", "AppWrapper"): ("the workloads in it", "these"),
 }
 OWNERS_NAMED = 3
 _Key = tuple[str, str, str, str]
@@ -271,12 +284,20 @@ def unused_pods(objects: ObjectSet, settings: GroupingSettings) -> list[str]:
     for each in _unused(objects, settings):
         if _kind_meant(each, settings):
             continue
+        if told := instead_of(each):
+            found[told] = None
+            continue
         for _, at in pod_templates(each.decoded(), ObjectPath(each.kind)):
             lacks = "no rule says how many pods there are; write one (--grouping-rules FILE, see docs/pod-grouper.md)"
             found[f"{each.kind} holds a pod template at {at.field}, and {lacks}"] = None
-        if instead := INSTEAD.get((_reference(each).group, each.kind)):
-            found[instead] = None
     return list(found)
+
+
+def instead_of(other: OtherObject) -> str:
+    """What to give instead of an object of a kind whose pods only its controller knows; empty for other kinds."""
+    maker, what = INSTEAD.get((_reference(other).group, other.kind), ("", ""))
+    named = f"{other.kind} {other.metadata.name}".rstrip()
+    return f"the pods of {named} are made by {maker}: give {what} instead" if maker else ""
 
 
 def misspelt_kinds(objects: ObjectSet, settings: GroupingSettings) -> list[InvalidObject]:

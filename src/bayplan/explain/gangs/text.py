@@ -25,7 +25,7 @@ from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
-from bayplan.explain.why import change_lines, neighbour_lines, stage_lines, volume_lines
+from bayplan.explain.why import change_lines, detail_lines, stage_lines, volume_lines
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
 from bayplan.gangs.trees import NODE
@@ -272,7 +272,7 @@ def _why_lines(outcome: GangOutcome) -> list[str]:
     for shape in outcome.shapes:
         lines.append(f"  {_who_asks(shape)}{listing(shape.request.total) or 'nothing'}  ({shape.described})")
         lines += stage_lines(outcome.nodes, shape.stages)
-        lines += neighbour_lines(shape.causes)
+        lines += detail_lines(shape.causes)
         lines += volume_lines(shape.volumes)
         lines += ["", *room_table(outcome.levels, shape), ""]
     if outcome.decision.problem:

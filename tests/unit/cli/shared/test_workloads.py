@@ -456,3 +456,30 @@ def test_pods_of_kueue_are_told_by_their_group_and_annotation(bayplan: Bayplan, 
     result = bayplan("place", "-f", tmp_path / "pods.yaml", cluster=GANGS)
     said = 'metadata.annotations["kueue.x-k8s.io/podset-slice-size"]: size 3 does not divide 4'
     assert result.err == f"error: Pods of group ml/train: {said}\n"
+
+
+@pytest.mark.parametrize(
+    "api_version, kind, told",
+    [
+        ("serving.kserve.io/v1beta1", "InferenceService", "are made by KServe: give its Deployments instead"),
+        (
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            "are made by Spark: give its driver and executor pods instead",
+        ),
+        ("argoproj.io/v1alpha1", "Workflow", "are made by Argo Workflows: give the pods of its steps instead"),
+        ("grove.io/v1alpha1", "PodCliqueSet", "are made by Grove: give its pods and their PodGangs instead"),
+        (
+            "trainer.kubeflow.org/v1alpha1",
+            "TrainJob",
+            "are made by the trainer by its runtime: give its JobSet instead",
+        ),
+        ("serving.knative.dev/v1", "Service", "are made by Knative: give its Revisions instead"),
+    ],
+)
+def test_of_a_kind_whose_pods_another_controller_makes_it_is_said_what_to_give(
+    bayplan: Bayplan, tmp_path: Path, api_version: str, kind: str, told: str
+) -> None:
+    thing = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": {}}
+    result = bayplan("place", "-f", written(tmp_path, thing), cluster=GANGS)
+    assert (result.code, result.err) == (2, f"error: -f holds no pod: the pods of {kind} x {told}\n")
