@@ -152,6 +152,6 @@ def _draw(
 
     gangs, _ = place_gangs(session, work, namespace, ClassAnswers(session.state), session.now, goals)
     if len(gangs) != 1:
-        raise click.UsageError(f"-o svg draws one gang, and -f holds {len(gangs)} PodGroups; 'numa' draws a node")
+        raise click.UsageError(f"-o svg draws one gang, and -f makes {len(gangs)} gangs; 'numa' draws a node")
     click.echo(topology_svg(map_of_gang(session, gangs[0]), colours))
     return 0 if gangs[0].good else 1

@@ -269,7 +269,7 @@ class ClusterState:
         row = self.rows.get(node)
         if row is None:
             where = ObjectPath.of(pod).child("spec").child("nodeName")
-            self.remarks.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored until it is'))
+            self.remarks.note(ObjectRemark(where, f'"{node}" is not a known Node: the pod is ignored'))
             self.remove_pod(key)
             self._orphans.add(key, pod, node)
             return

@@ -20,6 +20,7 @@ from bayplan.explain.documents import (
     miss_document,
     outcome_document,
 )
+from bayplan.explain.folding import prose
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.gangs.text import gang_text
@@ -37,7 +38,8 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 class PodView:
     """One pod. `outcome` exists for waiting and failed pods, `gang` for waiting and running gang members.
 
-    `path` is that of its node in the tree.
+    `path` is that of its node in the tree. `scheduler` is whose pod it is while it waits, `condition` what that
+    scheduler wrote last.
     """
 
     pod: str
@@ -52,6 +54,8 @@ class PodView:
     outcome: PodOutcome | None = None
     gang: GangOutcome | None = None
     path: str = ""
+    scheduler: str = ""
+    condition: str = ""
 
     @property
     def good(self) -> bool:
@@ -66,7 +70,8 @@ def pod_text(view: PodView) -> str:
     outcome = view.outcome
     if view.gang is not None and view.phase == PENDING:
         answer, *rest = gang_text(view.gang).split("\n")
-        return visible_lines([f"{view.pod} {_status(view)}: its gang {answer}", *rest, *_own_seat(view)])
+        told = _own_scheduler(view)
+        return visible_lines([f"{view.pod} {_status(view)}: its gang {answer}", *told, *rest, *_own_seat(view)])
     if outcome is None:
         return visible_lines([_settled(view), *_asks_for(view), *_in_its_gang(view)])
     status = _status(view)
@@ -74,7 +79,7 @@ def pod_text(view: PodView) -> str:
         return refusal_text(outcome.refusal, status)
     if not outcome.decision.placed:
         return visible_lines([held_back_text(outcome.decision), *_asks_for(view)])
-    lines = [fitting_text(outcome.decision, status), *_asks_for(view)]
+    lines = [fitting_text(outcome.decision, status), *_own_scheduler(view), *_asks_for(view)]
     if outcome.ranking is not None:
         lines += ranking_lines(outcome.ranking)
     return visible_lines(lines)
@@ -93,6 +98,8 @@ def pod_document(view: PodView) -> Document:
         "path": view.path or None,
         "zones": {container: list(zones) for container, zones in view.zones.items()} or None,
         "waitingSeconds": view.waiting_seconds,
+        "scheduler": view.scheduler or None,
+        "schedulerSays": view.condition or None,
         "asksFor": asks_for_document(view.request),
         "gang": gang.name if gang else None,
         "now": gang_document(gang) if gang else outcome_document(outcome) if outcome else None,
@@ -109,6 +116,13 @@ def duration(seconds: int) -> str:
 
 def _asks_for(view: PodView) -> list[str]:
     return asks_for_lines(view.request.total, view.described, view.request.containers)
+
+
+def _own_scheduler(view: PodView) -> list[str]:
+    """Of a pod that fits and waits all the same, whose it is and what that scheduler says."""
+    if not view.good or not view.scheduler:
+        return []
+    return prose(f"{view.scheduler}" + (f", which says: {view.condition}" if view.condition else ""), "  belongs to  ")
 
 
 def _own_seat(view: PodView) -> list[str]:

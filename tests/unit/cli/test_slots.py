@@ -50,6 +50,13 @@ def test_every_level_and_the_domains_of_the_one_asked_about(bayplan: Bayplan) ->
     assert lines[-1] == "  1 node is cordoned: b1-r4-n5"
 
 
+def test_a_pod_that_fits_nowhere_has_no_tables_of_zeros(bayplan: Bayplan) -> None:
+    result = bayplan("slots", "--requests", "nvidia.com/gpu=9", "--pods", "1", cluster=CLUSTER)
+    assert (result.code, result.answer) == (1, "no such pod fits anywhere")
+    assert "largest gang" not in result.out
+    assert "with no slot" not in result.out
+
+
 def test_a_no_tells_what_became_of_the_nodes(bayplan: Bayplan) -> None:
     out = bayplan("slots", "--requests", "nvidia.com/gpu=9", "--pods", "1", cluster=CLUSTER).out
     assert "    0 enough in total    39 short of nvidia.com/gpu: b1-r1-n[1-5]" in out

@@ -12,6 +12,7 @@ from bayplan.cli.shared.pod_views import find_pod
 from bayplan.cli.shared.reading import profiles_in
 from bayplan.cli.shared.session import ClusterSession
 from bayplan.kube.object_set import ObjectSet
+from tests.builders.bodies import list_body, pod_body
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
 PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."
@@ -213,3 +214,27 @@ def test_what_a_cluster_that_runs_does_not_have_is_not_in_the_cluster(find: Call
     session = ClusterSession(ObjectSet(), None, profiles_in(None), "cluster")
     with pytest.raises(click.ClickException, match=f"there is no {kind} '.*nope' in the cluster; the cluster has 0"):
         find(session, f"{kind.lower()}/ml/nope", None)
+
+
+@pytest.mark.parametrize(
+    "scheduler, message, told",
+    [
+        ("", "", ""),
+        ("default-scheduler", "", "  belongs to  default-scheduler\n"),
+        ("", "0/2 nodes are available", "  belongs to  default-scheduler, which says: 0/2 nodes are available\n"),
+        ("volcano", "0/2 nodes are available", "  belongs to  volcano, which says: 0/2 nodes are available\n"),
+    ],
+)
+def test_a_pod_that_fits_and_waits_says_whose_it_is_and_what_that_scheduler_says(
+    bayplan: Bayplan, tmp_path: Path, scheduler: str, message: str, told: str
+) -> None:
+    body = pod_body("waits", "telco", {"cpu": 1}, scheduler=scheduler)
+    body["status"] = {
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": message}] if message else []
+    }
+    file = tmp_path / "waits.json"
+    file.write_text(json.dumps(list_body([body])))
+    result = bayplan("why", "telco/waits", "--cluster", file)
+    assert (result.code, "belongs to" in result.out, told in result.out) == (0, bool(told), True)
+    document = json.loads(bayplan("why", "telco/waits", "-o", "json", "--cluster", file).out)
+    assert document["schedulerSays"] == (message or None)

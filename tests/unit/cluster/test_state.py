@@ -136,7 +136,7 @@ class TestReports:
         state = ClusterState()
         state.set_topology(two_zones(name="ghost"))
         assert [str(problem) for problem in state.remarks] == [
-            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is ignored until it is'
+            'NodeResourceTopology ghost: "ghost" is not a known Node: the topology data is ignored'
         ]
         assert state.columns.size == 0
 
@@ -190,7 +190,7 @@ class TestPods:
     def test_on_an_unknown_node_it_is_noted_and_ignored(self) -> None:
         state = cluster(pods=[bound(simple_pod(FOUR_CPUS), "ghost")])
         assert [str(problem) for problem in state.remarks] == [
-            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored until it is'
+            'Pod default/pod: spec.nodeName: "ghost" is not a known Node: the pod is ignored'
         ]
         assert state.pods == {}
 

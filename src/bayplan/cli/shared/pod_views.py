@@ -15,7 +15,7 @@ from bayplan.cli.shared.gang_objects import warn_of_stranger
 from bayplan.cli.shared.gangs import outcome_of_gang_with
 from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import in_namespace, outcome_for
-from bayplan.cli.shared.session import ClusterSession
+from bayplan.cli.shared.session import DEFAULT_SCHEDULER, ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import zones_on_node
@@ -113,6 +113,8 @@ def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
         gang = outcome_of_gang_with(session, pod, now)
     elif not settled:
         outcome = outcome_for(session, unbound(pod), ClassAnswers(state), RANKED)
+    conditions = (pod.status.conditions if pod.status else None) or ()
+    said = next((each.message for each in conditions if each.type == "PodScheduled" and each.status == "False"), "")
     return PodView(
         pod=pod_key(pod),
         # Whatever a bound pod's phase says, it holds its place on the node.
@@ -127,6 +129,8 @@ def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
         outcome=outcome,
         gang=gang,
         path=_path(session, node, gang) if node else "",
+        scheduler=(pod.spec.scheduler_name or (DEFAULT_SCHEDULER if said else "")) if waits else "",
+        condition=said if waits else "",
     )
 
 

@@ -80,7 +80,7 @@ class ReportDesk:
         for problem in report.remarks:
             self._state.remarks.note(problem)
         if report.node not in self._state.rows:
-            text = f'"{report.node}" is not a known Node: the topology data is ignored until it is'
+            text = f'"{report.node}" is not a known Node: the topology data is ignored'
             self._state.remarks.note(ObjectRemark(where, text))
         self._hear(kind, report, at)
 

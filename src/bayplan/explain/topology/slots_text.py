@@ -79,6 +79,8 @@ class SlotCount:
             return f"{count(self.fit, 'gang')} of {count(self.pods, 'pod')} {verb}, each {where}"
         if self.in_zone:
             return f"no gang of {count(self.pods, 'pod')} fits in one NUMA zone"
+        if not self.slots:
+            return "no such pod fits anywhere"
         room = self.rooms[self.level]
         wider = next((levels[level] for level in range(self.level - 1, -1, -1) if self.gangs[level]), None)
         also = f"; one fits {in_one(wider)}" if wider else ""
@@ -101,6 +103,9 @@ def slots_text(counted_slots: SlotCount) -> str:
     """The answer, every level, and the domains of the requested level."""
     levels = short_levels(counted_slots.levels)
     asked = f"{listing(counted_slots.request.total) or 'nothing'}  ({counted_slots.described})"
+    if not counted_slots.slots:
+        lines = [counted_slots.answer, f"  each pod asks for  {asked}", *_reason_lines(counted_slots)]
+        return visible_lines(lines)
     in_all = counted(counted_slots.slots, "slot")
     lines = [counted_slots.answer, f"  each pod asks for  {asked}; {in_all} in all", ""]
     rows = [
@@ -110,11 +115,13 @@ def slots_text(counted_slots: SlotCount) -> str:
     header = ("level", "domains", "hold one", "gangs", "largest gang", "in")
     lines += table(header, rows, indent="  ", numbers=header[1:5])
     lines += ["", *_domain_lines(counted_slots.domains, levels[counted_slots.level])]
-    if counted_slots.closed:
-        lines += ["", *(f"  {each.sentence}" for each in counted_slots.closed)]
-    if not counted_slots.fit:
-        lines += ["", *stage_lines(counted_slots.nodes, counted_slots.stages)]
-    return visible_lines(lines)
+    return visible_lines([*lines, *_reason_lines(counted_slots)])
+
+
+def _reason_lines(counted_slots: SlotCount) -> list[str]:
+    """The nodes that such pods cannot use, and if no gang fits, how the nodes became fewer."""
+    lines = ["", *(f"  {each.sentence}" for each in counted_slots.closed)] if counted_slots.closed else []
+    return lines if counted_slots.fit else [*lines, "", *stage_lines(counted_slots.nodes, counted_slots.stages)]
 
 
 def _domain_lines(domains: Sequence[DomainSlots], level: str) -> list[str]:
