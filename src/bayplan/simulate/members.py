@@ -92,7 +92,7 @@ def workload_result(workload: Workload, members: Sequence[LiveMember], refused: 
     """How a workload with these members fared."""
     return WorkloadResult(
         name=workload.name,
-        kind=workload.kind.value,
+        kind=workload.written_as or workload.kind.value,
         wanted=len(members),
         running=sum(member.node is not None for member in members),
         finished=sum(member.finished for member in members),

@@ -24,10 +24,11 @@ def reasons_to_wait(scheduler: GangScheduler, units: Iterable[WaitingUnit]) -> t
     of_workload: dict[tuple[bool, str], list[WaitingUnit]] = {}
     for unit in units:
         of_workload.setdefault((unit.gang is not None, unit.pods[0][0].workload.name), []).append(unit)
-    return tuple(
+    told = (
         Waiting(name, sum(len(unit.pods) for unit in found), _reason(scheduler, found[0]))
         for (_, name), found in sorted(of_workload.items(), key=lambda entry: entry[0][0])
     )
+    return tuple(each for each in told if each.reason)
 
 
 def _reason(scheduler: GangScheduler, unit: WaitingUnit) -> str:
@@ -45,10 +46,11 @@ def _of_gang(scheduler: GangScheduler, simulated: SimulatedGang) -> str:
 
 
 def _of_pod(scheduler: GangScheduler, pod: Pod) -> str:
+    """Empty for a pod that fits and has only not had its turn."""
     if claim := next(claims_of(pod), None):
         return f"asks for {claim}, which a simulation does not support"
     decision = schedule_one(scheduler.state, pod, scheduler.profile, scheduler.answers)
     if decision.shortfall is None:
-        return decision.held_back or "is about to be placed"
+        return decision.held_back
     stages = stages_of(decision.shortfall, scheduler.state.classes.of(pod), scheduler.profile)
     return in_one_sentence(decision.shortfall, stages)

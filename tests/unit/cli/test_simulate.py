@@ -383,3 +383,15 @@ def test_another_seed_draws_other_arrivals(bayplan: Bayplan, scenario: Path) -> 
 
     assert started() == started("--seed", 0)
     assert started() != started("--seed", 1)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Deployment", "ReplicaSet", "Job", "Pod"])
+def test_a_workload_has_the_kind_that_its_user_wrote(bayplan: Bayplan, tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "scenario.yaml"
+    file.write_text(
+        "nodes: [{name: n, machine: core:12 pu:2 mem:48Gi}]\n"
+        f"workloads: [{{name: w, kind: {kind}, replicas: 1, pod: {{resources: {{cpu: 1, memory: 1Gi}}}}}}]\n"
+    )
+    document = json.loads(bayplan("simulate", file, "-o", "json", cluster=None).out)
+    (workload,) = document["runs"][0]["workloads"]
+    assert workload["kind"] == kind

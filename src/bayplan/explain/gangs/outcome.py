@@ -145,7 +145,7 @@ class SeatRow:
 def seat_rows(seats: Sequence[Seat]) -> list[SeatRow]:
     """Seats by domain, group and segment, in the order of their first rank."""
     found: dict[tuple[Path, str, int | None], list[Seat]] = {}
-    for seat in seats:
+    for seat in sorted(seats, key=lambda each: each.rank):
         found.setdefault((seat.path[:-1], seat.group, seat.segment), []).append(seat)
     return [
         SeatRow(domain, group, segment, tuple(seat.rank for seat in own), tuple(seat.node for seat in own))

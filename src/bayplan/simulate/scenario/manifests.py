@@ -133,6 +133,8 @@ class Manifests:
         plan = plan_of(with_names(thing, home), around, self.settings, Beside(workloads=about))
         unknown = dict.fromkeys(problem for each in plan.members if (problem := classes.problem(each.pod.spec)))
         effect = "its pods count as priority 0; add the class to the file, or set priority"
+        if plan.suspended:
+            self.remarks.append(f"{plan.about}: {plan.suspended}: true: simulated as if it were resumed")
         self.remarks += [*plan.remarks, *(f"{plan.about}: {problem}; {effect}" for problem in unknown)]
         return admitted(plan, classes)
 
@@ -188,6 +190,7 @@ class Manifests:
             members=tuple(members),
             backoff_limit=section.take("backoffLimit", whole_number(0, 1_000_000), JOB_BACKOFF_LIMIT),
             together=together,
+            written_as=plan.about.kind,
         )
 
 

@@ -63,7 +63,7 @@ class Workload:
 
     `template` has namespace, labels and spec; names are made from `name` by the simulation.
 
-    `together` is set if its pods start together or not at all.
+    `together` is set if its pods start together or not at all, `written_as` if its kind has another name than `kind`.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Workload:
     members: tuple[ScenarioPod, ...]
     backoff_limit: int = JOB_BACKOFF_LIMIT
     together: GangPattern | None = None
+    written_as: str = ""
 
     @property
     def namespace(self) -> str:

@@ -84,4 +84,5 @@ def workload_of(written: YamlValue, seed: int) -> Workload | None:
         members=tuple(map(ScenarioPod, moments, times, own_shapes)),
         backoff_limit=section.take("backoffLimit", whole_number(0, 1_000_000), JOB_BACKOFF_LIMIT),
         together=together,
+        written_as=section.take("kind", text, ""),
     )

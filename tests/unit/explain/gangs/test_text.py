@@ -73,7 +73,9 @@ def test_distances_are_told_only_between_nodes(nodes: tuple[str, ...], told: boo
 
 
 def test_seats_are_gathered_by_rack_and_group_in_the_order_of_ranks() -> None:
-    rows = seat_rows(seats("b1/r1/n1", "b1/r1/n2", "b1/r2/n3", "b1/r1/n1", groups="aabb"))
+    places = seats("b1/r1/n1", "b1/r1/n2", "b1/r2/n3", "b1/r1/n1", groups="aabb")
+    rows = seat_rows(places)
+    assert seat_rows((*places[2:], *places[:2])) == rows
     assert [(row.domain, row.group, row.ranks, row.nodes) for row in rows] == [
         (("b1", "r1"), "a", (0, 1), ("n1", "n2")),
         (("b1", "r2"), "b", (2,), ("n3",)),
