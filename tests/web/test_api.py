@@ -6,12 +6,14 @@ import gzip
 import json
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from tests.builders.bodies import list_body, node_body, pod_body
 from tests.running_commands import PROGRAM
 from tests.web.conftest import EXAMPLES
 from tests.web.running_web import RunningWeb, running_web
@@ -319,3 +321,12 @@ def test_nodes_are_those_of_a_domain(gangs: RunningWeb, inside: str, names: set[
 def test_nodes_of_a_domain_that_does_not_exist_are_an_error(gangs: RunningWeb, inside: str) -> None:
     answer = gangs.ask(f"/api/v1/nodes?in={inside}")
     assert (answer.status, answer.json["error"]) == (404, f"in: there is no '{inside}' in topology 'network'")
+
+
+def test_ages_on_the_map_are_counted_to_the_newest_moment_of_a_dump(tmp_path: Path) -> None:
+    pod = pod_body("p", "ns", {"cpu": "1"})
+    pod["metadata"]["creationTimestamp"] = "2026-05-01T10:00:00Z"
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(list_body([node_body("n1", {"cpu": "8"}), pod])))
+    with running_web("--cluster", str(file)) as web:
+        assert web.api("map")["clock"] == datetime(2026, 5, 1, 10, tzinfo=UTC).timestamp()

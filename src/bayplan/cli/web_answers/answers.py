@@ -87,14 +87,13 @@ def quiet(of_command: click.Context) -> Iterator[list[str]]:
 class ClusterAnswers:
     """One state of a cluster. `context` has the options of the command.
 
-    `clock` is what the clock of its objects shows (a simulation's), in seconds since 1970; None: the present.
+    `clock` is what a simulation's clock shows, in seconds; None: the present, or the moment of a dump.
     """
 
     def __init__(self, context: click.Context, scene: Scene, clock: float | None = None) -> None:
         self._context = context
         self._scene = scene
         self._session = scene.session
-        self._clock = clock
         self._taken_at = self._session.now.timestamp() if clock is None else clock
         looking: dict[str, Callable[[Question], Document]] = {
             "cluster": lambda question: cluster_document(scene, self._taken_at, question.visible),
@@ -161,7 +160,7 @@ class ClusterAnswers:
         columns = cluster_map(
             self._scene, tree, question.get("requests"), question.get("tolerate"), question.get("since")
         )
-        return {**columns, "clock": self._clock}
+        return {**columns, "clock": None if self._session.runs else self._taken_at}
 
     def _nodes(self, question: Question) -> Document:
         return self._summaries(rows_inside(self._session, question.get("topology"), question.get("in")))

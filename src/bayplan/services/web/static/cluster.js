@@ -129,7 +129,7 @@ export function clusterScreen({ go }) {
         h(
           "li",
           {},
-          `${summary.source}, ${map.clock === null ? new Date(1000 * summary.takenAt).toLocaleTimeString() : time(map.clock)}`,
+          `${summary.source}, ${summary.source === "simulation" ? time(summary.takenAt) : new Date(1000 * summary.takenAt).toLocaleString()}`,
         ),
       ),
       wrong ? h("p.answer.bad", { role: "alert" }, wrong) : "",

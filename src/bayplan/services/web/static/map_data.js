@@ -55,7 +55,7 @@ export function closedIn(map, { first, end }, left = () => "") {
 
 export const reportOf = (map, at) => map.reports[map.report[at]];
 
-// Seconds since a node's report was made, by the clock of the cluster; -1 if that is unknown.
+// Seconds since a node's report was made, by the clock of the dump or simulation; -1 if that is unknown.
 export function ageOf(map, at) {
   const now = map.clock ?? Date.now() / 1000;
   return map.reportedAt[at] < 0 ? -1 : Math.max(0, Math.round(now - map.reportedAt[at]));
