@@ -52,7 +52,8 @@ def printed(*arguments: str) -> Any:
 def test_documents_are_those_of_the_commands(telco: RunningWeb, question: str, command: tuple[str, ...]) -> None:
     expected = printed(*command, "--cluster", str(EXAMPLES / "cluster"))
     got = telco.api(question)
-    for changing in ("metadata", "summary", "refusedPods", "waitingSeconds", "domains", "labels", "podAmounts"):
+    of_the_page = ("metadata", "summary", "refusedPods", "domains", "labels", "podAmounts", "rooms")
+    for changing in (*of_the_page, "waitingSeconds"):
         got.pop(changing, None)
         expected.pop(changing, None)
     for each in (*got.get("items", ()), *expected.get("items", ())):
@@ -66,6 +67,7 @@ def test_what_if_is_place_and_changes_nothing(telco: RunningWeb) -> None:
     answer = telco.ask("/api/v1/what-if", manifest.read_bytes(), {"Content-Type": "application/yaml"})
     got = answer.json
     preemption = got.pop("preemption")
+    assert [each["slots"] for each in got.pop("rooms")] == [[0] * 6]
     assert preemption.keys() == {"telco/upf-large"}
     causes = {each["cause"]: each["nodes"] for each in preemption["telco/upf-large"]["causes"]}
     assert causes == {"priority": 2, "closed": 2, "noRoom": 2}
@@ -85,7 +87,7 @@ def test_what_if_assumes_what_place_does(telco: RunningWeb, parameters: str, fla
     answer = telco.ask(
         f"/api/v1/what-if?{parameters}", manifest.read_bytes(), {"Content-Type": "application/yaml"}
     ).json
-    del answer["preemption"]
+    del answer["preemption"], answer["rooms"]
     assert answer["assuming"]
     assert answer == printed("place", "-f", str(manifest), "--cluster", str(EXAMPLES / "cluster"), *flags)
     assert len(telco.api("nodes")["items"]) == 6
