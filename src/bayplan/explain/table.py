@@ -73,8 +73,9 @@ class _Table:
         return widths
 
     def with_columns_below(self, widths: Sequence[int], room: int) -> list[str]:
-        """The columns that fit unfolded, and the others below each row."""
-        fit = max(end for end in range(1, len(widths) + 1) if end == 1 or _total(widths[:end]) <= room)
+        """The columns that fit unfolded, the first one in any case, and the others below each row."""
+        widths = [min(widths[0], room), *widths[1:]]
+        fit = max(end for end in range(1, len(widths) + 1) if _total(widths[:end]) <= room)
         deepest = max((indent_of(row[0]) for row in self.rows), default=0)
         bands = self._bands(fit, room - len(BELOW) - deepest)
         lines = list(self._row(self.header, widths[:fit]))
