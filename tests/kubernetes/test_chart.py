@@ -282,7 +282,7 @@ def test_the_installed_chart_places_pods_and_its_doctor_is_content(
                 control_plane.kubeconfig,
                 [pod_body("large", namespace, {"cpu": 500, "memory": "1Gi"}), pod_body("one", namespace, small)],
             )
-            wait_until_told(control_plane, namespace, "large", "no node has enough cpu")
+            wait_until_told(control_plane, namespace, "large", "no node has cpu ")
             assert control_plane.get(f"/api/v1/namespaces/{namespace}/pods/one")["spec"].get("nodeName")
             done = examined(control_plane, release)
         finally:

@@ -132,7 +132,7 @@ def test_it_does_all_its_work_and_nothing_is_forbidden(
     )
     made = {running[name]["metadata"]["labels"]["bayplan.io/pod-group"] for name in workers}
     assert made == set(groups_in(control_plane, namespace)) - {"gang"}
-    wait_until_told(control_plane, namespace, "too-large", "no node has enough cpu")
+    wait_until_told(control_plane, namespace, "too-large", "no node has cpu ")
     wait_for_event(control_plane, namespace, "single-0", "Scheduled")
     wait_for_event(control_plane, namespace, "too-large", "FailedScheduling")
     assert control_plane.get(LEASE)["spec"]["holderIdentity"]

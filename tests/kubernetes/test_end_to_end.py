@@ -124,7 +124,7 @@ def assert_gangs_share_a_rack(plane: ControlPlane, namespace: str, gangs: list[s
 
 
 def assert_those_that_wait_are_told_why(plane: ControlPlane, namespace: str) -> None:
-    for name, words in (("too-large", "no node has enough cpu"), ("too-wide-0", "needs 90 slots")):
+    for name, words in (("too-large", "no node has cpu "), ("too-wide-0", "needs 90 slots")):
         wait_until_told(plane, namespace, name, words)
     answer = why(plane, f"{namespace}/too-large")
     assert answer.returncode == 1

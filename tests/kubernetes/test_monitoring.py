@@ -86,7 +86,7 @@ def scheduler(control_plane: ControlPlane) -> Iterator[RunningScheduler]:
         started.wait_until_leading()
         bodies = [pod_body("fits", "watched", {"cpu": 2, "memory": "1Gi"}), pod_body("large", "watched", {"cpu": 500})]
         create_all(control_plane.kubeconfig, bodies)
-        wait_until_told(control_plane, "watched", "large", "no node has enough cpu")
+        wait_until_told(control_plane, "watched", "large", "no node has cpu ")
         wait_until(lambda: started.metric("bayplan_topology_largest_gang") > 0, "slots are measured")
         yield started
     remove_namespace(control_plane.api, "watched")

@@ -123,7 +123,7 @@ def slots(
         gangs, domains = slot_count_of(tree, counts, size, chosen)
         answer = answers.for_class(pod_class, profile)
         shortfall = shortfall_of(session.state, pod_class, profile, answer, list(answer.refused_by_replay.items()))
-        _, stages = stages_in_tree(tree, len(session.state.rows), shortfall, pod_class, profile)
+        _, stages = stages_in_tree(tree, shortfall, pod_class, profile)
         found = SlotCount(
             topology=tree.name,
             levels=tree.levels,

@@ -1,13 +1,15 @@
 """Look at a cluster as if some pods had left: what an eviction would free, without evicting anything.
 
-`without` changes the columns of the nodes concerned for the length of a `with` block and restores them exactly. A node
-is judged as its next report would show it, by amounts: which CPUs a pod leaves is not known before.
+`emptied` is the cluster without any pod, for questions about amounts. `without` changes the columns of the nodes
+concerned for the length of a `with` block and restores them exactly. A node is judged as its next report would show it,
+by amounts: which CPUs a pod leaves is not known before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 
 from bayplan.cluster.columns.zone_charges import charges_of, held_of
@@ -15,6 +17,15 @@ from bayplan.cluster.reports.ledger import Charges, PlacedPod, ZoneCharge
 from bayplan.cluster.reports.pod_zones import holdings_of
 from bayplan.cluster.state import ClusterState
 from bayplan.kube.wire.core_v1 import Pod
+
+
+def emptied(state: ClusterState) -> ClusterState:
+    """The cluster as if no node had a pod, for filters that look at amounts; other columns are shared."""
+    empty, columns = copy(state), copy(state.columns)
+    columns.free, columns.zone_available = columns.allocatable, columns.zone_offered
+    columns.zone_available_sum = columns.zone_offered.sum(axis=1)
+    empty.columns = columns
+    return empty
 
 
 def zones_freed_by(state: ClusterState, key: str) -> Charges:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.pods.tolerations import taint_text
-from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, instead
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.plugins.node_basics import tolerated
-from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined
+from bayplan.scheduling.remedies import OpenNodes, OtherPolicy, OtherRequest, Remedy, WithoutFilter, ZonesCombined
 
 
-def changes(state: ClusterState, pod: PodClass, found: Sequence[Remedy]) -> list[str]:
+def changes(pod: PodClass, found: Sequence[Remedy]) -> list[str]:
     """One phrase for each remedy."""
-    return [f"{_phrase(state, pod, remedy)} ({_how_many(remedy)})" for remedy in found]
+    return [f"{_phrase(pod, remedy)} ({_how_many(remedy)})" for remedy in found]
 
 
 def _how_many(remedy: Remedy) -> str:
@@ -26,35 +23,30 @@ def _how_many(remedy: Remedy) -> str:
     return f"at least {nodes}" if remedy.at_least else nodes
 
 
-def _phrase(state: ClusterState, pod: PodClass, remedy: Remedy) -> str:
+def _phrase(pod: PodClass, remedy: Remedy) -> str:
     match remedy:
-        case SmallerRequest():
+        case OtherRequest():
             # Only one container: no name is needed.
             whose = f"{remedy.container}: " if len(pod.request.containers) > 1 else ""
             return f"{whose}{instead(remedy.resource, remedy.amount, remedy.instead_of)}"
         case ZonesCombined():
-            return "a container could span NUMA zones"
+            return "the nodes' topologyManagerPolicy were best-effort"
+        case OpenNodes():
+            return opened_phrase(remedy, "it")
         case WithoutFilter():
-            return _without(state, pod, remedy)
+            return _without(remedy)
         case OtherPolicy():
             return f"it asked for topology policy {remedy.policy} instead of {remedy.instead_of}"
 
 
-def _without(state: ClusterState, pod: PodClass, remedy: WithoutFilter) -> str:
-    if remedy.plugin == "NodeUnschedulable":
-        return f"{hostlist(remedy.names, 40)} were uncordoned"
-    if remedy.plugin == "TaintToleration":
-        taints = _untolerated(state, pod, remedy.names)
-        return f"it tolerated {taints[0] if len(taints) == 1 else 'the taints of nodes'}"
+def opened_phrase(remedy: OpenNodes, who: str) -> str:
+    """`gpu-1 were uncordoned and it tolerated nvidia.com/gpu=present:NoSchedule`."""
+    states = [word for word, needed in (("uncordoned", remedy.uncordoned), ("Ready", remedy.ready)) if needed]
+    parts = [f"{hostlist(remedy.names, 40)} were {' and '.join(states)}"] if states else []
+    parts += [f"{who} tolerated {' and '.join(remedy.tolerated)}"] if remedy.tolerated else []
+    return " and ".join(parts)
+
+
+def _without(remedy: WithoutFilter) -> str:
     words = {"NodeAffinity": "its node selector and affinity were dropped", "NodeName": "its nodeName were dropped"}
     return words.get(remedy.plugin, f"{remedy.plugin} were satisfied")
-
-
-def _untolerated(state: ClusterState, pod: PodClass, nodes: Sequence[str]) -> list[str]:
-    """The taints that keep the pod from these nodes, as kubectl writes them."""
-    found: dict[str, None] = {}
-    for name in nodes:
-        for taint in state.taint_sets[state.columns.taint_set[state.rows[name]]]:
-            if taint.effect != "PreferNoSchedule" and not tolerated(pod, taint):
-                found[taint_text(taint)] = None
-    return list(found)

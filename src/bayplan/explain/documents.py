@@ -18,7 +18,8 @@ from bayplan.explain.refusal import Miss, Refusal, event_text
 from bayplan.explain.stages import FilterStage
 from bayplan.explain.why import fitting_text, held_back_text
 from bayplan.scheduling.decision import CauseCount
-from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter
+from bayplan.scheduling.remedies import OpenNodes, OtherPolicy, OtherRequest, Remedy, WithoutFilter
+from bayplan.scheduling.when_empty import Oversized
 
 API_VERSION = "bayplan.io/v1alpha1"
 
@@ -91,11 +92,25 @@ def refusal_document(refusal: Refusal) -> Document:
         "nodes": refusal.shortfall.nodes,
         "stages": stages_document(refusal.stages),
         "causes": causes_document(refusal.shortfall.causes),
+        "matter": sorted(refusal.shortfall.matter),
+        "tooLarge": None if refusal.shortfall.too_large is None else _too_large_document(refusal.shortfall.too_large),
         "nearest": [miss_document(miss) for miss in refusal.misses],
         "wouldScheduleIf": [
             {"change": phrase, "nodes": remedy.nodes, "atLeast": remedy.at_least, **_remedy_document(remedy)}
             for phrase, remedy in zip(refusal.changes, refusal.remedies, strict=True)
         ],
+    }
+
+
+def _too_large_document(reason: Oversized) -> Document:
+    return {
+        "where": reason.where.value,
+        "policy": reason.policy or None,
+        "container": reason.container or None,
+        "resource": reason.resource or None,
+        "have": canonical(reason.resource, reason.have) if reason.resource else None,
+        "want": canonical(reason.resource, reason.want) if reason.resource else None,
+        "zonesNeeded": {name: zones for (name, _), zones in zip(reason.asked, reason.zones_needed, strict=False)},
     }
 
 
@@ -115,6 +130,7 @@ def causes_document(causes: Sequence[CauseCount]) -> list[Document]:
             "cause": cause.cause,
             "reason": cause.reason or None,
             "details": list(cause.details),
+            "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in cause.taints],
             "count": len(cause.nodes),
             "nodes": list(cause.nodes),
         }
@@ -160,13 +176,21 @@ def miss_document(miss: Miss) -> Document:
 
 def _remedy_document(remedy: Remedy) -> Document:
     match remedy:
-        case SmallerRequest():
+        case OtherRequest():
             return {
-                "type": "SmallerRequest",
+                "type": "SmallerRequest" if remedy.amount < remedy.instead_of else "LargerRequest",
                 "container": remedy.container,
                 "resource": remedy.resource,
                 "amount": canonical(remedy.resource, remedy.amount),
                 "insteadOf": canonical(remedy.resource, remedy.instead_of),
+            }
+        case OpenNodes():
+            return {
+                "type": "OpenNodes",
+                "uncordon": remedy.uncordoned,
+                "ready": remedy.ready,
+                "tolerate": list(remedy.tolerated),
+                "names": list(remedy.names),
             }
         case WithoutFilter():
             return {"type": "WithoutFilter", "plugin": remedy.plugin, "cause": remedy.cause}

@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import ContainerRequest, Role
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.reports.kubelet_settings import Scope
 from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count
 from bayplan.explain.changes import changes
-from bayplan.explain.stages import CERTAIN, FilterStage, in_one_sentence, stages_of
+from bayplan.explain.headline import cause_of, headline
+from bayplan.explain.stages import CERTAIN, FilterStage, stages_of
 from bayplan.explain.volumes import volumes_behind
-from bayplan.kube.errors import did_you_mean
-from bayplan.kube.topology_levels import HOSTNAME
-from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
-from bayplan.kube.wire.core_v1 import NodeSelectorTerm
-from bayplan.scheduling.decision import Decision, NearestNode, Shortfall
+from bayplan.scheduling.decision import CauseCount, Decision, NearestNode, Shortfall
 from bayplan.scheduling.profile import Profile
 from bayplan.scheduling.remedies import Remedy
 
@@ -47,10 +45,11 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The data behind a "no", with its words."""
+    """The data behind a "no", with its words: the answer, and the cause that it shares with pods of other sizes."""
 
     pod: str
     sentence: str
+    cause: str
     asks_for: dict[str, int]
     described: str
     containers: tuple[ContainerRequest, ...]
@@ -83,9 +82,8 @@ def refusal_of(
     stages = stages_of(shortfall, pod, profile, silent)
     return Refusal(
         pod=decision.pod,
-        sentence=_only_node(state, pod, shortfall)
-        or _unknown_resource(state, pod)
-        or in_one_sentence(shortfall, stages),
+        sentence=headline(state, pod, shortfall, stages),
+        cause=cause_of(state, pod, shortfall, stages),
         asks_for=pod.request.total,
         described=description(state, pod, shortfall),
         containers=pod.request.containers,
@@ -93,55 +91,9 @@ def refusal_of(
         stages=tuple(stages),
         misses=tuple(Miss(miss, holder_of(state, miss)) for miss in shortfall.nearest),
         volumes=volumes_behind(state, pod, shortfall),
-        changes=tuple(changes(state, pod, found)),
+        changes=tuple(changes(pod, found)),
         remedies=tuple(found),
     )
-
-
-def _only_node(state: ClusterState, pod: PodClass, shortfall: Shortfall) -> str:
-    """Why the only node refuses a pod that can run on no other, as pods of a DaemonSet or those that Kueue pins to a
-    node; empty for other pods.
-    """
-    required = pod.node_affinity.required_during_scheduling_ignored_during_execution
-    terms = (required.node_selector_terms if required is not None else None) or ()
-    named = {name for term in terms for name in _names_in(term)}
-    hosts = _nodes_called(state, pod.node_selector[HOSTNAME]) if HOSTNAME in pod.node_selector else []
-    if len(hosts) == 1:
-        (node,), by = hosts, "selector"
-    elif len(named) == 1 and all(map(_names_in, terms)):
-        (node,), by = named, "affinity"
-    else:
-        return ""
-    lead = f"node {node}, the only one that its node {by} allows,"
-    if node not in state.rows:
-        return f"{lead} does not exist"
-    causes = [cause.cause for cause in shortfall.causes if node in cause.nodes]
-    return f"{lead} refuses it: {causes[0]}" if causes else ""
-
-
-def _nodes_called(state: ClusterState, hostname: str) -> list[str]:
-    """The nodes with a host name, which is a label and mostly their name."""
-    return [
-        node.metadata.name for node in state.nodes if node and (node.metadata.labels or {}).get(HOSTNAME) == hostname
-    ]
-
-
-def _names_in(term: NodeSelectorTerm) -> list[str]:
-    """The nodes that a term names; none if it does not."""
-    fields = (each for each in term.match_fields or () if each.key == NODE_NAME_FIELD and each.operator == "In")
-    return [name for each in fields for name in each.values or ()]
-
-
-def _unknown_resource(state: ClusterState, pod: PodClass) -> str:
-    """`no node has nvidia.com/gpus (did you mean nvidia.com/gpu?)` for an unknown resource; else empty."""
-    offered = [name for name, index in state.columns.resource_index.items() if state.columns.allocatable[index].any()]
-    if not offered:
-        return ""  # nothing is known of any node
-    missing = next((name for name, amount in pod.request.total.items() if amount and name not in offered), None)
-    if missing is None:
-        return ""
-    hint = did_you_mean(missing, offered).removeprefix("; ")
-    return f"no node has {missing} ({hint})" if hint else f"no node has {missing}"
 
 
 def description(state: ClusterState, pod: PodClass, shortfall: Shortfall | None = None) -> str:
@@ -200,11 +152,10 @@ def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int =
     """One paragraph of at most `longest` bytes."""
     if not shortfall.nodes:
         return "no nodes available to schedule pods"
-    # Most frequent first: the least important is cut off.
-    causes = [
-        f"{len(cause.nodes)} {cause.cause}" + (f" ({cause.details[0]})" if cause.details else "")
-        for cause in sorted(shortfall.causes, key=lambda cause: (-len(cause.nodes), cause.cause))
-    ]
+    # First what keeps the pod off nodes that would hold it, then the most frequent: the least important is cut off.
+    matter = shortfall.matter
+    by_weight = sorted(shortfall.causes, key=lambda each: (matter.isdisjoint(each.nodes), -len(each.nodes), each.cause))
+    causes = [f"{len(cause.nodes)} {cause.cause}{because(cause)}" for cause in by_weight]
     hint = f" Would schedule now if: {changes[0]}." if changes else ""
     lead = f"0/{shortfall.nodes} nodes are available: "
     shown = len(causes)
@@ -215,6 +166,12 @@ def event_text(shortfall: Shortfall, changes: Sequence[str] = (), longest: int =
         if len(text.encode()) <= longest or shown <= 1:
             return _cut(text, longest)
         shown -= 1
+
+
+def because(cause: CauseCount) -> str:
+    """What stands behind a cause, in brackets: the first term about other pods, or the taints."""
+    reason = cause.details[0] if cause.details else ", ".join(map(taint_text, cause.taints))
+    return f" ({reason})" if reason else ""
 
 
 def _cut(text: str, longest: int) -> str:

@@ -6,14 +6,17 @@ counts go out. The words here are for people. Events and documents use kube-sche
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import KW_ONLY, dataclass
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 
+from bayplan.cluster.node_status import NOT_READY_TAINTS
 from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.engine.kubelet import TOO_MANY_ZONES
 from bayplan.engine.numa.admission import Verdict
-from bayplan.explain.amounts import count
 from bayplan.explain.topology.hostlist import compressed, hostlist
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.node_resource_topology_args import FilterMode
 from bayplan.scheduling.decision import CauseCount, Shortfall
 from bayplan.scheduling.profile import Profile
@@ -24,8 +27,7 @@ from bayplan.scheduling.shortfall import REFUSED
 class StageKind:
     """What a stage requires of a node, the lead of its losses, and the sentence if no node passes.
 
-    `tells_cause`: the sentence ends with the cause if there is only one. `passing` says which nodes pass,
-    `plugin` is the name of one without words of its own.
+    `tells_cause`: the sentence ends with the cause if there is only one. The `adjective` is for nodes that pass.
     """
 
     passed: str
@@ -33,63 +35,85 @@ class StageKind:
     none_passes: str
     _: KW_ONLY
     tells_cause: bool = False
-    passing: str = ""
-    plugin: str = ""
+    adjective: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCause:
+    """Nodes lost to one cause, and what closes them to the pod, whatever room they have; empty if room is the cause."""
+
+    words: str
+    nodes: tuple[str, ...]
+    closing: tuple[str, str] = ("", "")
+    """For one node and for several: `is cordoned`, `are cordoned`."""
+
+    @property
+    def closed(self) -> str:
+        """What closes these nodes."""
+        return self.closing[len(self.nodes) != 1]
 
 
 @dataclass(frozen=True, slots=True)
 class FilterStage:
-    """One step: `left` nodes remain; `lost` has the nodes lost to each cause."""
+    """One step: `left` nodes remain."""
 
     kind: StageKind
     left: int
-    lost: int
-    causes: tuple[tuple[str, tuple[str, ...]], ...]
+    causes: tuple[StageCause, ...]
 
-    def detail(self, longest: int = 64) -> str:
+    @property
+    def lost(self) -> int:
+        """How many nodes were lost here."""
+        return sum(len(cause.nodes) for cause in self.causes)
+
+    def only(self, nodes: Container[str]) -> FilterStage:
+        """The stage as far as it is about some nodes."""
+        kept = (replace(each, nodes=tuple(filter(nodes.__contains__, each.nodes))) for each in self.causes)
+        return replace(self, causes=tuple(cause for cause in kept if cause.nodes))
+
+    def detail(self, longest: int = 72) -> str:
         """`short of hugepages-1Gi 162, cpu 17`, with node names if there is room."""
         if len(self.causes) == 1:
-            cause, nodes = self.causes[0]
-            lead = f"{self.kind.lost}{cause}"
-            return f"{lead}: {hostlist(nodes, max(longest - len(lead), 24))}"
-        named = self.kind.lost + ", ".join(f"{cause} ({', '.join(compressed(nodes))})" for cause, nodes in self.causes)
-        if len(named) <= longest:
-            return named
-        return self.kind.lost + ", ".join(f"{cause} {len(nodes)}" for cause, nodes in self.causes)
+            lead = f"{self.kind.lost}{self.causes[0].words}"
+            return f"{lead}: {hostlist(self.causes[0].nodes, max(longest - len(lead), 24))}"
+        named = ", ".join(f"{cause.words} ({', '.join(compressed(cause.nodes))})" for cause in self.causes)
+        if len(self.kind.lost + named) <= longest:
+            return self.kind.lost + named
+        return self.kind.lost + ", ".join(f"{cause.words} {len(cause.nodes)}" for cause in self.causes)
 
 
-OPEN = StageKind(
-    "tolerated", "", "every node is cordoned or has a taint that it does not tolerate", passing="that is open to it"
-)
-NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName", passing="with its name")
-MATCHING = StageKind(
-    "matching", "", "no node that is open to it matches its node selector and affinity", passing="that matches it"
-)
-PORTS = StageKind("ports free", "", "no node has its host ports free", passing="with its ports free")
-REPORTING = StageKind(
-    "with resources", "", "no node that is open to it reports any resources", passing="with resources"
-)
-ENOUGH = StageKind("enough in total", "short of ", "no node has enough free", passing="with enough free")
+OPEN = StageKind("tolerated", "", "every node is closed to it", adjective="schedulable")
+NAMED = StageKind("named by it", "", "no node has the name in its spec.nodeName")
+MATCHING = StageKind("matching", "", "no node matches its node selector and affinity", adjective="matching")
+PORTS = StageKind("ports free", "", "no node has its host ports free")
+REPORTING = StageKind("with resources", "", "no node reports any resources")
+LARGE_ENOUGH = StageKind("large enough", "too small in ", "no node is large enough")
+ENOUGH = StageKind("enough in total", "short of ", "no node has enough free", adjective="remaining")
+VOLUMES = StageKind("reaching volumes", "", "no node can reach its volumes", tells_cause=True)
 DATA = StageKind("usable data", "", "no node with enough room has usable topology data")
 ZONES_HOLD_IT = StageKind("enough in zones", "", "no node has enough in its NUMA zones")
 ONE_ZONE = StageKind("in one zone", "", "no node has the request inside one NUMA zone")
 ALLOWED_ZONES = StageKind(
     "in zones allowed", "fragmented under ", "no node has the request in the NUMA zones that its policy allows"
 )
-WHOLE_CORES = StageKind("in whole cores", "", "no node gives out so many CPUs: they are not whole cores")
+WHOLE_CORES = StageKind("in whole cores", "", "no node gives out that number of CPUs: they are not whole cores")
 ADMITTED = StageKind("admitted", "", "no kubelet would admit it", tells_cause=True)
-CERTAIN = StageKind("certain", "", "nodes have too many NUMA zones for bayplan to be sure")
+CERTAIN = StageKind("certain", "", "nodes have too many NUMA zones to be sure")
 ALIGNED = StageKind("aligned", "", "no node can align it by scheduler-plugins' rules")
 
-# Zones come last, in this order: every count is of nodes that passed all stages above.
+# Every count is of nodes that passed all stages above. Others stand with ENOUGH, in the order of the filters.
 _ZONE_STAGES = (DATA, WHOLE_CORES, ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES, ALIGNED, ADMITTED, CERTAIN)
+_IN_ORDER = (OPEN, NAMED, MATCHING, REPORTING, LARGE_ENOUGH, ENOUGH, *_ZONE_STAGES)
 
 _BY_PLUGIN = {
-    "NodeUnschedulable": (OPEN, "cordoned"),
-    "NodeName": (NAMED, "another name"),
-    "TaintToleration": (OPEN, "untolerated taint"),
-    "NodeAffinity": (MATCHING, "other labels"),
-    "NodePorts": (PORTS, "host port taken"),
+    "NodeUnschedulable": (OPEN, "cordoned", ("is cordoned", "are cordoned")),
+    "NodeName": (NAMED, "another name", ("has another name", "have other names")),
+    "NodeAffinity": (
+        MATCHING,
+        "other labels",
+        ("does not match its node selector and affinity", "do not match its node selector and affinity"),
+    ),
+    "NodePorts": (PORTS, "host port taken", ("", "")),
 }
 _BY_VERDICT = {
     Verdict.DATA_INVALID: (DATA, "invalid topology data"),
@@ -101,6 +125,8 @@ _BY_VERDICT = {
     Verdict.NOT_IN_ONE_ZONE: (ONE_ZONE, "fragmented"),
     Verdict.NO_COMMON_SET: (ALLOWED_ZONES, "restricted"),
 }
+# Verdicts that depend on what is free in zones. A node that gets them even when empty is not fragmented but too small.
+_OF_FREE_ZONES = (ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES)
 
 
 def stages_of(
@@ -110,67 +136,70 @@ def stages_of(
 
     `silent` are the nodes without any allocatable resources, which have their own cause.
     """
-    collected: dict[StageKind, list[tuple[str, tuple[str, ...]]]] = {}
+    found: dict[tuple[StageKind, str, tuple[str, str]], tuple[str, ...]] = {}
+    taints = Counter(taint for cause in shortfall.causes for taint in cause.taints for _ in cause.nodes)
     for cause in shortfall.causes:
-        kind, words = _kind_and_words(cause, pod, profile)
-        speaking = cause.nodes
-        if kind is ENOUGH:
-            mute = tuple(node for node in cause.nodes if node in silent)
-            speaking = tuple(node for node in cause.nodes if node not in silent)
-            if mute:
-                collected.setdefault(REPORTING, []).append(("no allocatable resources reported", mute))
-        if speaking:
-            collected.setdefault(kind, []).append((words, speaking))
+        kind, words, closing = _kind_and_words(cause, pod, profile, taints)
+        for part, its_words, nodes in _parts(kind, words, cause.nodes, shortfall, silent):
+            found[part, its_words, closing] = found.get((part, its_words, closing), ()) + nodes
+    collected: dict[StageKind, list[StageCause]] = {}
+    for (kind, words, closing), nodes in found.items():
+        if nodes:
+            collected.setdefault(kind, []).append(StageCause(words, nodes, closing))
     if ALLOWED_ZONES in collected and ONE_ZONE in collected:
-        collected[ALLOWED_ZONES] += [("single-numa-node", nodes) for _, nodes in collected.pop(ONE_ZONE)]
+        collected[ALLOWED_ZONES] += [replace(each, words="single-numa-node") for each in collected.pop(ONE_ZONE)]
     left = shortfall.nodes
     stages = []
     for kind, causes in sorted(collected.items(), key=lambda entry: _position(entry[0])):
-        lost = sum(len(nodes) for _, nodes in causes)
-        left -= lost
-        most_first = sorted(causes, key=lambda entry: -len(entry[1]))
-        stages.append(FilterStage(kind, left, lost, tuple(most_first)))
+        most_first = tuple(sorted(causes, key=lambda each: -len(each.nodes)))
+        left -= sum(len(each.nodes) for each in causes)
+        stages.append(FilterStage(kind, left, most_first))
     return stages
 
 
-def in_one_sentence(shortfall: Shortfall, stages: list[FilterStage]) -> str:
-    """The answer: why the last nodes failed."""
-    if not shortfall.nodes:
-        return "the cluster has no nodes"
-    if not stages:
-        return "no node takes it"
-    last = stages[-1]
-    if last.kind is ENOUGH and len(last.causes) == 1:
-        return f"no node has enough {last.causes[0][0]} free"
-    if last.kind is CERTAIN:
-        verb = "has" if last.lost == 1 else "have"
-        return f"{count(last.lost, 'node')} {verb} too many NUMA zones for bayplan to be sure"
-    sentence = last.kind.none_passes
-    if last.kind.plugin and len(stages) > 1:
-        # Its plugin is asked last: nodes that others refuse might pass it.
-        sentence = f"no node {stages[-2].kind.passing} passes {last.kind.plugin}"
-    return f"{sentence}: {last.causes[0][0]}" if last.kind.tells_cause and len(last.causes) == 1 else sentence
+def _parts(
+    kind: StageKind, words: str, nodes: tuple[str, ...], shortfall: Shortfall, silent: Container[str]
+) -> Iterator[tuple[StageKind, str, tuple[str, ...]]]:
+    """Nodes of one cause, and those among them that have another one in people's words."""
+    if kind is ENOUGH:
+        yield REPORTING, "no allocatable resources reported", tuple(node for node in nodes if node in silent)
+        nodes = tuple(node for node in nodes if node not in silent)
+    if kind is ENOUGH or kind in _OF_FREE_ZONES:
+        too_small = tuple(node for node in nodes if node not in shortfall.matter)
+        yield LARGE_ENOUGH, words if kind is ENOUGH else "their NUMA zones", too_small
+        nodes = tuple(node for node in nodes if node in shortfall.matter)
+    yield kind, words, nodes
 
 
 def _position(kind: StageKind) -> int:
-    return _ZONE_STAGES.index(kind) if kind in _ZONE_STAGES else -1
+    return _IN_ORDER.index(kind) if kind in _IN_ORDER else _IN_ORDER.index(ENOUGH)
 
 
-def _kind_and_words(cause: CauseCount, pod: PodClass, profile: Profile) -> tuple[StageKind, str]:
+def _kind_and_words(
+    cause: CauseCount, pod: PodClass, profile: Profile, taints: Mapping[Taint, int]
+) -> tuple[StageKind, str, tuple[str, str]]:
     if cause.plugin in _BY_PLUGIN:
         return _BY_PLUGIN[cause.plugin]
+    if cause.plugin == "TaintToleration":
+        if all(taint.key in NOT_READY_TAINTS for taint in cause.taints):
+            return OPEN, "NotReady", ("is NotReady", "are NotReady")
+        # Of several taints, the one that most nodes have.
+        taint = taint_text(max(cause.taints, key=taints.__getitem__))
+        rest = f"a taint that it does not tolerate: {taint}"
+        return OPEN, f"taint {taint}", (f"has {rest}", f"have {rest}")
     if cause.plugin == "NodeResourcesFit":
         resource = cause.cause.removeprefix("Insufficient ")
-        return ENOUGH, "places for pods" if resource == cause.cause else resource
+        return ENOUGH, "places for pods" if resource == cause.cause else resource, ("", "")
     if cause.reason:
-        return CERTAIN if cause.reason == TOO_MANY_ZONES else ADMITTED, cause.cause.removeprefix(REFUSED)
+        return CERTAIN if cause.reason == TOO_MANY_ZONES else ADMITTED, cause.cause.removeprefix(REFUSED), ("", "")
     topology = profile.topology
     if topology is not None and cause.plugin == topology.name:
         if topology.arguments.mode is FilterMode.UPSTREAM:
-            return ALIGNED, cause.cause
-        for verdict, known in _BY_VERDICT.items():
+            return ALIGNED, cause.cause, ("", "")
+        for verdict, (kind, words) in _BY_VERDICT.items():
             if topology.cause(pod, verdict) == cause.cause:
-                return known
-    name = cause.plugin
-    sentence, passing = f"no node passes {name}", f"that passes {name}"
-    return StageKind(name, "", sentence, tells_cause=True, passing=passing, plugin=name), cause.cause
+                return kind, words, ("", "")
+    if cause.plugin == "VolumeBinding":
+        return VOLUMES, cause.cause, ("", "")
+    kind = StageKind(cause.plugin, "", f"no node passes {cause.plugin}", tells_cause=True)
+    return kind, cause.cause, ("", "")

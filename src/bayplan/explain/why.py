@@ -40,7 +40,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
     lines += detail_lines(refusal.shortfall.causes)
     lines += volume_lines(refusal.volumes)
-    lines += _nearest_lines(refusal.misses)
+    lines += _nearest_lines(refusal.misses) if refusal.shortfall.too_large is None else []
     if refusal.shortfall.nodes:
         lines += change_lines(refusal.changes)
     return visible_lines(lines)

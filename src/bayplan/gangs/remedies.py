@@ -1,7 +1,8 @@
 """Changes that would let a gang in: each is searched, and its seats are taken on trial, before it is suggested.
 
-Tries, one at a time: fewer pods, a wider required level, a preferred instead of a required level, preferred instead of
-required segments, and moving or ending one running workload. All searches share one budget of work.
+Tries, one at a time: opening closed nodes, fewer pods, a wider required level, a preferred instead of a required
+level, preferred instead of required segments, and moving or ending one running workload. All searches share one budget
+of work.
 """
 
 from __future__ import annotations
@@ -11,6 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from msgspec import structs
+
+from bayplan.cluster.node_status import NOT_READY_TAINTS, Closing, closing, closings
+from bayplan.cluster.pods.tolerations import UNSCHEDULABLE_TAINT
+from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.cluster.topology.tree import Tree
 from bayplan.engine.budget import WORK_OF_A_DECISION, Budget
 from bayplan.gangs.cycle import assume_gang, schedule_gang
@@ -18,7 +25,8 @@ from bayplan.gangs.model import Gang, GangDecision, Group
 from bayplan.gangs.numa_level import is_numa
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
-from bayplan.kube.wire.core_v1 import Pod
+from bayplan.kube.wire.core_v1 import Pod, Toleration
+from bayplan.scheduling.remedies import EVERYTHING, OpenNodes, opened
 
 # All searches together cost at most as much as one decision.
 WORK = WORK_OF_A_DECISION
@@ -28,6 +36,8 @@ WORK_OF_A_NODE = 10
 # Limits on groups that are changed one by one, and on workloads that are removed on trial.
 MOST_GROUPS = 4
 MOST_WORKLOADS = 6
+# Cordons, kubelets and taints that are tried one by one.
+MOST_CLOSURES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,7 @@ class Running:
     anew: Callable[[], Gang | None]
 
 
-GangRemedy = FewerPods | WiderLevel | PreferredLevel | PreferredSegments | WorkloadGone
+GangRemedy = OpenNodes | FewerPods | WiderLevel | PreferredLevel | PreferredSegments | WorkloadGone
 
 
 def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Running] = ()) -> tuple[GangRemedy, ...]:
@@ -95,6 +105,7 @@ def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Runnin
         return ()
     tries = _Tries(scheduler)
     groups = [group for group in gang.root.every_group() if group.pods or group.required or group.segments]
+    open_nodes = tuple(_open_nodes(tries, gang))
     found: list[FewerPods | WiderLevel | PreferredLevel | PreferredSegments] = []
     for group in groups[:MOST_GROUPS]:
         found += _fewer_pods(tries, gang, group)
@@ -102,7 +113,7 @@ def gang_remedies(scheduler: GangScheduler, gang: Gang, running: Sequence[Runnin
         found += _softer_segments(tries, gang, group)
     if sum(bool(group.pods) for group in groups) == 1:
         found = [replace(each, group="") for each in found]  # only one group can be meant
-    return (*found, *_without_workloads(tries, gang, running, tree))
+    return (*open_nodes, *found, *_without_workloads(tries, gang, running, tree))
 
 
 class _Tries:
@@ -128,6 +139,65 @@ def _is_admitted(scheduler: GangScheduler, gang: Gang, decision: GangDecision) -
     for each in taken or ():
         scheduler.state.forget(each.pod)
     return taken is not None
+
+
+def _open_nodes(tries: _Tries, gang: Gang) -> Iterator[OpenNodes]:
+    """Yield the cordon, kubelet or taint without which the gang would fit; all of them if only together they help."""
+    decision = tries.fits(_tolerating(gang, [EVERYTHING]))
+    if decision is None:
+        return
+    state = tries.scheduler.state
+    rows = np.flatnonzero(state.columns.present[: state.columns.size])
+    classes = set(map(state.classes.of, gang.pods))
+    kinds = [kind for pod in classes for kind in closings(state, rows, pod.tolerations, exactly=True).kinds]
+    parts = list(dict.fromkeys(part for kind in kinds for part in _parts(kind)))
+    helpful = False
+    for part in parts[:MOST_CLOSURES]:
+        alone = tries.fits(_tolerating(gang, _tolerations(part)))
+        if alone is not None:
+            helpful = True
+            yield opened(part, _closed_seats(state, gang, alone)[1])
+    if parts and not helpful:
+        yield opened(*_closed_seats(state, gang, decision))
+
+
+def _parts(closing: Closing) -> list[Closing]:
+    """Return each obstacle by itself: the kubelet, the cordon, and each taint."""
+    kubelet = [Closing(not_ready=True)] if closing.not_ready else []
+    cordon = [Closing(cordoned=True)] if closing.cordoned else []
+    return [*kubelet, *cordon, *(Closing(taints=(taint,)) for taint in closing.taints)]
+
+
+def _tolerations(closing: Closing) -> list[Toleration]:
+    """Return what a pod would have to tolerate."""
+    keys = [*(NOT_READY_TAINTS if closing.not_ready else ()), *([UNSCHEDULABLE_TAINT.key] if closing.cordoned else ())]
+    of_taints = (Toleration(key=each.key, operator="Exists", effect=each.effect) for each in closing.taints)
+    return [*(Toleration(key=key, operator="Exists") for key in keys), *of_taints]
+
+
+def _closed_seats(state: ClusterState, gang: Gang, decision: GangDecision) -> tuple[Closing, list[str]]:
+    """Return everything that closes the nodes of some seats to the gang's pods as they are, and these nodes."""
+    pods = {pod_key(pod): state.classes.of(pod) for pod in gang.pods}
+    by_node = {
+        seat.node: closing(state, state.rows[seat.node], pods[seat.pod].tolerations, exactly=True)
+        for seat in decision.seats
+    }
+    closed = {node: found for node, found in by_node.items() if found}
+    together = Closing(
+        any(each.not_ready for each in closed.values()),
+        any(each.cordoned for each in closed.values()),
+        tuple(dict.fromkeys(taint for each in closed.values() for taint in each.taints)),
+    )
+    return together, sorted(closed)
+
+
+def _tolerating(gang: Gang, tolerations: list[Toleration]) -> Gang:
+    def in_group(group: Group) -> Group:
+        specs = ((pod, [*(pod.spec.tolerations or ()), *tolerations]) for pod in group.pods)
+        pods = (structs.replace(pod, spec=structs.replace(pod.spec, tolerations=more)) for pod, more in specs)
+        return replace(group, pods=tuple(pods), groups=tuple(map(in_group, group.groups)))
+
+    return replace(gang, root=in_group(gang.root))
 
 
 def _changed(gang: Gang, name: str, **changes: Any) -> Gang:

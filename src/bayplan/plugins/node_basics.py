@@ -87,9 +87,14 @@ class TaintToleration(FilterPlugin, ScorePlugin):
             return None
 
         def refuses(taints: tuple[Taint, ...]) -> bool:
-            return any(taint.effect in KEEPS_PODS_OFF and not tolerated(pod, taint) for taint in taints)
+            return bool(self.untolerated(pod, taints))
 
         return state.taint_sets.judged(state.columns.taint_set[rows], refuses).astype(np.uint8)
+
+    @staticmethod
+    def untolerated(pod: PodClass, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+        """Return the taints that keep a pod off a node."""
+        return tuple(taint for taint in taints if taint.effect in KEEPS_PODS_OFF and not tolerated(pod, taint))
 
     def cause(self, pod: PodClass, code: int) -> str:
         """Return kube-scheduler's message, without the taint: nodes with different taints are counted together."""

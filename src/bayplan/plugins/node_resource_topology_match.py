@@ -88,6 +88,11 @@ class NodeResourceTopologyMatch(FilterPlugin, ScorePlugin):
         """Codes for nodes with enough resources, but not in zones that the policy allows."""
         return Verdict.NOT_IN_ONE_ZONE, Verdict.NO_COMMON_SET
 
+    @property
+    def size_rules(self) -> tuple[int, ...]:
+        """Codes for nodes that are too small if they are given to an empty node."""
+        return *self.zone_rules, Verdict.ZONES_SHORT, Verdict.NOT_WHOLE_CORES
+
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """Score by the configured strategy."""
         if self._counts_zones:

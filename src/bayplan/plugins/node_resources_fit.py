@@ -75,6 +75,14 @@ class NodeResourcesFit(FilterPlugin, ScorePlugin):
                 return position
         return 0
 
+    def scarcest(self, state: ClusterState, pod: PodClass, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return for each row the code of the resource of which the empty node offers the smallest share."""
+        names, amounts = _as_arrays(pod)
+        shares = state.columns.allocatable[state.columns.indexes(names)[:, np.newaxis], rows] / amounts
+        shares[[self._ignores(name) for name in names]] = np.inf
+        codes: NDArray[np.intp] = shares.argmin(axis=0) + 1
+        return codes
+
     def _ignores(self, name: str) -> bool:
         """True for an extended resource that the arguments ignore."""
         return name in self.ignored or ("/" in name and name.partition("/")[0] in self.ignored_groups)

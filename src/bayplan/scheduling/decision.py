@@ -10,13 +10,15 @@ from msgspec import Struct
 from bayplan.cluster.state import ZoneCharge
 from bayplan.cluster.volumes.needs import NO_PLAN, VolumePlan
 from bayplan.engine.numa.placement import ContainerZones
+from bayplan.kube.wire.core_v1 import Taint
+from bayplan.scheduling.when_empty import Oversized
 
 
 class CauseCount(Struct, frozen=True):
     """The nodes that one cause of one plugin refused, in filter order.
 
     `reason` is the kubelet's (`SMTAlignmentError`) if a replay refused, else empty. `details` name the terms and pods
-    behind a relation filter.
+    behind a relation filter, `taints` those that the pod does not tolerate.
     """
 
     plugin: str
@@ -24,6 +26,7 @@ class CauseCount(Struct, frozen=True):
     nodes: tuple[str, ...]
     reason: str = ""
     details: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
 
 
 class NearestNode(Struct, frozen=True):
@@ -48,11 +51,19 @@ class NearestNode(Struct, frozen=True):
 
 
 class Shortfall(Struct, frozen=True):
-    """The data behind a "no"."""
+    """The data behind a "no".
+
+    `matter` are the nodes that an answer is about: they match the pod's node selector and affinity, as `matching` nodes
+    do, and would hold it if they were empty. If no node is both, those that would hold it; if no node would,
+    `too_large` says why.
+    """
 
     nodes: int
     causes: tuple[CauseCount, ...]
-    nearest: tuple[NearestNode, ...]
+    nearest: tuple[NearestNode, ...] = ()
+    matching: int | None = None
+    matter: frozenset[str] = frozenset()
+    too_large: Oversized | None = None
 
 
 class Decision(Struct, frozen=True, gc=False):

@@ -3,20 +3,24 @@
 * Smaller requests. Less is not always easier: `restricted` admits 28 CPUs in two zones but not 16 where one empty zone
   could hold 16, and `full-pcpus-only` admits even numbers only. So the search tries amounts at which a node's answer
   changes, from large to small, then bisects.
-* Other causes (a taint, a selector, the zone rule, the topology policy): the nodes that would take the pod without it.
+  In turn, more can be easier: 96 CPUs and 8 GPUs need one zone and two, 113 CPUs may need two as well.
+* Nodes that are closed by taints: those that would take the pod if it tolerated them.
+* Other causes (a selector, the zone rule, the topology policy): the nodes that would take the pod without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.node_status import Closing, closings
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, is_memory
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.reports.kubelet_settings import Policy
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import TOO_MANY_ZONES, admit
@@ -25,11 +29,14 @@ from bayplan.engine.numa.demand import demand
 from bayplan.engine.numa.placement import knowledge_of
 from bayplan.engine.numa.rows import Mask
 from bayplan.kube.volcano_annotations import NO_POLICIES, POLICIES
+from bayplan.kube.wire.core_v1 import Toleration
+from bayplan.plugins.node_basics import NodeUnschedulable, TaintToleration
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, Answer, ClassAnswer
 from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 
 MEBI = 1024 * 1024
+EVERYTHING = Toleration(operator="Exists")
 MOST_TRIES = 40
 # Nodes replayed to find one that takes the pod, and to count those that do.
 MOST_REPLAYS_TO_FIND = 16
@@ -37,7 +44,7 @@ MOST_REPLAYS_TO_COUNT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class SmallerRequest:
+class OtherRequest:
     """`nodes` nodes (or more, if `at_least`) would take the container if it requested `amount`."""
 
     container: str
@@ -46,6 +53,22 @@ class SmallerRequest:
     instead_of: int
     nodes: int
     at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenNodes:
+    """These nodes would take the pod if they were uncordoned, if they were Ready, and if it tolerated these taints."""
+
+    uncordoned: bool
+    ready: bool
+    tolerated: tuple[str, ...]
+    names: tuple[str, ...]
+    at_least: bool = False
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it is about."""
+        return len(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +100,54 @@ class OtherPolicy:
     at_least: bool = False
 
 
-Remedy = SmallerRequest | ZonesCombined | WithoutFilter | OtherPolicy
+Remedy = OtherRequest | ZonesCombined | OpenNodes | WithoutFilter | OtherPolicy
 
 
 def remedies(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> tuple[Remedy, ...]:
     """Return changes that would help, smallest request changes first."""
     found: list[Remedy] = list(_smaller_requests(state, pod, profile))
+    found += _larger_requests(state, pod, profile, answer)
     found += _zones_combined(state, pod, profile, answer)
+    found += _open_nodes(state, pod, profile, answer)
     found += _without_filters(state, pod, profile, answer)
     found += _other_policies(state, pod, profile)
     return tuple(found)
 
 
-def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> Iterator[SmallerRequest]:
+def _smaller_requests(state: ClusterState, pod: PodClass, profile: Profile) -> Iterator[OtherRequest]:
     for position, container in enumerate(pod.request.containers):
         for resource, amount in container.requests.items():
             search = _Search(state, pod, profile, position, resource)
             smaller = search.largest_found()
             if smaller:
                 rows, at_least = _nodes_that_take(state, search.asking(smaller), profile)
-                yield SmallerRequest(container.name, resource, smaller, amount, len(rows), at_least)
+                yield OtherRequest(container.name, resource, smaller, amount, len(rows), at_least)
+
+
+def _larger_requests(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[OtherRequest]:
+    """Try amounts that are just too large for as few zones as now: under `restricted`, all must need equally many."""
+    rows = _refused_for_zones(profile, answer)
+    rows = rows[state.columns.policy[rows] == Policy.RESTRICTED]
+    for position, container in enumerate(pod.request.containers if len(rows) else ()):
+        for resource, amount in container.requests.items():
+            search = _Search(state, pod, profile, position, resource)
+            reach = state.columns.total_reach(state.columns.index_of(resource))[:, rows]
+            # What no node has in total is no candidate.
+            larger = np.unique(reach[:-1][reach[:-1] < reach[-1]] // search.step + 1) * search.step
+            for each in larger[larger > amount][:MOST_TRIES].astype(np.int64).tolist():
+                taking, at_least = _nodes_that_take(state, search.asking(each), profile)
+                if taking:
+                    yield OtherRequest(container.name, resource, each, amount, len(taking), at_least)
+                    break
+
+
+def _refused_for_zones(profile: Profile, answer: Answer) -> NDArray[np.intp]:
+    """Return the rows where the zone rule is the first filter that refuses."""
+    topology = profile.topology
+    if topology is None:
+        return np.zeros(0, dtype=np.intp)
+    first = profile.filters.index(topology) * CODES_PER_FILTER
+    return np.flatnonzero(np.isin(answer.blocked, [first + code for code in topology.zone_rules]))
 
 
 class _Search:
@@ -141,7 +192,7 @@ class _Search:
         return replace(self.pod, request=replace(self.pod.request, containers=tuple(containers)))
 
     def _fits(self, steps: int) -> bool:
-        return _some_node_takes(self.state, self.asking(steps * self.step), self.profile)
+        return some_node_takes(self.state, self.asking(steps * self.step), self.profile)
 
     def _rows_that_amounts_decide(self) -> NDArray[np.intp]:
         """Return the nodes that a smaller amount could open: with one step only the zone rule refuses them."""
@@ -184,7 +235,7 @@ def _step_of(request: PodRequest, container: ContainerRequest, resource: str) ->
     return MEBI if container.requests[resource] >= MEBI else 1
 
 
-def _some_node_takes(state: ClusterState, pod: PodClass, profile: Profile) -> bool:
+def some_node_takes(state: ClusterState, pod: PodClass, profile: Profile) -> bool:
     """True if a node passes all filters and the replay. Replays only some nodes."""
     rows = _passing(state, pod, profile)[:MOST_REPLAYS_TO_FIND].tolist()
     return any(_taken(state, pod, profile, row) for row in rows)
@@ -225,10 +276,9 @@ def _zones_combined(state: ClusterState, pod: PodClass, profile: Profile, answer
     topology = profile.topology
     if topology is None or demand(pod).nothing_to_align:
         return
-    position = profile.filters.index(topology)
-    refused: Mask = np.isin(answer.blocked, [position * CODES_PER_FILTER + code for code in topology.zone_rules])
     # A strict policy may also be why the replay refused a node that passes all filters.
-    refused |= (answer.blocked == PASSES) & (state.columns.policy[: len(refused)] >= Policy.RESTRICTED)
+    refused = (answer.blocked == PASSES) & (state.columns.policy[: len(answer.blocked)] >= Policy.RESTRICTED)
+    refused[_refused_for_zones(profile, answer)] = True
     others = Profile(profile.name, tuple(plugin for plugin in profile.filters if plugin is not topology), ())
     rows = np.intersect1d(np.nonzero(refused)[0], _passing(state, pod, others)).tolist()
     nodes = replays = 0
@@ -267,11 +317,35 @@ def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTop
     return admission.admitted or admission.reason == TOO_MANY_ZONES
 
 
+def _open_nodes(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[OpenNodes]:
+    """Group the nodes that would take the pod if it tolerated everything by what closes them, most nodes first."""
+    closed: Mask = np.zeros(len(answer.blocked), dtype=np.bool_)
+    for position, plugin in enumerate(profile.filters):
+        if isinstance(plugin, NodeUnschedulable | TaintToleration):
+            closed |= (answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES)
+    if not closed.any():
+        return
+    rows, at_least = _nodes_that_take(state, replace(pod, tolerations=(EVERYTHING,)), profile)
+    by_row = closings(state, np.array(rows, dtype=np.intp), pod.tolerations, exactly=True)
+    groups: dict[Closing, list[str]] = {}
+    for position, row in enumerate(rows):
+        if closed[row]:
+            groups.setdefault(by_row[position], []).append(state.names[row])
+    for closing, names in sorted(groups.items(), key=lambda each: -len(each[1])):
+        yield opened(closing, names, at_least=at_least)
+
+
+def opened(closing: Closing, names: Iterable[str], *, at_least: bool = False) -> OpenNodes:
+    """Return what opens nodes that are closed alike."""
+    tolerated = tuple(map(taint_text, closing.taints))
+    return OpenNodes(closing.cordoned, closing.not_ready, tolerated, tuple(names), at_least)
+
+
 def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[WithoutFilter]:
     for position, plugin in enumerate(profile.filters):
         refused_first: Mask = (answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != NO_NODE)
         refused_first &= answer.blocked != PASSES
-        if plugin.reads_usage or not refused_first.any():
+        if plugin.reads_usage or isinstance(plugin, NodeUnschedulable | TaintToleration) or not refused_first.any():
             continue
         others = Profile(profile.name, tuple(other for other in profile.filters if other is not plugin), ())
         rows, at_least = _nodes_that_take(state, pod, others)

@@ -20,14 +20,18 @@ from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
 from bayplan.engine.numa.demand import demand, missing_share_of_best_zone, missing_share_of_node
 from bayplan.engine.numa.placement import ContainerZones, Placement, knowledge_of
+from bayplan.engine.numa.rows import Mask
+from bayplan.kube.wire.core_v1 import Taint
 from bayplan.plugins.base import IncomingPod, RelationPlugin
 from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_basics import NodeName, TaintToleration
 from bayplan.plugins.node_resource_topology_match import NAME as TOPOLOGY_MATCH
 from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.plugins.node_resources_fit import NodeResourcesFit, asked_of_node
 from bayplan.scheduling.answers import NO_NODE, Answer
 from bayplan.scheduling.decision import CauseCount, NearestNode, Shortfall
-from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
+from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
+from bayplan.scheduling.when_empty import hold_when_empty, refusals_when_empty, too_large
 
 MOST_MISSES = 5
 # The estimate on columns selects this many times more nodes than are named; the exact amounts decide among them.
@@ -57,17 +61,64 @@ def shortfall_of(
 
     Misses are replayed on several nodes, which costs ten times as much as counting. Pass `most=0` to skip them.
     """
-    causes = [
-        CauseCount(
-            *profile.cause(pod, number),
-            tuple(state.names[row] for row in rows),
-            details=details_behind(state, pod, incoming, profile, number, rows),
-        )
-        for number, rows in _rows_by_cause(answer)
-    ]
+    refusals = refusals_when_empty(state, pod, profile)
+    causes = _causes_of_filters(state, pod, profile, answer, refusals, incoming)
     causes += _causes_of_replays(state, pod, refused_by_replay)
-    nearest = nearest_misses(state, pod, profile, answer, refused_by_replay, most) if most else ()
-    return Shortfall(len(state.rows), tuple(causes), nearest)
+    holding, matching = hold_when_empty(state, profile, refusals), _matching(state, pod, profile)
+    near = holding & matching if (holding & matching).any() else holding
+    anywhere = near if near.any() else None
+    return Shortfall(
+        len(state.rows),
+        tuple(causes),
+        nearest_misses(state, pod, profile, answer, refused_by_replay, most, anywhere) if most else (),
+        int(matching.sum()),
+        frozenset(map(state.names.__getitem__, np.flatnonzero(near).tolist())),
+        too_large(state, pod, profile, refusals) if state.rows and anywhere is None else None,
+    )
+
+
+def _matching(state: ClusterState, pod: PodClass, profile: Profile) -> Mask:
+    """Return the rows with the node that the pod names, or that its selector and affinity match."""
+    matching: Mask = state.columns.present[: state.columns.size].copy()
+    for plugin in profile.filters:
+        if isinstance(plugin, NodeName | NodeAffinity) and plugin.applies(pod):
+            codes = plugin.refusals(state, pod, slice(0, len(matching)))
+            matching &= codes == 0
+    return matching
+
+
+def _causes_of_filters(
+    state: ClusterState,
+    pod: PodClass,
+    profile: Profile,
+    answer: Answer,
+    refusals: Blocked,
+    incoming: IncomingPod | None,
+) -> list[CauseCount]:
+    """Return one cause per message; per set of taints, where taints refuse."""
+    grouped: dict[tuple[int, str, tuple[Taint, ...]], list[NDArray[np.intp]]] = {}
+    for number, rows in _rows_by_cause(answer):
+        plugin = profile.filter_of(number)
+        parts = np.full(len(rows), number % CODES_PER_FILTER, dtype=np.intp)
+        if isinstance(plugin, TaintToleration):
+            parts = state.columns.taint_set[rows].astype(np.intp)
+        elif isinstance(plugin, NodeResourcesFit):
+            # A node that is too small is named by the resource of which it has least, not by the first that is short.
+            parts = np.where(refusals[rows] == PASSES, parts, plugin.scarcest(state, pod, rows))
+        for part in np.unique(parts).tolist():
+            taints: tuple[Taint, ...] = ()
+            code = part
+            if isinstance(plugin, TaintToleration):
+                code, taints = number % CODES_PER_FILTER, plugin.untolerated(pod, state.taint_sets[part])
+            key = number // CODES_PER_FILTER * CODES_PER_FILTER + code, plugin.cause(pod, code), taints
+            grouped.setdefault(key, []).append(rows[parts == part])
+    causes = []
+    for (number, cause, taints), found in grouped.items():
+        rows = np.sort(np.concatenate(found))
+        names = tuple(map(state.names.__getitem__, rows.tolist()))
+        details = details_behind(state, pod, incoming, profile, number, rows)
+        causes.append(CauseCount(profile.filter_of(number).name, cause, names, details=details, taints=taints))
+    return causes
 
 
 def details_behind(
@@ -101,8 +152,9 @@ def nearest_misses(
     answer: Answer,
     refused_by_replay: Sequence[tuple[int, Admission]] = (),
     most: int = MOST_MISSES,
+    near: Mask | None = None,
 ) -> tuple[NearestNode, ...]:
-    """Return the nodes that lack the smallest share of the request, and nothing else.
+    """Return the nodes that lack the smallest share of the request, and nothing else; only those that are `near`.
 
     Candidates lack amounts in total or in zones, or their replay refused. A cordoned node is never one.
     """
@@ -111,7 +163,8 @@ def nearest_misses(
         for row, admission in refused_by_replay[: most * CANDIDATES_PER_MISS]
     ]
     for position, plugin in enumerate(profile.filters):
-        rows = np.nonzero((answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES))[0]
+        refused = (answer.blocked // CODES_PER_FILTER == position) & (answer.blocked != PASSES)
+        rows = np.flatnonzero(refused if near is None else refused & near)
         if not len(rows):
             continue
         if isinstance(plugin, NodeResourcesFit):

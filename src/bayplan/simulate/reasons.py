@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.dialects.members import Incomplete
-from bayplan.explain.stages import in_one_sentence, stages_of
+from bayplan.explain.refusal import refusal_of
 from bayplan.gangs.cycle import schedule_gang
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.kube.wire.core_v1 import Pod
@@ -52,5 +52,5 @@ def _of_pod(scheduler: GangScheduler, pod: Pod) -> str:
     decision = schedule_one(scheduler.state, pod, scheduler.profile, scheduler.answers)
     if decision.shortfall is None:
         return decision.held_back
-    stages = stages_of(decision.shortfall, scheduler.state.classes.of(pod), scheduler.profile)
-    return in_one_sentence(decision.shortfall, stages)
+    pod_class = scheduler.state.classes.of(pod)
+    return refusal_of(scheduler.state, pod_class, scheduler.profile, decision, ()).sentence

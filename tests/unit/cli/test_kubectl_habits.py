@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.cli.program import COMMANDS
 from bayplan.cli.shared.output import use_colour
-from tests.builders.bodies import list_body
+from tests.builders.bodies import list_body, pod_body
 from tests.builders.kubeconfigs import kubeconfig
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
@@ -228,8 +228,12 @@ def test_a_common_domain_is_said_once_in_rankings_and_nearest_misses(bayplan: Ba
         for name in names
     ]
     cluster = tmp_path / "cluster.json"
-    cluster.write_text(json.dumps(list_body(nodes)))
-    for cpu, shown in ((1, "  worker-1  "), (6, "Nearest:  worker-1 has cpu 4 of 6")):
+    running = [
+        pod_body(f"db-{number}", "shop", {"cpu": 2}, nodeName=name, phase="Running")
+        for number, name in enumerate(names)
+    ]
+    cluster.write_text(json.dumps(list_body([*nodes, *running])))
+    for cpu, shown in ((1, "  worker-1  "), (4, "Nearest:  worker-1 has cpu 2 of 4")):
         amounts = {"cpu": cpu, "memory": "1Gi"}
         container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [container]}}

@@ -28,7 +28,7 @@ def test_the_first_line_is_the_answer(bayplan: Bayplan, pods: Path, pod: str, an
 def test_a_pod_that_does_not_fit_gets_the_reasons_and_exit_code_1(bayplan: Bayplan, pods: Path) -> None:
     result = bayplan("place", "-f", pods / "upf-large.yaml")
     assert result.code == 1
-    assert result.answer == "telco/upf-large does not fit: no node has the request inside one NUMA zone."
+    assert result.answer == "telco/upf-large does not fit: no schedulable node has the request inside one NUMA zone."
     assert "Would schedule now if:  cpu 22 instead of 24 (2 nodes)" in result.out
 
 

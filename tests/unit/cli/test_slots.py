@@ -59,7 +59,7 @@ def test_a_pod_that_fits_nowhere_has_no_tables_of_zeros(bayplan: Bayplan) -> Non
 
 def test_a_no_tells_what_became_of_the_nodes(bayplan: Bayplan) -> None:
     out = bayplan("slots", "--requests", "nvidia.com/gpu=9", "--pods", "1", cluster=CLUSTER).out
-    assert "    0 enough in total    39 short of nvidia.com/gpu: b1-r1-n[1-5]" in out
+    assert "    0 large enough    39 too small in nvidia.com/gpu: b1-r1-n[1-5]" in out
 
 
 def test_the_shape_may_come_from_a_pod_with_its_selector(bayplan: Bayplan, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bayplan.kube.object_set import ObjectSet
 from tests.builders.bodies import list_body, pod_body
 from tests.unit.cli.conftest import EXAMPLES, Bayplan
 
-PENDING = "telco/upf-large is Pending: no node has the request inside one NUMA zone."
+PENDING = "telco/upf-large is Pending: no schedulable node has the request inside one NUMA zone."
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_waiting_time_is_counted_from_creation(bayplan: Bayplan, tmp_path: P
     metadata = 'metadata: {name: p, creationTimestamp: "2026-01-31T12:00:00Z"}\n'
     folder = with_pod(tmp_path, metadata + 'spec: {containers: [{name: c, resources: {requests: {cpu: "999"}}}]}\n')
     result = bayplan("why", "p", "--now", now, cluster=folder)
-    assert result.answer == f"default/p is Pending {waited}: no node has enough cpu free."
+    assert result.answer == f"default/p is Pending {waited}: no node has cpu 999: the largest has 126."
 
 
 def test_in_a_dump_the_waiting_time_ends_with_the_newest_time_there(bayplan: Bayplan, tmp_path: Path) -> None:

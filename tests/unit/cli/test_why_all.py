@@ -37,16 +37,20 @@ def cluster(tmp_path: Path) -> Path:
 
 def causes(bayplan: Bayplan, cluster: Path, *arguments: str) -> dict[str, list[str]]:
     document = json.loads(bayplan("why", "-o", "json", *arguments, cluster=cluster).out)
-    return {cause["type"]: cause["pods"] for cause in document["causes"]}
+    found: dict[str, list[str]] = {}
+    for cause in document["causes"]:
+        found.setdefault(cause["type"], []).extend(cause["pods"])
+    return found
 
 
 def test_pods_are_grouped_by_what_keeps_them(bayplan: Bayplan, cluster: Path) -> None:
     result = bayplan("why", "-A", cluster=cluster)
     assert result.code == 1
-    assert result.answer == "6 pods wait (2 causes), 1 was refused by kubelets; 2 more fit now"
-    lines = [" ".join(line.split()) for line in result.out.splitlines()[3:7]]
+    assert result.answer == "6 pods wait (3 causes), 1 was refused by kubelets; 2 more fit now"
+    lines = [" ".join(line.split()) for line in result.out.splitlines()[3:8]]
     assert lines == [
-        "5 no node has enough cpu free a/big-[0-2], a/small-[2-3]",
+        "3 larger than every node: cpu a/big-[0-2]",
+        "2 no node has enough cpu free a/small-[2-3]",
         "1 refused by the kubelet: OutOfcpu b/refused on n1",
         "1 waits for scheduling gate quota b/gated",
         "2 fits now, waits for its turn a/small-[0-1]",
@@ -69,7 +73,7 @@ def test_pods_that_cannot_be_read_are_causes_and_hide_no_other_pod(bayplan: Bayp
     found = causes(bayplan, file, "-A")
     assert found["Unschedulable"] == ["a/big-0", "a/big-1", "a/big-2", "a/small-2", "a/small-3"]
     text = bayplan("why", "-A", cluster=file)
-    assert text.answer == "9 pods wait (5 causes), 1 was refused by kubelets; 2 more fit now"
+    assert text.answer == "9 pods wait (6 causes), 1 was refused by kubelets; 2 more fit now"
     assert 'bayplan.io/max-numa-zones"]: "all\\x1b" is not allowed' in text.out
     assert "300 containers are too many" in text.out
     assert "evil" not in bayplan("why", "-n", "a", cluster=file).out

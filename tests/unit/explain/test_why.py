@@ -1,9 +1,10 @@
 """The text of a "no": the answer first, numbers that shrink, one cause per line, the smallest change last."""
 
 from bayplan.explain.folding import fitting
+from bayplan.explain.headline import headline
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.refusal import Refusal, event_text, refusal_of
-from bayplan.explain.stages import ENOUGH, FilterStage, in_one_sentence, stages_of
+from bayplan.explain.stages import ENOUGH, FilterStage, StageCause, stages_of
 from bayplan.explain.why import refusal_text
 from bayplan.kube.wire.core_v1 import Metadata, Node, Taint
 from bayplan.scheduling.decision import CauseCount, Decision, NearestNode, Shortfall
@@ -33,16 +34,15 @@ def test_the_whole_text() -> None:
     )
     text = refusal_text(refused(outcome_of(state, guaranteed("upf-0", 14))), "is Pending for 4m")
     assert text.splitlines() == [
-        "telco/upf-0 is Pending for 4m: no node has the request inside one NUMA zone.",
+        "telco/upf-0 is Pending for 4m: no schedulable node has the request inside one NUMA zone.",
         "  asks for  cpu 14  memory 1Gi  (Guaranteed, pod scope)",
         "    4 nodes",
-        "    2 tolerated           2 cordoned (n3), untolerated taint (n4)",
-        "    1 enough in total     1 short of cpu: n2",
-        "    0 in one zone         1 fragmented: n1",
+        "    2 tolerated        2 cordoned (n3), taint gpu=present:NoSchedule (n4)",
+        "    1 large enough     1 too small in cpu: n2",
+        "    0 in one zone      1 fragmented: n1",
         "Nearest:  n1 zone 1 has cpu 12 of 14  (telco/smf-0 holds 4 there)",
-        "          n2 has cpu 8 of 14 in total",
         "Would schedule now if:  cpu 12 instead of 14 (1 node)",
-        "                   or:  a container could span NUMA zones (1 node)",
+        "                   or:  the nodes' topologyManagerPolicy were best-effort (1 node)",
         "                   or:  n3 were uncordoned (1 node)",
         "                   or:  it tolerated gpu=present:NoSchedule (1 node)",
     ]
@@ -66,7 +66,8 @@ def test_an_empty_cluster_is_named_as_such() -> None:
 
 
 def test_the_resource_that_every_node_lacks_is_in_the_first_line() -> None:
-    outcome = outcome_of(cluster(node("n1", 4), node("n2", 4)), guaranteed("p", 8))
+    running = guaranteed("amf-0", 4, on="n1"), guaranteed("amf-1", 4, on="n2")
+    outcome = outcome_of(cluster(node("n1", 8), node("n2", 8), *running), guaranteed("p", 8))
     assert outcome_text(outcome).startswith("telco/p does not fit: no node has enough cpu free.")
 
 
@@ -76,21 +77,22 @@ def test_a_plugin_that_is_asked_last_is_told_with_the_nodes_that_it_was_asked_ab
         CauseCount("NodeResourcesFit", "Insufficient cpu", ("n1",)),
         CauseCount("NodeUnschedulable", "", ("n1",)),
     )
-    pod = cluster(node("n1", 1)).classes.of(guaranteed("p", 1))
+    state = cluster(node("n1", 1), node("n2", 1))
+    pod = state.classes.of(guaranteed("p", 1))
     sentences = []
     for before in ((), (short,), (cordoned,)):
-        shortfall = Shortfall(1 + len(before), (*before, last), ())
-        sentences.append(in_one_sentence(shortfall, stages_of(shortfall, pod, default_profile())))
+        shortfall = Shortfall(1 + len(before), (*before, last), matching=2, matter=frozenset(state.rows))
+        sentences.append(headline(state, pod, shortfall, stages_of(shortfall, pod, default_profile())))
     assert sentences == [
-        f"no node passes VolumeBinding: {last.cause}",
-        f"no node with enough free passes VolumeBinding: {last.cause}",
-        f"no node that is open to it passes VolumeBinding: {last.cause}",
+        f"no node can reach its volumes: {last.cause}",
+        f"no remaining node can reach its volumes: {last.cause}",
+        f"no schedulable node can reach its volumes: {last.cause}",
     ]
 
 
 def test_names_are_left_out_where_there_is_no_room_for_them() -> None:
     names = tuple(f"rack{number}-{number % 7}" for number in range(160))
-    stage = FilterStage(ENOUGH, 0, 180, (("hugepages-1Gi", names), ("cpu", names[:20])))
+    stage = FilterStage(ENOUGH, 0, (StageCause("hugepages-1Gi", names), StageCause("cpu", names[:20])))
     assert stage.detail() == "short of hugepages-1Gi 160, cpu 20"
 
 
@@ -172,7 +174,7 @@ def test_the_kubelets_own_reason_is_told() -> None:
 
 def test_what_bayplan_cannot_tell_is_not_said_of_the_kubelet() -> None:
     text = with_reason("TooManyZoneCombinations", "too many NUMA zones to be sure")
-    assert text.splitlines()[0] == ("telco/p might not fit: 1 node has too many NUMA zones for bayplan to be sure.")
+    assert text.splitlines()[0] == ("telco/p might not fit: 1 node has too many NUMA zones to be sure.")
     assert "    0 certain     1 too many NUMA zones to be sure: n1" in text
     assert "kubelet" not in text
 
@@ -213,8 +215,8 @@ def test_a_node_that_reports_nothing_is_not_short_of_something() -> None:
     lines = refusal_text(refused(outcome_of(cluster(node("n1", 4), silent), guaranteed("p", 8)))).splitlines()
     assert lines[2:5] == [
         "    2 nodes",
-        "    1 with resources      1 no allocatable resources reported: n2",
-        "    0 enough in total     1 short of cpu: n1",
+        "    1 with resources     1 no allocatable resources reported: n2",
+        "    0 large enough       1 too small in cpu: n1",
     ]
     alone = outcome_text(outcome_of(cluster(silent), guaranteed("p", 8)))
-    assert alone.startswith("telco/p does not fit: no node that is open to it reports any resources.")
+    assert alone.startswith("telco/p does not fit: no node reports any resources.")

@@ -22,9 +22,15 @@ from bayplan.gangs.remedies import (
     gang_remedies,
 )
 from bayplan.gangs.scheduler import GangScheduler
+from bayplan.gangs.trees import Trees
 from bayplan.kube.wire.core_v1 import Pod
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.profile import default_profile
+from bayplan.scheduling.remedies import OpenNodes
+from tests.builders.bodies import Json
+from tests.builders.clusters import cluster
 from tests.builders.gangs import gpu_pods
-from tests.builders.objects import GPU, simple_pod
+from tests.builders.objects import GPU, node, simple_pod
 from tests.conformance.test_consolidation import gpu_pod, movable
 from tests.conformance.test_consolidation import scheduler as two_racks
 from tests.unit.compat.test_styles import BLOCK, RACK, scheduler
@@ -62,6 +68,36 @@ def test_changes_that_were_tried(asking: Gang, expected: tuple[GangRemedy, ...])
     placing = scheduler()
     assert not schedule_gang(placing, asking).placed
     assert gang_remedies(placing, asking) == expected
+
+
+TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
+REPAIR = {"key": "example.com/repair", "effect": "NoExecute"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    "closed, expected",
+    [
+        (({"unschedulable": True, "taints": [CORDON]}, {}), [OpenNodes(True, False, (), ("n0",))]),
+        (({"taints": [TAINT]}, {}), [OpenNodes(False, False, (f"{GPU}=present:NoSchedule",), ("n0",))]),
+        (
+            ({"taints": [TAINT]}, {"unschedulable": True}),
+            [OpenNodes(True, False, (f"{GPU}=present:NoSchedule",), ("n0", "n1"))],
+        ),
+        (
+            ({"taints": [REPAIR, TAINT]}, {}),
+            [OpenNodes(False, False, ("example.com/repair:NoExecute", f"{GPU}=present:NoSchedule"), ("n0",))],
+        ),
+    ],
+    ids=["a cordon", "a taint", "both are needed", "two taints of one node"],
+)
+def test_nodes_that_could_be_opened_for_a_gang(closed: tuple[Json, ...], expected: list[GangRemedy]) -> None:
+    """Both nodes have 4 GPUs, and the gang needs 8."""
+    state = cluster(nodes=[node(f"n{number}", {GPU: 4}, **each) for number, each in enumerate(closed)])
+    placing = GangScheduler(state, Trees(state), default_profile(), ClassAnswers(state))
+    asking = Gang("ml/g", Group(pods=gpu_pods(8)))
+    assert not schedule_gang(placing, asking).placed
+    assert [each for each in gang_remedies(placing, asking) if isinstance(each, OpenNodes)] == expected
 
 
 def with_minimum(style: str) -> Gang:

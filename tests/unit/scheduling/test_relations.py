@@ -15,7 +15,7 @@ from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.profile import Profile, default_profile
 from bayplan.scheduling.relations import answer_for, with_pods_as_they_are
-from bayplan.scheduling.remedies import SmallerRequest, remedies
+from bayplan.scheduling.remedies import OtherRequest, remedies
 from tests.builders.bodies import Json
 from tests.builders.clusters import decide, place
 from tests.builders.neighbourhoods import RACK, apart, app_pod, drawn, on, racks, spread, together
@@ -119,7 +119,7 @@ def test_asking_for_less_does_not_help_against_neighbours() -> None:
     pod_class, answers = state.classes.of(pod), ClassAnswers(state)
     answer = answer_for(state, pod, pod_class, PROFILE, answers)
     found = remedies(state, pod_class, with_pods_as_they_are(state, pod, pod_class, PROFILE), answer)
-    assert [each.amount for each in found if isinstance(each, SmallerRequest)] == [1000]
+    assert [each.amount for each in found if isinstance(each, OtherRequest)] == [1000]
 
 
 @pytest.mark.parametrize("spec", [apart("web", ""), spread("web", skew=0), drawn("web", 101)])

@@ -11,7 +11,15 @@ from bayplan.plugins.node_resource_topology_args import read_arguments
 from bayplan.plugins.node_resource_topology_match import topology_match
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile, default_profile
-from bayplan.scheduling.remedies import OtherPolicy, Remedy, SmallerRequest, WithoutFilter, ZonesCombined, remedies
+from bayplan.scheduling.remedies import (
+    OpenNodes,
+    OtherPolicy,
+    OtherRequest,
+    Remedy,
+    WithoutFilter,
+    ZonesCombined,
+    remedies,
+)
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster, decide
 from tests.builders.numatopologies import machine, numa_aware_profile, numatopology, policy_pod, volcano_cluster
@@ -32,7 +40,9 @@ def found(state: ClusterState, waiting: Pod, profile: Profile | None = None) -> 
 
 def smaller(state: ClusterState, waiting: Pod) -> list[tuple[str, int, int]]:
     return [
-        (each.resource, each.amount, each.nodes) for each in found(state, waiting) if isinstance(each, SmallerRequest)
+        (each.resource, each.amount, each.nodes)
+        for each in found(state, waiting)
+        if isinstance(each, OtherRequest) and each.amount < each.instead_of
     ]
 
 
@@ -81,8 +91,8 @@ def test_only_the_container_and_resource_that_help_are_named() -> None:
         container(requests={"cpu": 2, "memory": "1Gi"}, name="small"),
         container(requests={"cpu": 2, "memory": "6Gi"}, name="large"),
     )
-    assert [each for each in found(state, waiting) if isinstance(each, SmallerRequest)] == [
-        SmallerRequest("large", "memory", 3 * GI, 6 * GI, 1)
+    assert [each for each in found(state, waiting) if isinstance(each, OtherRequest)] == [
+        OtherRequest("large", "memory", 3 * GI, 6 * GI, 1)
     ]
 
 
@@ -91,34 +101,47 @@ def test_two_resources_short_at_once_have_no_single_remedy() -> None:
     assert smaller(state, burstable({"cpu": 4, "memory": "4Gi"})) == []
 
 
+GPU_TAINT = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+UNREACHABLE = [{"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+
+
+def test_a_selector_that_could_be_dropped() -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8}), node("small", {"cpu": 1})])
+    waiting = pod(container(requests={"cpu": 4}), nodeSelector={"disk": "ssd"})
+    cause = "node(s) didn't match Pod's node affinity/selector"
+    assert WithoutFilter("NodeAffinity", cause, 1) in found(state, waiting)
+
+
 @pytest.mark.parametrize(
-    "spec, bad_node, plugin, cause",
+    "closed, expected",
     [
+        pytest.param({"unschedulable": True}, (True, False, ()), id="cordoned"),
+        pytest.param({"unschedulable": True, "taints": [CORDON]}, (True, False, ()), id="with the cordon's own taint"),
+        pytest.param({"taints": UNREACHABLE}, (False, True, ()), id="not Ready"),
+        pytest.param({"taints": [GPU_TAINT]}, (False, False, ("example.com/gpu=present:NoSchedule",)), id="tainted"),
         pytest.param(
-            {}, {"unschedulable": True}, "NodeUnschedulable", "node(s) were unschedulable", id="uncordon the node"
-        ),
-        pytest.param(
-            {},
-            {"taints": [{"key": "gpu", "effect": "NoSchedule"}]},
-            "TaintToleration",
-            "node(s) had untolerated taint(s)",
-            id="tolerate the taint",
-        ),
-        pytest.param(
-            {"nodeSelector": {"disk": "ssd"}},
-            {},
-            "NodeAffinity",
-            "node(s) didn't match Pod's node affinity/selector",
-            id="drop the selector",
+            {"unschedulable": True, "taints": [GPU_TAINT]},
+            (True, False, ("example.com/gpu=present:NoSchedule",)),
+            id="both",
         ),
     ],
 )
-def test_a_filter_whose_demand_could_be_met(spec: Json, bad_node: Json, plugin: str, cause: str) -> None:
-    state = cluster(nodes=[node("n1", {"cpu": 8}, **bad_node), node("small", {"cpu": 1}, **bad_node)])
-    waiting = pod(container(requests={"cpu": 4}), **spec)
-    assert [each for each in found(state, waiting) if isinstance(each, WithoutFilter)] == [
-        WithoutFilter(plugin, cause, 1)
-    ]
+def test_what_would_open_a_closed_node(closed: Json, expected: tuple[bool, bool, tuple[str, ...]]) -> None:
+    state = cluster(nodes=[node("n1", {"cpu": 8}, **closed), node("small", {"cpu": 1}, **closed)])
+    (remedy,) = found(state, burstable({"cpu": 4}))
+    assert isinstance(remedy, OpenNodes)
+    assert (remedy.uncordoned, remedy.ready, remedy.tolerated) == expected
+    assert remedy.names == ("n1",)
+
+
+def test_under_restricted_more_can_be_easier() -> None:
+    """8 GPUs need both zones, 96 CPUs one; 113 CPUs need both, too."""
+    amounts: ZoneAmounts = {"cpu": 112, "memory": "1Ti", GPU: 4}
+    state = cluster(topology(zone(0, amounts), zone(1, amounts), policy="restricted"))
+    assert OtherRequest("main", "cpu", 113_000, 96_000, 1) in found(
+        state, simple_pod({"cpu": 96, "memory": "1200Gi", GPU: 8})
+    )
 
 
 def test_a_filter_that_is_not_the_only_obstacle_is_no_remedy() -> None:
@@ -205,7 +228,7 @@ def test_only_nodes_whose_kubelet_would_admit_it_are_counted() -> None:
     reports = [machine(f"bad{number}", "0", "4Gi") for number in range(12)] + [machine("good", "4Gi", "4Gi")]
     allocatable: Amounts = {"cpu": 16, "memory": "32Gi", "hugepages-1Gi": "8Gi"}
     nodes = [node(report.metadata.name, allocatable, unschedulable=True) for report in reports]
-    remedy = next(each for each in found(cluster(*reports, nodes=nodes), waiting) if isinstance(each, WithoutFilter))
+    remedy = next(each for each in found(cluster(*reports, nodes=nodes), waiting) if isinstance(each, OpenNodes))
     assert (remedy.nodes, remedy.names, remedy.at_least) == (1, ("good",), False)
 
 
@@ -214,9 +237,9 @@ def test_what_was_not_replayed_is_not_counted() -> None:
     amounts: ZoneAmounts = {"cpu": 8, "memory": "16Gi"}
     reports = [topology(zone(0, amounts), zone(1, amounts), name=f"n{number}") for number in range(70)]
     nodes = [node(report.metadata.name, {"cpu": 16, "memory": "32Gi"}, unschedulable=True) for report in reports]
-    assert found(cluster(*reports, nodes=nodes), waiting) == [
-        WithoutFilter("NodeUnschedulable", "node(s) were unschedulable", 64, at_least=True)
-    ]
+    (remedy,) = found(cluster(*reports, nodes=nodes), waiting)
+    assert isinstance(remedy, OpenNodes)
+    assert (remedy.nodes, remedy.at_least) == (64, True)
 
 
 def test_memory_that_no_manager_looks_at_does_not_stop_zones_from_being_combined() -> None:

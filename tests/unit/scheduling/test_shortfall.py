@@ -11,7 +11,7 @@ from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopolo
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.decision import NearestNode
 from bayplan.scheduling.profile import default_profile
-from bayplan.scheduling.shortfall import shortfall_of
+from bayplan.scheduling.shortfall import nearest_misses, shortfall_of
 from tests.builders.clusters import cluster, decide
 from tests.builders.objects import GI, GPU, Amounts, ZoneAmounts, container, node, pod, simple_pod, topology, zone
 
@@ -111,7 +111,8 @@ def test_the_order_is_that_of_what_is_said() -> None:
         topology(zone(0, nine), zone(1, nine), name="two-zones", policy="restricted"),
         nodes=[node(name, {"cpu": 32, "memory": "8Gi"}) for name in ("one-zone", "two-zones")],
     )
-    misses = nearest(state, simple_pod({"cpu": 20, "memory": "1Gi"}))
+    pod_class, profile = state.classes.of(simple_pod({"cpu": 20, "memory": "1Gi"})), default_profile()
+    misses = nearest_misses(state, pod_class, profile, ClassAnswers(state).for_class(pod_class, profile))
     assert [(miss.node, miss.have) for miss in misses] == [("two-zones", 18_000), ("one-zone", 12_000)]
 
 

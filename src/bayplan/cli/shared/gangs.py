@@ -37,6 +37,7 @@ from bayplan.dialects.registry import (
 )
 from bayplan.engine.gangs.problem import Counts, Status
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, stages_in_tree
+from bayplan.explain.headline import headline
 from bayplan.explain.refusal import description
 from bayplan.explain.volumes import volumes_behind, volumes_that_limit
 from bayplan.gangs.checks import problem_of
@@ -189,9 +190,12 @@ class GangPlacer:
         refused = list(answer.refused_by_replay.items())
         newcomer = incoming_pod(state, pods[0], pod)
         shortfall = shortfall_of(state, pod, scheduler.profile, answer, refused, newcomer)
-        causes, stages = stages_in_tree(tree, len(state.rows), shortfall, pod, scheduler.profile)
+        causes, stages = stages_in_tree(tree, shortfall, pod, scheduler.profile)
         volumes = volumes_behind(state, pod, shortfall) or volumes_that_limit(state, pod, before, tree.rows)
-        return replace(shape, causes=causes, stages=stages, volumes=volumes)
+        lost = {node for stage in stages for cause in stage.causes for node in cause.nodes}
+        closed = not before.any() and shortfall.matter <= lost
+        sentence = headline(state, pod, shortfall, stages) if closed else ""
+        return replace(shape, causes=causes, stages=stages, volumes=volumes, sentence=sentence)
 
 
 def _anew(session: ClusterSession, name: str, bound: Sequence[Pod]) -> Gang | None:

@@ -113,7 +113,7 @@ class _Alone:
         answer = answer_for(state, pod, pod_class, profile, self._answers)
         refused = list(answer.refused_by_replay.items())
         counted = shortfall_of(state, pod_class, profile, answer, refused, most=0)
-        return refusal_of(state, pod_class, profile, Decision(decision.pod, None, shortfall=counted), ()).sentence
+        return refusal_of(state, pod_class, profile, Decision(decision.pod, None, shortfall=counted), ()).cause
 
 
 def _of_gang(outcome: GangOutcome, waiting: Sequence[Pod]) -> Iterator[StuckPod]:

@@ -101,6 +101,8 @@ class Columns:
         # those.
         self.zone_available: FloatColumn = zeros((resources, zones, rows))
         self.zone_total: FloatColumn = zeros((resources, zones, rows))
+        # What an empty node offers to pods: the totals without reserved CPUs and broken devices.
+        self.zone_offered: FloatColumn = zeros((resources, zones, rows))
         self.zone_available_sum: FloatColumn = zeros((resources, rows))
         self.zone_total_largest: FloatColumn = zeros((resources, rows))
         self.zone_reported: NDArray[np.uint64] = zeros((resources, rows), np.uint64)
@@ -181,7 +183,7 @@ class Columns:
             self._rows_aligning[index] = 0
             for column in (self.allocatable, self.free, self.zone_available_sum, self.zone_total_largest):
                 column[index, np.flatnonzero(column[index])] = 0
-            for column in (self.zone_available, self.zone_total):
+            for column in (self.zone_available, self.zone_total, self.zone_offered):
                 column[index][np.nonzero(column[index])] = 0
             self.zone_aligned[index, np.flatnonzero(self.zone_aligned[index])] = False
             self._free_indexes.append(index)

@@ -23,6 +23,8 @@ def write_zones(columns: Columns, row: int, report: TopologyReport) -> None:
     cells = columns.cells(tuple([zone.names for zone in report.zones]))
     totals = [total for zone in report.zones for total in zone.totals]
     columns.zone_total[cells.indexes, cells.positions, row] = totals
+    offered = [amount for zone in report.zones for amount in zone.offered]
+    columns.zone_offered[cells.indexes, cells.positions, row] = offered
     columns.zone_reported[cells.reported, row] = cells.bits
     write_available(columns, row, report)
     largest = columns.zone_total[cells.reported, :, row].max(axis=1)
@@ -58,7 +60,7 @@ def clear_zones(columns: Columns, row: int) -> None:
     if columns.topology[row] == NO_TOPOLOGY:
         return  # none has
     columns.totals_changed()
-    zones = (columns.zone_available, columns.zone_total)
+    zones = (columns.zone_available, columns.zone_total, columns.zone_offered)
     sums = (columns.zone_available_sum, columns.zone_total_largest, columns.zone_reported)
     for column in (*zones, *sums):
         write_row(column, row, 0)

@@ -59,6 +59,11 @@ class ZoneAmounts:
         """What the kubelet's managers call the total: memory less reservations, CPUs and devices all of them."""
         return max(self.allocatable if is_memory(resource) else self.capacity, self.available)
 
+    @property
+    def offered(self) -> int:
+        """What pods may use in all, reservations subtracted."""
+        return max(self.allocatable, self.available)
+
 
 @dataclass(frozen=True, slots=True)
 class ZoneReport:
@@ -72,6 +77,7 @@ class ZoneReport:
     memory_group: tuple[int, ...] | None = None
     names: tuple[str, ...] = field(init=False, compare=False, repr=False)
     totals: tuple[int, ...] = field(init=False, compare=False, repr=False)
+    offered: tuple[int, ...] = field(init=False, compare=False, repr=False)
     available: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +85,7 @@ class ZoneReport:
         object.__setattr__(self, "names", tuple(self.resources))
         totals = tuple([amounts.total_of(name) for name, amounts in self.resources.items()])
         object.__setattr__(self, "totals", totals)
+        object.__setattr__(self, "offered", tuple([amounts.offered for amounts in self.resources.values()]))
         object.__setattr__(self, "available", tuple([amounts.available for amounts in self.resources.values()]))
 
 

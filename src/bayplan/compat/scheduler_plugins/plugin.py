@@ -58,6 +58,11 @@ class UpstreamTopologyMatch(NodeResourceTopologyMatch):
         """The codes that mean: there is enough in the zones, but not in the zones that the policy allows."""
         return tuple(verdict for verdict in UpstreamVerdict if verdict > UpstreamVerdict.DATA_INVALID)
 
+    @property
+    def size_rules(self) -> tuple[int, ...]:
+        """The same codes."""
+        return self.zone_rules
+
     def scores(self, state: ClusterState, pod: PodClass, rows: Rows) -> Scores:
         """The configured strategy."""
         if self._strategy == LEAST_NUMA_NODES:

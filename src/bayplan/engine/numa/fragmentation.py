@@ -52,7 +52,8 @@ def aligned_amounts(state: ClusterState, resource: str, rows: RowNumbers) -> Ali
     by_zone = np.floor(by_zone / unit) * unit
     free = np.minimum(by_zone.sum(axis=0), left_on_node)
     largest = by_zone.max(axis=0, initial=0.0)
-    together = np.floor(np.minimum(free, _largest_zone(state, resource, rows)) / unit) * unit
+    largest_zone = columns.zone_offered[index][:, rows].max(axis=0, initial=0.0)
+    together = np.floor(np.minimum(free, largest_zone) / unit) * unit
     return Aligned(by_zone, largest, np.maximum(together, largest))
 
 
@@ -70,26 +71,3 @@ def fragmentation(largest: Amounts, at_best: Amounts) -> Amounts:
     share = np.full(np.shape(at_best), np.nan)
     np.divide(at_best - largest, at_best, out=share, where=at_best > 0)
     return share
-
-
-def _largest_zone(state: ClusterState, resource: str, rows: RowNumbers) -> Amounts:
-    """What the largest zone of each node offers to pods.
-
-    Columns keep the hardware's totals, which include reserved CPUs.
-    """
-    return np.array(
-        [
-            max(
-                (
-                    max(amounts.allocatable, amounts.available)
-                    for zone in report.zones
-                    if (amounts := zone.resources.get(resource)) is not None
-                ),
-                default=0,
-            )
-            if report is not None
-            else 0
-            for report in map(state.reports.__getitem__, rows.tolist())
-        ],
-        dtype=np.float64,
-    )

@@ -6,6 +6,7 @@ The remedies of `gangs/remedies.py` come in; one phrase for each goes out, to fo
 from __future__ import annotations
 
 from bayplan.explain.amounts import count
+from bayplan.explain.changes import opened_phrase
 from bayplan.explain.documents import Document
 from bayplan.explain.gangs.outcome import GangOutcome
 from bayplan.explain.topology.levels import counted, in_short
@@ -19,6 +20,7 @@ from bayplan.gangs.remedies import (
 )
 from bayplan.gangs.trees import NODE
 from bayplan.kube.topology_levels import HOSTNAME
+from bayplan.scheduling.remedies import OpenNodes
 
 
 def gang_changes(outcome: GangOutcome) -> list[str]:
@@ -39,6 +41,7 @@ def gang_changes_document(outcome: GangOutcome) -> list[Document]:
 
 
 _SORTS: dict[type[GangRemedy], str] = {
+    OpenNodes: "nodes",
     FewerPods: "size",
     WiderLevel: "level",
     PreferredLevel: "preferred",
@@ -60,8 +63,10 @@ def _phrase(remedy: GangRemedy, levels: tuple[str, ...]) -> str:
     def short(label: str) -> str:
         return NODE if label == HOSTNAME else in_short(label, levels)
 
-    whose = "" if isinstance(remedy, WorkloadGone) or not remedy.group else f"group {remedy.group}: "
+    whose = "" if isinstance(remedy, WorkloadGone | OpenNodes) or not remedy.group else f"group {remedy.group}: "
     match remedy:
+        case OpenNodes():
+            return opened_phrase(remedy, "its pods")
         case FewerPods():
             return f"{whose}{count(remedy.pods, 'pod')} instead of {remedy.instead_of}"
         case WiderLevel():

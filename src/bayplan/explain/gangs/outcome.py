@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PodRequest
 from bayplan.cluster.topology.tree import Distances, Path, Tree
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.placement import ContainerZones
-from bayplan.explain.stages import FilterStage, StageKind, stages_of
+from bayplan.explain.stages import FilterStage, StageCause, StageKind, stages_of
 from bayplan.explain.topology.levels import ranks_text
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import Gang, GangDecision, LevelRoom, Seat
@@ -32,7 +34,8 @@ class ShapeView:
     """Equal pods of a gang: their number, one of them, their request, and the room for such pods per level.
 
     `after` is empty if nothing was placed. `slots` are by position in the tree. `causes` and `stages` say which filter
-    rejected how many nodes, `volumes` what is in the way of claims, `groups` which groups inside the gang they are in.
+    rejected how many nodes, `volumes` what is in the way of claims, `groups` which groups inside the gang they are in,
+    `sentence` why not even one such pod has room.
     """
 
     pods: int
@@ -46,6 +49,7 @@ class ShapeView:
     stages: tuple[FilterStage, ...] = ()
     volumes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,20 +110,24 @@ class GangOutcome:
 
 
 def stages_in_tree(
-    tree: Tree, nodes: int, shortfall: Shortfall, pod: PodClass, profile: Profile
+    tree: Tree, shortfall: Shortfall, pod: PodClass, profile: Profile
 ) -> tuple[tuple[CauseCount, ...], tuple[FilterStage, ...]]:
     """Which filter rejected which nodes of a tree, and the same as shrinking counts from all nodes of the cluster."""
     inside = {path[-1] for path in tree.paths[tree.node_level]}
     causes = tuple(
-        CauseCount(cause.plugin, cause.cause, kept, cause.reason, cause.details)
+        structs.replace(cause, nodes=kept)
         for cause in shortfall.causes
         if (kept := tuple(node for node in cause.nodes if node in inside))
     )
-    stages = tuple(stages_of(Shortfall(tree.size, causes, ()), pod, profile))
+    stages = tuple(stages_of(structs.replace(shortfall, nodes=tree.size, causes=causes), pod, profile))
     if not tree.outside:
         return causes, stages
     in_the_tree = StageKind(IN_THE_TREE, tree.lead, tree.when_empty)
-    return causes, (FilterStage(in_the_tree, tree.size, nodes - tree.size, missing_labels(tree.outside)), *stages)
+    outside = tuple(
+        StageCause(label, nodes, (f"has {tree.lead}{label}", f"have {tree.lead}{label}"))
+        for label, nodes in missing_labels(tree.outside)
+    )
+    return causes, (FilterStage(in_the_tree, tree.size, outside), *stages)
 
 
 def missing_labels(outside: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -124,8 +124,11 @@ def _running_count(outcome: GangOutcome, others: int) -> str:
 
 
 def refusal_sentence(outcome: GangOutcome) -> str:
-    """Why a gang has no place, with short names of levels."""
-    return in_short(outcome.decision.bound, outcome.levels)
+    """Why a gang has no place, with short names of levels: if some of its pods fit nowhere, that is why."""
+    closed = next((shape for shape in outcome.shapes if shape.sentence), None)
+    if closed is None or outcome.decision.problem or outcome.decision.style:
+        return in_short(outcome.decision.bound, outcome.levels)
+    return closed.sentence if len(outcome.shapes) == 1 else f"{closed.example.metadata.name}: {closed.sentence}"
 
 
 def _refused_line(outcome: GangOutcome, status: str) -> str:

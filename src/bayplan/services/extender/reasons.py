@@ -12,32 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.pods.pod_class import PodClass
-from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import Admission
-from bayplan.engine.numa.admission import Verdict
-from bayplan.engine.numa.demand import Step, demand
 from bayplan.engine.numa.rows import Scores
 from bayplan.explain.refusal import Miss
 from bayplan.explain.why import miss_phrase
-from bayplan.plugins.node_resource_topology_match import NodeResourceTopologyMatch
 from bayplan.scheduling.answers import NO_NODE, Answer
 from bayplan.scheduling.decision import NearestNode
-from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Blocked, Profile
+from bayplan.scheduling.profile import PASSES, Blocked, Profile
 from bayplan.scheduling.shortfall import nearest_misses, refusal_words
+from bayplan.scheduling.when_empty import refusals_when_empty
 from bayplan.services.edges.bounded_dict import BoundedDict
 from bayplan.services.extender.candidates import Candidates, Texts
 
 NOT_KNOWN = "the node is not known to the extender yet"
 MOST_CACHED = 1000
-# What no eviction on the node changes.
-_LASTING = (
-    Verdict.DATA_INVALID,
-    Verdict.DATA_STALE,
-    Verdict.NO_REPORT,
-    Verdict.REPORT_EXPECTED,
-    Verdict.NOT_WHOLE_CORES,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +65,15 @@ class Reasons:
         rows = np.flatnonzero(candidates.rows)
         misses = self._misses(pod, profile, answer, rows) if detailed else {}
         blocked = answer.blocked[rows]
+        # These refusals stay even if all other pods leave.
+        lasting = refusals_when_empty(self._state, pod, profile) != PASSES
         for number in np.unique(blocked[blocked != PASSES]).tolist():
             _, cause = profile.cause(pod, number)
-            refused = rows[blocked == number]
-            lasting = _lasts(self._state, pod, profile, number, refused)
-            for row, lasts in zip(refused.tolist(), lasting.tolist(), strict=True):
+            of_usage = profile.filter_of(number).reads_usage
+            for row in rows[blocked == number].tolist():
                 name = self._state.names[row]
                 text = _with_miss(cause, misses.get(name))
-                (unresolvable if lasts else failed)[name] = text
+                (failed if of_usage and not lasting[row] else unresolvable)[name] = text
         for row in set(rows.tolist()) & answer.refused_by_replay.keys():
             admission = answer.refused_by_replay[row]
             failed[self._state.names[row]] = refusal_words(pod, admission)
@@ -111,43 +101,3 @@ def _with_miss(cause: str, miss: NearestNode | None) -> str:
         return cause
     container = f"container {miss.container}: " if miss.container else ""
     return f"{cause}: {container}{miss_phrase(Miss(miss, None))}"
-
-
-def _lasts(
-    state: ClusterState, pod: PodClass, profile: Profile, blocked: int, rows: NDArray[np.intp]
-) -> NDArray[np.bool_]:
-    """For each row with this `blocked` number, whether the refusal stays even if all other pods leave."""
-    position, code = divmod(blocked, CODES_PER_FILTER)
-    plugin = profile.filters[position]
-    if not isinstance(plugin, NodeResourceTopologyMatch):
-        return np.full(len(rows), not plugin.reads_usage)
-    if code in _LASTING:
-        return np.ones(len(rows), dtype=bool)
-    columns, asked = state.columns, demand(pod)
-    by_pod = columns.scope[rows] == Scope.POD
-    too_large: NDArray[np.bool_] = np.where(
-        by_pod,
-        _exceeds_zones(state, asked.pod_step, rows),
-        np.logical_or.reduce([_exceeds_zones(state, step, rows) for step in asked.container_steps])
-        if asked.container_steps
-        else False,
-    )
-    aligned: NDArray[np.bool_] = columns.policy[rows] == Policy.SINGLE_NUMA_NODE
-    return too_large & aligned
-
-
-def _exceeds_zones(state: ClusterState, step: Step, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether no zone could hold a step even if it were empty.
-
-    Resources that no zone of a node reports are not aligned there.
-    """
-    columns = state.columns
-    fits = np.ones((columns.zone_total.shape[1], len(rows)), dtype=bool)
-    for name, want in step.wants:
-        index = columns.resource_index.get(name)
-        if index is None:
-            continue
-        total = columns.zone_total[index][:, rows]
-        fits &= (total >= want) | ~total.any(axis=0)
-    exceeded: NDArray[np.bool_] = np.logical_not(fits.any(axis=0))
-    return exceeded

@@ -7,20 +7,29 @@ them to the scenario.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from msgspec import structs
+
 from bayplan.cluster.pods.pod_class import PodClass, pod_class_of
-from bayplan.cluster.pods.request import PodRequest, effective_request
+from bayplan.cluster.pods.request import effective_request
 from bayplan.cluster.reports.numa_policy import policy_remarks
 from bayplan.cluster.state import ClusterState
 from bayplan.dialects.pod_words import word_remarks
-from bayplan.explain.amounts import count, human, usual_order
+from bayplan.explain.amounts import count
+from bayplan.explain.refusal import refusal_of
 from bayplan.explain.topology.hostlist import hostlist
+from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.volcano_annotations import POLICY
-from bayplan.kube.wire.core_v1 import Metadata, Node, NodeSpec, Pod
-from bayplan.scheduling.profile import PASSES, default_profile
+from bayplan.kube.wire.core_v1 import Metadata, NodeSpec, Pod
+from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
+from bayplan.scheduling.answers import ClassAnswers
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.profile import Profile, default_profile
+from bayplan.scheduling.remedies import some_node_takes
+from bayplan.scheduling.shortfall import shortfall_of
 from bayplan.simulate.kubelet.kubelet import VirtualKubelet
+from bayplan.simulate.kubelet.report import NodeAgent
 from bayplan.simulate.scenario.lines import Section, SourcePosition, described
 from bayplan.simulate.scenario.model import Scenario, SimulatedNode, Workload
 from bayplan.simulate.scenario.pods import PRIORITY_CLASSES
@@ -98,79 +107,39 @@ def _without_effect(workload: Workload) -> Iterator[str]:
 
 
 def _without_a_home(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Workloads whose pods every node would refuse even if it were empty, with the best reason for it."""
-    nodes = _EmptyNodes(scenario.nodes)
+    """Workloads whose pods every node would refuse even if it were empty, and why."""
+    state, profile = _empty_cluster(scenario.nodes), default_profile()
     known: dict[PodClass, str | None] = {}
     for workload in scenario.workloads:
-        for pod in map(nodes.state.classes.of, workload.templates):
+        for pod in map(state.classes.of, workload.templates):
             if pod not in known:
-                known[pod] = nodes.why_nowhere(pod)
+                known[pod] = None if some_node_takes(state, pod, profile) else _why_nowhere(state, pod, profile)
             reason = known[pod]
             if reason is not None:
                 yield workload.name, f"the pods of {workload.name} fit nowhere, not even on an empty node: {reason}"
                 break
 
 
-class _EmptyNodes:
-    """All nodes with their labels and taints, and one of every kind of machine and kubelet."""
-
-    def __init__(self, nodes: tuple[SimulatedNode, ...]) -> None:
-        self.state = ClusterState()
-        self._profile = default_profile()
-        self._kinds: list[SimulatedNode] = []
-        self._kind_of_row: dict[int, int] = {}
-        for node in nodes:
-            spec = NodeSpec(unschedulable=node.unschedulable, taints=list(node.taints))
-            row = self.state.set_node(Node(metadata=Metadata(name=node.name, labels=dict(node.labels)), spec=spec))
-            self._kind_of_row[row] = self._kind(node)
-
-    def _kind(self, node: SimulatedNode) -> int:
-        for index, kind in enumerate(self._kinds):
-            if (kind.machine, kind.kubelet) == (node.machine, node.kubelet):
-                return index
-        self._kinds.append(node)
-        return len(self._kinds) - 1
-
-    def why_nowhere(self, pod: PodClass) -> str | None:
-        """Why no node takes a pod, None if one does: schedulers look at labels and taints, kubelets at amounts."""
-        profile = self._profile
-        rows = slice(0, self.state.columns.size)
-        found = profile.for_class(pod).blocked_by_node(self.state, rows)
-        blocked = [PASSES] * rows.stop if found is None else found.tolist()
-        open_kinds = {self._kind_of_row[row] for row, number in enumerate(blocked) if number == PASSES}
-        closed = Counter(profile.cause(pod, number)[1] for number in blocked if number != PASSES)
-        reasons = [f"{nodes} {cause}" for cause, nodes in closed.items()]
-        if open_kinds or not closed:
-            kinds = [self._kinds[index] for index in sorted(open_kinds)]
-            refusal = _why_refused(pod.request, kinds, "no other node" if closed else "no node")
-            if refusal is None:
-                return None
-            reasons.append(refusal)
-        return "; ".join(reasons)
+def _empty_cluster(nodes: tuple[SimulatedNode, ...]) -> ClusterState:
+    """The nodes with the reports of their idle kubelets; those of equal nodes are made once."""
+    state = ClusterState()
+    known: list[tuple[SimulatedNode, NodeAgent, NodeResourceTopology]] = []
+    for node in nodes:
+        alike = (each for each in known if (each[0].machine, each[0].kubelet) == (node.machine, node.kubelet))
+        entry = next(alike, None)
+        if entry is None:
+            agent = NodeAgent(node.name, VirtualKubelet(node.machine, node.kubelet))
+            entry = node, agent, agent.topology(complete=True)
+            known.append(entry)
+        _, agent, report = entry
+        metadata = Metadata(name=node.name, labels={HOSTNAME: node.name, **node.labels})
+        spec = NodeSpec(unschedulable=node.unschedulable, taints=list(node.taints))
+        state.set_node(structs.replace(agent.node, metadata=metadata, spec=spec))
+        state.set_topology(structs.replace(report, metadata=Metadata(name=node.name)))
+    return state
 
 
-def _why_refused(request: PodRequest, kinds: list[SimulatedNode], none: str) -> str | None:
-    """Why kubelets refuse a pod, None if one of them does not.
-
-    The refusal of a node that has enough in sum says most.
-    """
-    refusals = []
-    most: dict[str, int] = {}
-    for kind in kinds:
-        kubelet = VirtualKubelet(kind.machine, kind.kubelet)
-        admission = kubelet.admit("pod", request)
-        has_enough = all(kubelet.allocatable.get(name, 0) >= amount for name, amount in request.total.items())
-        if admission.admitted and has_enough:
-            return None
-        if has_enough:
-            refusals.append(f"{kind.name} refuses them with {admission.reason}: {admission.message}")
-        for resource, amount in kubelet.allocatable.items():
-            most[resource] = max(amount, most.get(resource, 0))
-    if refusals:
-        return refusals[0]
-    for resource in usual_order(request.total):
-        want, have = request.total[resource], most.get(resource, 0)
-        if want > have:
-            limit = f"{none} has more than {human(resource, have)}" if have else f"{none} has any"
-            return f"they ask for {resource} {human(resource, want)}, and {limit}"
-    return f"{none} has all that they ask for at once"
+def _why_nowhere(state: ClusterState, pod: PodClass, profile: Profile) -> str:
+    answer = ClassAnswers(state).for_class(pod, profile)
+    found = shortfall_of(state, pod, profile, answer, most=0)
+    return refusal_of(state, pod, profile, Decision("", None, shortfall=found), ()).sentence

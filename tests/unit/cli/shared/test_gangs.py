@@ -102,7 +102,7 @@ def test_wide_shows_every_seat_with_its_zones(bayplan: Bayplan) -> None:
 
 def test_a_refusal_tells_the_room_of_every_level_and_what_became_of_the_nodes(bayplan: Bayplan) -> None:
     out = bayplan("place", "-f", GANGS / "too-large.yaml", cluster=CLUSTER).out
-    assert "   40 in the tree         3 no label example.com/block 2, example.com/rack 1" in out
+    assert "   40 in the tree         3 no label example.com/block (login-[1-2]), example.com/rack (spare-1)" in out
     assert "   27 in one zone         2 fragmented: b1-r2-n2, b2-r3-n5" in out
     assert "  block        2         0         32  b2" in out
     assert (

@@ -171,7 +171,7 @@ def test_the_debug_log_has_every_placement(monkeypatch: pytest.MonkeyPatch, capl
         placed_despite(lambda *_: None, monkeypatch, watched_pod("a"), watched_pod("large", cpus="1000"))
     said = [(each.message, getattr(each, "pod", getattr(each, "unit", ""))) for each in caplog.records]
     assert {("binding pod", "ml/a"), ("bind ended", "ml/a"), ("unschedulable", "ml/large")} <= set(said)
-    assert [each for each in caplog.records if "no node has enough cpu free" in getattr(each, "why", "")]
+    assert [each for each in caplog.records if "no node has cpu 1000: the largest has " in getattr(each, "why", "")]
 
 
 def test_promises_are_resynced_periodically(monkeypatch: pytest.MonkeyPatch) -> None:

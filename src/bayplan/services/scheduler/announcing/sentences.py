@@ -12,12 +12,13 @@ from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.dispatch.actions import Stage, Unschedulable
 from bayplan.dispatch.dispatcher import Dispatcher
 from bayplan.explain.preemption import forbidden_by, nodes_text, victims_text
-from bayplan.explain.refusal import event_text, refusal_of
+from bayplan.explain.refusal import because, event_text, refusal_of
 from bayplan.gangs.model import GangDecision
 from bayplan.kube.errors import InvalidObject
 from bayplan.scheduling.cycle import schedule_one
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.preemption.plan import NoPreemption
+from bayplan.scheduling.profile import PASSES
 from bayplan.scheduling.relations import incoming_pod
 from bayplan.scheduling.shortfall import shortfall_of
 
@@ -55,7 +56,7 @@ class Sentences:
     def _closed_nodes(self, refusal: Unschedulable) -> str:
         """Which nodes taints and selectors close to the members of a gang: it needs more room than the others have."""
         gang, state = refusal.gang, self._dispatcher.state
-        if gang is None or gang.waits or gang.problem or not refusal.pods:
+        if gang is None or gang.waits or gang.problem or gang.style or not refusal.pods:
             return ""
         profile = self._dispatcher.profiles.get(refusal.pods[0].spec.scheduler_name or "")
         try:
@@ -66,11 +67,14 @@ class Sentences:
             return ""
         answer = self._dispatcher.answers.for_class(pod_class, profile)
         found = shortfall_of(state, pod_class, profile, answer, most=0)
+        if (answer.blocked != PASSES).all():
+            # Not even one member has a place.
+            return f"; {refusal_of(state, pod_class, profile, Decision(gang.gang, None, shortfall=found), ()).sentence}"
         closed = tuple(cause for cause in found.causes if cause.plugin in CLOSES_NODES)
         if not closed:
             return ""
         number = sum(len(cause.nodes) for cause in closed)
-        causes = ", ".join(f"{len(cause.nodes)} {cause.cause}" for cause in closed)
+        causes = ", ".join(f"{len(cause.nodes)} {cause.cause}{because(cause)}" for cause in closed)
         return f"; {number} of {found.nodes} nodes are closed to its pods: {causes}"
 
     def _kept_room_from_gang(self, refusal: Unschedulable) -> str:

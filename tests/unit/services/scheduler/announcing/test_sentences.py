@@ -99,7 +99,10 @@ class TestSentences:
         assert "kept" not in Sentences(scheduler).of(Unschedulable(PodUnit("ml/a"), (pod("a", 9),)))
         no_place = GangDecision("ml/b", Status.INFEASIBLE, "needs 2 slots")
         gang = Unschedulable(GangUnit("ml/b"), (pod("b", 8),), gang=no_place)
-        assert Sentences(scheduler).of(gang) == f"the gang has no place (infeasible): needs 2 slots; {said}"
+        assert (
+            Sentences(scheduler).of(gang)
+            == f"the gang has no place (infeasible): needs 2 slots; {said}; no node has enough cpu free"
+        )
 
     def test_a_place_that_became_free_is_reported(self) -> None:
         text = Sentences(cluster_of(8)).of(Unschedulable(PodUnit("ml/a"), (numa_pod("4"),)))
@@ -137,8 +140,13 @@ class TestSentences:
 
     def test_a_gang_gets_the_basis_of_its_answer(self) -> None:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "no rack has room for 8 pods")
-        text = Sentences(cluster_of(2)).of(Unschedulable(GangUnit("ml/train"), (numa_pod(),), gang=decision))
+        text = Sentences(cluster_of(8)).of(Unschedulable(GangUnit("ml/train"), (numa_pod("4"),), gang=decision))
         assert text == f"the gang has no place ({Status.INFEASIBLE.value}): no rack has room for 8 pods"
+
+    def test_a_gang_of_which_not_even_one_pod_fits_is_told_why(self) -> None:
+        decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, but can get none")
+        text = Sentences(cluster_of(2)).of(Unschedulable(GangUnit("ml/train"), (numa_pod("4"),), gang=decision))
+        assert text.endswith("but can get none; no node has cpu 4: the largest has 2")
 
     def test_a_gang_is_told_which_nodes_taints_and_selectors_close_to_it(self) -> None:
         dispatcher = cluster_of(8, 8, 8)
@@ -149,7 +157,8 @@ class TestSentences:
         decision = GangDecision("ml/train", Status.INFEASIBLE, "the gang needs 8 slots, but can get at most 4")
         text = Sentences(dispatcher).of(Unschedulable(GangUnit("ml/train"), (numa_pod("2"),), gang=decision))
         assert text.endswith(
-            "but can get at most 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s)"
+            "but can get at most 4; 2 of 3 nodes are closed to its pods: 2 node(s) had untolerated taint(s) "
+            "(dedicated=db:NoSchedule)"
         )
 
     @pytest.mark.parametrize(
