@@ -172,16 +172,19 @@ def leading_resource(resources: Sequence[str]) -> str:
 
 
 def default_resources(state: ClusterState, rows: NDArray[np.intp]) -> list[str]:
-    """cpu, memory and the devices that any of these nodes has: first those that the zones of most nodes report,
-    then those of most nodes, then those that a node has fewest of. That puts GPUs before plugins such as kvm and fuse.
+    """cpu, memory and the devices that any of these nodes has: first those for which taints in their name keep nodes,
+    then those that the zones of most nodes report, then those of most nodes, then those that a node has fewest of.
+
+    That puts GPUs before network cards, and both before plugins such as kvm and fuse.
     """
     columns = state.columns
+    kept = {taint.key for number in range(len(state.taint_sets)) for taint in state.taint_sets[number]}
     ranks = {}
     for name, index in columns.resource_index.items():
         amounts = columns.allocatable[index][rows]
         if "/" in name and amounts.any():
             in_zones, on_nodes = np.count_nonzero(columns.zone_reported[index][rows]), np.count_nonzero(amounts)
-            ranks[name] = (-in_zones, -on_nodes, amounts.max(), name.rpartition("/")[2], name)
+            ranks[name] = (name not in kept, -in_zones, -on_nodes, amounts.max(), name.rpartition("/")[2], name)
     return [CPU, MEMORY, *sorted(ranks, key=ranks.__getitem__)]
 
 

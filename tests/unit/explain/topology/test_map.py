@@ -16,8 +16,9 @@ from bayplan.explain.topology.map import TopologyMap, default_resources, topolog
 from bayplan.explain.topology.svg import topology_svg
 from bayplan.explain.topology.text import topology_text
 from bayplan.gangs.model import Seat
+from bayplan.kube.wire.core_v1 import Node
 from tests.builders.clusters import cluster
-from tests.builders.objects import GPU, node, simple_pod
+from tests.builders.objects import GPU, node, simple_pod, topology, zone
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,6 +62,34 @@ def test_only_devices_that_some_node_has_are_shown() -> None:
     state.columns.resource("example.com/unheard-of")
     tree = build_tree(state, "net", ["block"])
     assert default_resources(state, tree.rows) == ["cpu", "memory", GPU]
+
+
+RDMA, KVM = "example.com/rdma", "example.com/kvm"
+
+
+@pytest.mark.parametrize(
+    "nodes, devices",
+    [
+        # Of as many nodes, the device that a node has fewest of; then by the last part of the name.
+        ([node("n1", {KVM: 1000, GPU: 8, RDMA: 8})], [GPU, RDMA, KVM]),
+        ([node("n1", {GPU: 8, RDMA: 4}), node("n2", {GPU: 8})], [GPU, RDMA]),
+        ([node("n1", {KVM: 1000}), node("n2", {KVM: 1000, GPU: 8})], [KVM, GPU]),
+        # What nodes are kept for comes first.
+        (
+            [node("n1", {RDMA: 4}), node("n2", {RDMA: 4, GPU: 8}, taints=[{"key": GPU, "effect": "NoSchedule"}])],
+            [GPU, RDMA],
+        ),
+    ],
+)
+def test_devices_are_shown_in_the_order_in_which_they_matter(nodes: list[Node], devices: list[str]) -> None:
+    state = cluster(nodes=nodes)
+    assert default_resources(state, np.arange(len(nodes)))[2:] == devices
+
+
+def test_devices_that_zones_report_come_before_others() -> None:
+    report = topology(zone(0, {"cpu": 8, GPU: 8}), name="n1")
+    state = cluster(report, nodes=[node("n1", {KVM: 4, GPU: 8}), node("n2", {KVM: 4})])
+    assert default_resources(state, np.arange(2))[2:] == [GPU, KVM]
 
 
 def test_slots_and_what_an_idle_node_would_hold() -> None:
