@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from bayplan.cli.program import run
 from tests.builders.bodies import Json
 from tests.kubernetes.control_plane.plane import ControlPlane
 from tests.kubernetes.control_plane.raw_api import ApiRefused
+from tests.kubernetes.running_scheduler import PROGRAM
 
 ROLES = Path(__file__).parents[2] / "deploy" / "base" / "user-roles.yaml"
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -37,13 +39,13 @@ def bound(user: str, role: str) -> Json:
 
 
 @pytest.fixture
-def ask(control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(control_plane: ControlPlane) -> Ask:
     """`ask("ann", "nodes")`: a command in the name of a user."""
 
     def asked(user: str, *words: str) -> tuple[int, str, str]:
-        code = run(["bayplan", *words, "--kubeconfig", str(control_plane.kubeconfig_for(user))])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        command = [sys.executable, "-c", PROGRAM, *words, "--kubeconfig", str(control_plane.kubeconfig_for(user))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
 
     return asked
 
