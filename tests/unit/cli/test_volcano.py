@@ -120,3 +120,28 @@ def test_the_guides_figures_are_those_of_the_simulator(
     said = bayplan("simulate", FOLDER / scenario, "--compare", scheduler, cluster=None).out
     (figure,) = (line.removeprefix(f"  {row}").strip() for line in said.splitlines() if line.startswith(f"  {row}"))
     assert words.format(figure) in GUIDE
+
+
+@pytest.mark.parametrize(
+    "least, told",
+    [
+        ("", ""),
+        (
+            "minAvailable: 4, ",
+            (
+                "warning: Job ml/cfd: spec.tasks[].minAvailable: has no effect, as in Volcano: "
+                "its sum 4 is more than minAvailable 3\n"
+            ),
+        ),
+    ],
+    ids=["defaults", "written"],
+)
+def test_remarks_about_a_job_name_its_own_fields(bayplan: Bayplan, tmp_path: Path, least: str, told: str) -> None:
+    file = tmp_path / "job.yaml"
+    pod = "{spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1Gi}}}]}}"
+    file.write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: cfd, namespace: ml}\n"
+        f"spec: {{minAvailable: 3, tasks: [{{name: worker, replicas: 4, {least}template: {pod}}}]}}\n"
+    )
+    result = bayplan("place", "-f", file, "--config", CONFIG, cluster=CLUSTER)
+    assert (result.code, result.err) == (0, told)

@@ -33,7 +33,7 @@ from bayplan.dialects.registry import (
     lost_words,
 )
 from bayplan.dialects.volcano.job import in_group as in_volcano_group
-from bayplan.dialects.volcano.job import pod_group_of, pods_of
+from bayplan.dialects.volcano.job import in_words_of_job, pod_group_of, pods_of
 from bayplan.dialects.volcano.pod_group import group_named as volcano_group
 from bayplan.dispatch.roster import GangRoster, naming_strangers
 from bayplan.gangs.model import Gang
@@ -45,6 +45,7 @@ from bayplan.kube.object_set import MadeFrom, ObjectSet
 from bayplan.kube.wire import bayplan_v1alpha1
 from bayplan.kube.wire.core_v1 import Pod
 from bayplan.kube.wire.volcano_batch_v1alpha1 import Job
+from bayplan.kube.wire.volcano_scheduling_v1beta1 import PodGroup as VolcanoPodGroup
 
 # How many wrong ranks are told one by one.
 MOST_REMARKS = 5
@@ -66,6 +67,10 @@ def warn_of_fields(objects: ObjectSet, written: PodGroup | Job) -> None:
 def warn_of_demands(objects: ObjectSet, written: PodGroup, topologies: Topologies) -> None:
     """Name what a PodGroup asks for and bayplan does not do, and levels that have no effect in their Topology."""
     remarks = [f"spec.{remark}" for remark in dialect_of(written).remarks(written)]
+    job = _volcano_job(objects, written)
+    if job is not None and all(task.min_available is None for task in job.spec.tasks or ()):
+        # The minima of tasks are Volcano's defaults, and not what the user wrote.
+        remarks = [remark for remark in remarks if not remark.startswith("spec.minTaskMember")]
     if isinstance(written, bayplan_v1alpha1.PodGroup):
         levels = dict.fromkeys(redundant_levels(written.spec, topologies))
         remarks += [f"{path_of(written, level.field, level.name)}: {level.problem}" for level in levels]
@@ -124,8 +129,18 @@ def in_users_words(objects: ObjectSet, written: PodGroup | Job, error: InvalidOb
 
 def about_workload(objects: ObjectSet, written: PodGroup | Job, error: InvalidObject) -> InvalidObject:
     """The same error about the shapes of a PodGroup or the workload that it was made of."""
+    if _volcano_job(objects, written) is not None:
+        at = ObjectPath(f"Job {full_name(written.metadata)}", in_words_of_job(error.at.field))
+        return InvalidObject(at, in_words_of_job(error.problem))
     origin = _origin(objects, written)
     return of_shape(error, written) if origin is None else of_origin(error, origin)
+
+
+def _volcano_job(objects: ObjectSet, written: PodGroup | Job) -> Job | None:
+    """The Volcano Job that a PodGroup was made of."""
+    if not isinstance(written, VolcanoPodGroup) or written.metadata.uid:
+        return None
+    return next((each for each in objects.volcano_jobs if each.metadata.name == written.metadata.name), None)
 
 
 def _origin(objects: ObjectSet, written: PodGroup | Job) -> MadeFrom | None:

@@ -46,6 +46,11 @@ def pod_group_of(job: Job) -> PodGroup:
     )
 
 
+def in_words_of_job(text: str) -> str:
+    """A text about a Job's PodGroup with the names of the Job's own fields."""
+    return text.replace("minTaskMember", "tasks[].minAvailable").replace("minMember", "minAvailable")
+
+
 def _least(task: Task) -> int:
     return task.replicas if task.min_available is None else task.min_available
 
