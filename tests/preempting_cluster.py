@@ -58,9 +58,11 @@ class Counts:
 class PreemptingCluster:
     """One cluster and one scheduler."""
 
-    def __init__(self, seed: int, arrivals: int = 300) -> None:
+    def __init__(self, seed: int, arrivals: int = 300, *, lists_pods: bool = True) -> None:
         self.random = Random(seed)
         self.arrivals = arrivals
+        # Whether reports name what each pod holds, or amounts alone.
+        self.lists_pods = lists_pods
         self.clock = Clock()
         self.counts = Counts()
         self.dispatcher = Dispatcher({"bayplan": replace(default_profile(), preemption=PreemptionMode.ON)})
@@ -122,11 +124,12 @@ class PreemptingCluster:
         )
         agent = self.agents[name] = NodeAgent(name, VirtualKubelet(machine, configuration), {RACK: rack})
         self.dispatcher.state.set_node(agent.node, at=0.0)
+        self.dispatcher.set_pod(agent.pod, 0.0)
         self._report(name, 0.0)
 
     def _report(self, name: str, delay: float) -> None:
         """The node's report as it is now, read after a delay and never before an earlier one."""
-        report = self.agents[name].topology(complete=True, at=self.clock.now, fingerprint=True)
+        report = self.agents[name].topology(complete=self.lists_pods, at=self.clock.now, fingerprint=True)
         moment = self.last_report[name] = max(self.last_report.get(name, 0.0), self.clock.now + delay)
         self.clock.at(moment, lambda: self.dispatcher.reports.topology(report, self.clock.now))
 

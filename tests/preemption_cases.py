@@ -30,8 +30,8 @@ def amounts_of(written: Case) -> dict[str, str]:
     return {CPU: str(written["cpu"]), "memory": "1Mi", **gpus}
 
 
-def state_of(case: Case) -> ClusterState:
-    """The cluster of a case; reports list the pods that run in their zones."""
+def state_of(case: Case, *, lists_pods: bool = True) -> ClusterState:
+    """The cluster of a case; reports list the pods that run in their zones, or have amounts alone."""
     reports, nodes = [], []
     by_node: dict[str, list[Case]] = {}
     for pod in case["pods"]:
@@ -53,7 +53,7 @@ def state_of(case: Case) -> ClusterState:
                 name=each["name"],
                 policy=each["policy"],
                 scope=each.get("scope", "container"),
-                attributes={"bayplan.io/pods": json.dumps(held)},
+                attributes={"bayplan.io/pods": json.dumps(held)} if lists_pods else {},
             )
         )
         sums = {CPU: sum(z["cpu"] for z in each["zones"]), GPU: sum(z["gpu"] for z in each["zones"])}

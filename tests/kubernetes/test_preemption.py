@@ -148,12 +148,11 @@ def nominated(pods: Pods, name: str) -> str:
 
 
 def check_told(pods: Pods, victims: set[str]) -> None:
-    (zone,) = {note[-1] for note in pods.events("Preempted").values()}
+    (zone,) = {note.partition("in zone ")[2][0] for note in pods.events("Preempted").values()}
     cpus = {"p0": 5, "p1": 5, "q0": 3, "q1": 1}
     for name in victims:
         note = (
-            f"preempted by {pods.namespace}/aligned (priority 1000): "
-            f"frees cpu {cpus[name]} in zone {zone}, memory 1Gi in zone {zone}"
+            f"preempted by {pods.namespace}/aligned (priority 1000): frees in zone {zone}: cpu {cpus[name]}, memory 1Gi"
         )
         assert pods.events("Preempted")[name] == note
         wait_until(lambda: condition(pods, name) == ("PreemptionByScheduler", note), "it is told")  # noqa: B023

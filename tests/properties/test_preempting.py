@@ -29,3 +29,11 @@ def test_preemption_with_late_reports(request: pytest.FixtureRequest, seed: int)
     outcome = {"preemptions": counts.preemptions, "evictions": counts.evictions, "in_vain": counts.in_vain}
     request.node.user_properties.append((PREEMPTING, outcome))
     assert (counts.refused, counts.crippled, counts.violated, counts.in_vain, counts.unserved) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_no_eviction_is_in_vain_where_reports_list_no_pods(number: int) -> None:
+    """Kubelets refuse pods there: amounts alone do not tell in which zones those are that were bound just now."""
+    counts = PreemptingCluster(number, arrivals=150, lists_pods=False).run()
+    assert (counts.violated, counts.in_vain, counts.unserved) == (0, 0, 0)
+    assert counts.preemptions > 20

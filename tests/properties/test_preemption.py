@@ -6,7 +6,7 @@ The oracle knows nothing of columns, dry runs and searches: it adds up what is l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from random import Random
 
 import pytest
@@ -27,7 +27,7 @@ from tests.builders.clusters import decide
 from tests.builders.objects import simple_pod
 from tests.preemption_cases import Case, amounts_of, rules_of, state_of
 
-PODS_CASES, GANG_CASES, CHUNKS = 5_000, 2_000, 8
+PODS_CASES, GANG_CASES, UNLISTED_CASES, CHUNKS = 5_000, 2_000, 600, 8
 RACK = "example.com/rack"
 
 
@@ -150,6 +150,44 @@ def rules_with_gangs(case: Case) -> EvictionRules:
     return EvictionRules(rules_of(case).budgets, gang_of)
 
 
+def cheapest_wherever_pods_are(case: Case) -> Cost | None:
+    """The cost of the cheapest set that makes room on one node, wherever amounts allow its pods to be."""
+    possible = {node["name"]: [*placements(case, node)] for node in case["nodes"]}
+    allowed = {f"default/{each['name']}": each["disruptionsAllowed"] for each in case["pdbs"]}
+    leaving = {pod["name"] for pod in case["pods"] if pod["leaving"]}
+
+    def suffices(chosen: list[Case]) -> bool:
+        gone = leaving | {pod["name"] for pod in chosen}
+        return any(all(slots(each, node, gone) for each in possible[node["name"]]) for node in case["nodes"])
+
+    costs = (
+        cost_of(
+            [
+                Candidate(each["name"], each["priority"], {}, (f"default/{each['pdb']}",) if each["pdb"] else ())
+                for each in chosen
+            ],
+            allowed,
+        )
+        for chosen in sets_of_victims(case)
+        if suffices(chosen)
+    )
+    return min(costs, default=None)
+
+
+def placements(case: Case, node: Case) -> Iterator[Case]:
+    """The case with the pods of a node wherever they explain what is in use there."""
+
+    def in_use(pods: list[Case]) -> list[tuple[int, int]]:
+        at = range(len(node["zones"]))
+        return [tuple(sum(pod[kind] for pod in pods if pod["zone"] == zone) for kind in ("cpu", "gpu")) for zone in at]
+
+    here = [pod for pod in case["pods"] if pod["node"] == node["name"]]
+    for zones in product(range(len(node["zones"])), repeat=len(here)):
+        moved = [pod | {"zone": zone} for pod, zone in zip(here, zones, strict=True)]
+        if in_use(moved) == in_use(here):
+            yield case | {"pods": moved}
+
+
 def gang_plan(case: Case) -> GangPreemption | NoPreemption | None:
     """What is planned for the gang of a case; None if it fits without evictions."""
     state = state_of(case)
@@ -181,6 +219,27 @@ def test_no_eviction_for_a_pod_costs_less(chunk: int) -> None:
         found = plan.cost if isinstance(plan, Preemption) else None
         assert found == expected, f"seed {seed}: {plan}, expected {expected}"
         assert not isinstance(plan, Preemption) or plan.proven
+        seen.add(None if found is None else found[3])
+    assert {None, 1, 2} <= seen
+
+
+def test_where_reports_list_no_pods_no_eviction_costs_less_wherever_they_are() -> None:
+    seen: set[int | None] = set()
+    for seed in range(UNLISTED_CASES):
+        random = Random(seed)
+        case = random_case(random, gangs=random.random() < 0.2) | {"count": 1, "required": False}
+        if len(case["pods"]) > 6:
+            continue
+        state = state_of(case, lists_pods=False)
+        pod = simple_pod(amounts_of(case["preemptor"]), "preemptor", priority=case["preemptor"]["priority"])
+        if decide(state, pod).placed:
+            continue
+        plan = plan_preemption(
+            state, pod, default_profile(), ClassAnswers(state), Freeable(state), rules_with_gangs(case)
+        )
+        expected = cheapest_wherever_pods_are(case)
+        found = plan.cost if isinstance(plan, Preemption) else None
+        assert found == expected, f"seed {seed}: {plan}, expected {expected}"
         seen.add(None if found is None else found[3])
     assert {None, 1, 2} <= seen
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 from bayplan.cluster.columns.change_log import ChangeLog
 from bayplan.cluster.columns.columns import TOPOLOGY_INVALID, Columns
@@ -45,6 +46,9 @@ from bayplan.kube.errors import InvalidObject, ObjectPath
 from bayplan.kube.wire.core_v1 import Node, Pod
 from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopology
 from bayplan.kube.wire.volcano_nodeinfo_v1alpha1 import Numatopology
+
+if TYPE_CHECKING:
+    from bayplan.cluster.dry_run import Departure
 
 __all__ = ["ClusterState", "PlacedPod", "ZoneCharge", "pod_key"]
 
@@ -93,7 +97,7 @@ class ClusterState:
         self.classes = PodClasses(self.volumes.needs_of)
         self.freshness = Freshness()
         self.remarks = Remarks()
-        self.hypothetical: set[int] = set()
+        self.hypothetical: dict[int, Departure] = {}
         """Rows that a dry run shows without some of their pods (`cluster/dry_run.py`)."""
         self._orphans = Orphans()
         self._desk = ReportDesk(self, self._orphans)

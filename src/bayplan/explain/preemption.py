@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from bayplan.cluster.dry_run import departure_from
 from bayplan.cluster.state import ClusterState, pod_key
 from bayplan.explain.amounts import canonical, count, human, usual_order
 from bayplan.explain.documents import Document
@@ -33,6 +34,7 @@ _OBSTACLES = {
     ObstacleKind.REFUSED: "where a pod would have to go whose eviction the API server has just refused",
     ObstacleKind.GANG: "where a gang would fall below its minimum",
     ObstacleKind.STUCK: "where a terminating pod does not end",
+    ObstacleKind.ZONES_UNKNOWN: "whose pods' zones are not reported, so that no set of them is sure to make room",
     ObstacleKind.NO_ROOM: "without enough room for it even if all pods there left",
     ObstacleKind.CLOSED: "closed to it by filters that no eviction changes",
     ObstacleKind.AFFINITY: "closed to it by affinity, anti-affinity or spread with pods that may run on other nodes",
@@ -42,15 +44,18 @@ _OBSTACLES = {
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """An amount that a victim frees, in a zone by its NUMA id or on the node as a whole."""
+    """An amount that a victim frees, in a zone by its NUMA id or on the node as a whole.
+
+    `hidden` if it is in a zone, but not known in which.
+    """
 
     resource: str
     zone: int | None
     amount: int
+    hidden: bool = False
 
     def __str__(self) -> str:
-        where = "" if self.zone is None else f" in zone {self.zone}"
-        return f"{self.resource} {human(self.resource, self.amount)}{where}"
+        return f"{self.resource} {human(self.resource, self.amount)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,10 @@ def preemption_lines(view: PreemptionView) -> list[str]:
     ]
     lines = [lead + victims[0], *(indent + each for each in victims[1:])]
     proof = "no cheaper set would do" if plan.proven else "the cheapest set found; a cheaper one is not ruled out"
-    lines += [f"{indent}for a place on {nodes_text(plan)}; {proof}", *counted]
+    wherever = (
+        ", whichever zones its victims are in" if any(each.hidden for freed in view.frees for each in freed) else ""
+    )
+    lines += [f"{indent}for a place on {nodes_text(plan)}{wherever}; {proof}", *counted]
     if plan.cost[0]:
         kind = "PodDisruptionBudget" if len(_covering(plan)) == 1 else "PodDisruptionBudgets"
         lines.append(f"{indent}{kind} {forbidden_by(plan)}: the plan is not carried out")
@@ -232,26 +240,34 @@ def _covering(plan: AnyPlan) -> list[str]:
 
 
 def freed_text(state: ClusterState, key: str, wanted: Collection[str]) -> str:
-    """What a pod frees of some resources, by zone where that is known: `cpu 8 in zone 1, memory 1Gi`."""
+    """What a pod frees of some resources, by zone where that is known: `in zone 1: cpu 8, memory 1Gi`."""
     return _freed_in_words(freed_amounts(state, key, wanted))
 
 
 def freed_amounts(state: ClusterState, key: str, wanted: Collection[str]) -> tuple[Freed, ...]:
     """What a pod frees of some resources, by zone where that is known."""
-    freed = freed_by(state, key)
-    report = state.reports[state.pods[key].row]
+    freed, row = freed_by(state, key), state.pods[key].row
+    report, arrangements = state.reports[row], departure_from(state, row).arrangements
+    hidden = {name for name, *_ in arrangements.most_freed_by(key)} if arrangements is not None else set()
     amounts: list[Freed] = []
     for name in usual_order(wanted):
         zones = sorted(zone for resource, zone in freed if resource == name and zone is not None)
         if zones and report is not None:
             amounts += [Freed(name, report.zones[zone].id, freed[name, zone]) for zone in zones]
         elif freed.get((name, None)):
-            amounts.append(Freed(name, None, freed[name, None]))
+            amounts.append(Freed(name, None, freed[name, None], name in hidden))
     return tuple(amounts)
 
 
 def _freed_in_words(freed: Sequence[Freed]) -> str:
-    return ", ".join(map(str, freed)) or "a place among the node's pods"
+    """`in zone 0: cpu 8, memory 64Gi; in zone 1: cpu 4`."""
+    zones = sorted({each.zone for each in freed if each.zone is not None})
+    groups = [(f"in zone {zone}: ", [each for each in freed if each.zone == zone]) for zone in zones]
+    groups.append(("in a zone that is not reported: ", [each for each in freed if each.hidden]))
+    rest = [each for each in freed if each.zone is None and not each.hidden]
+    groups.append(("on the node: " if any(of_group for _, of_group in groups) else "", rest))
+    words = [where + ", ".join(map(str, of_group)) for where, of_group in groups if of_group]
+    return "; ".join(words) or "a place among the node's pods"
 
 
 def _freed_document(freed: Freed) -> Document:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bayplan.cluster.arrangements import inferred_zones_on
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import ContainerRequest, Role
@@ -124,10 +125,11 @@ def holder_of(state: ClusterState, miss: NearestNode) -> Holder | None:
     if miss.zone is None or row is None:
         return None
     holders = []
+    inferred = inferred_zones_on(state, row)
     for key in state.pods_on(row):
         pod = state.bound.get(key)
         request = state.pods[key].request
-        zones = zones_on_node(pod, key, request, state.reports[row]) if pod else {}
+        zones = (zones_on_node(pod, key, request, state.reports[row]) if pod else {}) or inferred.get(key, {})
         held = sum(
             container.requests.get(miss.resource, 0)
             for container in request.containers

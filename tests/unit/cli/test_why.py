@@ -38,7 +38,7 @@ def test_a_pod_is_found_by_every_name_people_use(bayplan: Bayplan, arguments: li
     [
         ("telco/amf-0", "telco/amf-0 is on telco-1, NUMA zone 0."),
         ("hpc/solver-0", "hpc/solver-0 is on amd-1, NUMA zones 4-5."),
-        ("telco/legacy-gw-0", "telco/legacy-gw-0 is on telco-2, NUMA zone not reported."),
+        ("telco/legacy-gw-0", "telco/legacy-gw-0 is on telco-2, NUMA zone 1."),
         (
             "monitoring/node-exporter-x7k2p",
             "monitoring/node-exporter-x7k2p is on telco-1, not pinned to a NUMA zone.",
@@ -171,7 +171,7 @@ class TestOneNode:
                 (
                     "telco/upf-large does not fit on telco-2: no single NUMA zone holds the request\n"
                     "  refused by NodeResourceTopologyMatch\n"
-                    "  zone 1 has cpu 22 of 24\n"
+                    "  zone 1 has cpu 22 of 24  (telco/legacy-gw-0 holds 8 there)\n"
                 ),
             ),
             (

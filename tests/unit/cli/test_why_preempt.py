@@ -47,9 +47,9 @@ LOGS = {"matchLabels": {"app": "log"}}
 @pytest.mark.parametrize(
     "objects, victim",
     [
-        ((pod("upf", 100),), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
-        ((pod("upf", 100), budget(1, LOGS)), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1"),
-        ((pod("upf", 100), budget(0, LOGS)), "a/web (priority 5): frees cpu 4 in zone 0, memory 8Gi in zone 0"),
+        ((pod("upf", 100),), "a/log (priority 1): frees in zone 1: cpu 4, memory 8Gi"),
+        ((pod("upf", 100), budget(1, LOGS)), "a/log (priority 1): frees in zone 1: cpu 4, memory 8Gi"),
+        ((pod("upf", 100), budget(0, LOGS)), "a/web (priority 5): frees in zone 0: cpu 4, memory 8Gi"),
         (
             (pod("upf", 1),),
             "no pod: 1 node where only pods of equal or higher priority would make room: a/log on n1 (priority 1)",
@@ -70,8 +70,8 @@ def test_the_cheapest_victim_is_named(bayplan: Bayplan, tmp_path: Path, objects:
             "no pod: 1 node where only pods of equal or higher priority would make room: a/log on n1 (priority 1)",
             0,
         ),
-        ((9, 3), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", 3),
-        ((9, 9), "a/log (priority 1): frees cpu 4 in zone 1, memory 8Gi in zone 1", None),
+        ((9, 3), "a/log (priority 1): frees in zone 1: cpu 4, memory 8Gi", 3),
+        ((9, 9), "a/log (priority 1): frees in zone 1: cpu 4, memory 8Gi", None),
     ],
 )
 def test_the_lowest_priority_in_a_gang_counts_and_is_told(
@@ -378,7 +378,7 @@ def test_the_first_budget_of_a_name_counts(bayplan: Bayplan, tmp_path: Path) -> 
     result = bayplan("why", "a/upf", "--preempt", cluster=cluster)
     assert result.err.startswith(f"warning: PodDisruptionBudget a/logs ({cluster}:")
     assert result.err.endswith("): appears twice: the first one counts\n")
-    assert "a/web (priority 5): frees cpu 4" in result.out
+    assert "a/web (priority 5): frees in zone 0: cpu 4" in result.out
 
 
 @pytest.mark.parametrize(

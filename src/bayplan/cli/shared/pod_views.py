@@ -17,6 +17,7 @@ from bayplan.cli.shared.output import warn
 from bayplan.cli.shared.placing import in_namespace, outcome_for
 from bayplan.cli.shared.session import DEFAULT_SCHEDULER, ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
+from bayplan.cluster.arrangements import inferred_zones_on
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
@@ -102,6 +103,8 @@ def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
     row = state.rows.get(node)
     report = state.reports[row] if row is not None else None
     zones = zones_on_node(pod, pod_key(pod), pod_class.request, report, problems)
+    if not zones and row is not None:
+        zones = inferred_zones_on(state, row).get(pod_key(pod), {})
     warn([str(problem) for problem in problems])
     warn_of_owners(session.grouped, [pod], session.source)
     outcome, gang = None, None

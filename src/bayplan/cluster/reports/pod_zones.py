@@ -63,7 +63,7 @@ def zones_on_node(
     if of_running and of_running <= reported <= {zone for zones in annotated.values() for zone in zones}:
         return annotated
     in_zones = tuple(sorted(reported))
-    holding = [container for container in running if _aligned(container, request, report)] or running
+    holding = [container for container in running if aligned(container, request, report)] or running
     return {container.name: in_zones for container in holding} if in_zones else {}
 
 
@@ -76,7 +76,7 @@ def holdings_of(pod: Pod, request: PodRequest, report: TopologyReport) -> tuple[
     held: list[Holding] = []
     complete = True
     for container in request.containers:
-        amounts = _aligned(container, request, report) if container.role is not Role.INIT else {}
+        amounts = aligned(container, request, report) if container.role is not Role.INIT else {}
         named = zones.get(container.name, ())
         if amounts and (len(named) != 1 or named[0] not in positions):
             complete = False  # unknown, or spread over zones in unknown shares
@@ -90,7 +90,7 @@ def could_hold(request: PodRequest, report: TopologyReport) -> list[Holding]:
     amounts: dict[str, int] = {}
     for container in request.containers:
         if container.role is not Role.INIT:
-            for name, amount in _aligned(container, request, report).items():
+            for name, amount in aligned(container, request, report).items():
                 amounts[name] = amounts.get(name, 0) + amount
     return [
         (name, position, amount)
@@ -100,7 +100,7 @@ def could_hold(request: PodRequest, report: TopologyReport) -> list[Holding]:
     ]
 
 
-def _aligned(container: ContainerRequest, request: PodRequest, report: TopologyReport) -> dict[str, int]:
+def aligned(container: ContainerRequest, request: PodRequest, report: TopologyReport) -> dict[str, int]:
     """The amounts of a container that a manager of the kubelet takes out of zones; silent managers count as static."""
     reported = {name for zone in report.zones for name in zone.resources}
     settings = report.settings

@@ -207,6 +207,13 @@ class Promises:
         state = self._state
         return bool(self._ended_but_listed(row)) or any(state.pods[key].promised for key in state.keys_on(row))
 
+    def shows_all_on(self, row: int) -> bool:
+        """True if a node's report shows the pods that are on it and no others, as far as is known."""
+        report, keys = self._state.reports[row], self._state.keys_on(row)
+        if report is None or not self.keeps_ledger or self.is_ahead(row):
+            return False
+        return not report.fingerprint or self._shown_now.get(row, set()).issuperset(keys)
+
     # -- reports --------------------------------------------------------------------------------------------------
 
     def read(self, row: int, report: TopologyReport, at: float | None) -> Reading | None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
-from bayplan.cluster.dry_run import without
+from bayplan.cluster.dry_run import in_every_way
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import REFUSING_POLICIES, Scope
 from bayplan.cluster.state import ClusterState
@@ -74,9 +74,12 @@ class KeptRoom:
             return True
         wants = [self._wants(each, row, profile) for each in aligned]
         leaving = [key for key in self.nominations.leaving if key in state.pods and state.pods[key].row == row]
-        with without(state, [*leaving, *(decision.pod for _, decision in kept)]):
-            left = columns.zone_available[:, :zones, row].copy()
-        return all(wants) and _all_find_zones(left, tuple(each for each in wants if each))
+        found = tuple(each for each in wants if each)
+        return all(wants) and in_every_way(
+            state,
+            [*leaving, *(decision.pod for _, decision in kept)],
+            lambda: _all_find_zones(columns.zone_available[:, :zones, row], found),
+        )
 
     def _wants(self, pod: PodClass, row: int, profile: Profile) -> Wants | None:
         """What a pod takes of one zone; None if it may spread over several."""

@@ -35,7 +35,8 @@ class Candidate:
     """A pod that may be evicted. `frees` is what its node gains, by cell; a pod of another node frees nothing here.
 
     `pdbs` are the PodDisruptionBudgets that cover it. Members of a `gang` beyond its surplus are evicted together or
-    not at all.
+    not at all. If it is not known where the pod is, `frees` is the most that it can free, and `alike` is what it has in
+    common with others that may be in the same places; 0 if it is known.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Candidate:
     pdbs: tuple[str, ...] = ()
     gang: str = ""
     started: float = 0.0
+    alike: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +255,17 @@ class _Branches:
                 levels.append(self._larger(*found))
 
     def _try_greedily(self) -> None:
-        """Take what frees most until nothing is missing: a plan even where hundreds must go and the work ends early."""
+        """Take what frees most until nothing is missing: a plan even where hundreds must go and the work ends early.
+
+        Where it is not known what pods free, others go with them until that suffices.
+        """
         search = self.search
         search.budget.spend(len(self.pods) * WORK_OF_A_STEP)
         chosen: dict[str, Candidate] = {}
         missing = dict(self.needs)
         for candidate in self.pods:
-            if candidate.key in chosen or all(candidate.frees.get(cell, 0) <= 0 for cell in missing):
+            helps = any(candidate.frees.get(cell, 0) > 0 for cell in missing) or (candidate.alike and not missing)
+            if candidate.key in chosen or not helps:
                 continue
             larger = search.with_victim(chosen, candidate)
             if larger is None:
@@ -267,7 +273,7 @@ class _Branches:
             for key in larger.keys() - chosen.keys():
                 missing = {cell: amount - larger[key].frees.get(cell, 0) for cell, amount in missing.items()}
             chosen, missing = larger, {cell: amount for cell, amount in missing.items() if amount > 0}
-            if not missing:
+            if not missing and (not candidate.alike or search.admitted(chosen)):
                 break
         cost = cost_of(chosen.values(), search.allowed, search.floor)
         if not missing and cost[:2] <= self.most and search.can_be_best(cost) and search.admitted(chosen):
@@ -292,7 +298,7 @@ class _Branches:
                 continue
             # Of candidates that make no difference here the first is tried.
             frees = tuple(min(candidate.frees.get(cell, 0), max(amount, 0)) for cell, amount in missing.items())
-            kind = (candidate.priority, candidate.pdbs, candidate.gang, frees)
+            kind = (candidate.priority, candidate.pdbs, candidate.gang, frees, candidate.alike)
             if kind in seen:
                 continue
             seen.add(kind)

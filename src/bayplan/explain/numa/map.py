@@ -2,7 +2,7 @@
 
 A row of the cluster state comes in; a `NumaMap` without layout goes out. `text.py` and `svg.py` draw it, and
 `numa_document` is for programs. Pods are in the zones that the node reports, else in those of their annotation
-(`cluster/reports/pod_zones.py`), or in those just assigned.
+(`cluster/reports/pod_zones.py`), or where amounts leave only one place, or in those just assigned.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bayplan.cluster.arrangements import inferred_zones_on
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.node_status import closing
 from bayplan.cluster.pods.request import CPU, ContainerRequest, PodRequest, Role, is_memory, sidecar_aware_sum
@@ -65,12 +66,21 @@ class PodInZone:
 
 @dataclass(frozen=True, slots=True)
 class ZoneView:
-    """One zone. Distances are in the order of the node's zones."""
+    """One zone. Distances are in the order of the node's zones; `unowned` is in use by pods of which it is not known
+    that they are here.
+    """
 
     id: int
     resources: tuple[ZoneResource, ...]
     distances: tuple[int, ...]
     pods: tuple[PodInZone, ...]
+    unowned: Mapping[str, int]
+
+    @property
+    def owners(self) -> tuple[PodInZone, ...]:
+        """What is drawn: the pods, and at last the owners that are not reported."""
+        rest = (PodInZone("owner not reported", (), self.unowned, (self.id,), new=False, whole=True),)
+        return self.pods + (rest if self.unowned else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +155,14 @@ def numa_map(
     in_zones: dict[int, list[PodInZone]] = {zone.id: [] for zone in report.zones}
     not_reported: list[PodOutside] = []
     not_pinned: list[PodOutside] = []
+    inferred = inferred_zones_on(state, row)
     for key in state.pods_on(row):
         request = state.pods[key].request
         new = key not in state.bound
         if new:
             zones = {entry.container: entry.zones for entry in newly.get(key, ()) if entry.zones}
         else:
-            zones = zones_on_node(state.bound[key], key, request, report, problems)
+            zones = zones_on_node(state.bound[key], key, request, report, problems) or inferred.get(key, {})
         standing = _standing_in(key, request, zones, new=new)
         for pod in standing:
             for zone in pod.zones:
@@ -165,6 +176,7 @@ def numa_map(
             _resources(state, row, report, position),
             state.hardware_classes[state.columns.hardware_class[row]].distances[position],
             tuple(in_zones[zone.id]),
+            _unowned(state, row, report, position, in_zones[zone.id]),
         )
         for position, zone in enumerate(report.zones)
     }
@@ -223,6 +235,7 @@ def numa_document(drawn: NumaMap) -> Document:
                     }
                     for pod in zone.pods
                 ],
+                "ownersNotReported": amounts_document(zone.unowned),
             }
             for package in drawn.packages
             for zone in package.zones
@@ -244,6 +257,19 @@ def _resources(state: ClusterState, row: int, report: TopologyReport, position: 
         for name in usual_order(report.zones[position].resources)
         for amounts in (report.zones[position].resources[name],)
     )
+
+
+def _unowned(
+    state: ClusterState, row: int, report: TopologyReport, position: int, pods: Sequence[PodInZone]
+) -> dict[str, int]:
+    """What is in use in a zone beyond what pods are known to hold there, except where one of them spans zones."""
+    unowned: dict[str, int] = {}
+    for resource in _resources(state, row, report, position) if report.shows_use else ():
+        shared = any(len(pod.zones) > 1 and pod.amounts.get(resource.name) for pod in pods)
+        rest = resource.total - resource.free - sum(pod.amounts.get(resource.name, 0) for pod in pods)
+        if rest > 0 and not shared:
+            unowned[resource.name] = rest
+    return unowned
 
 
 def _standing_in(key: str, request: PodRequest, zones: ZonesByContainer, *, new: bool) -> list[PodInZone]:

@@ -128,7 +128,7 @@ class _Picture:
         for position, resource in enumerate(zone.resources):
             self._resource(resource, left, y + ZONE_HEAD + 10 + position * RESOURCE_LINE)
         top = y + ZONE_HEAD + len(zone.resources) * RESOURCE_LINE + 2
-        for pod in zone.pods:
+        for pod in zone.owners:
             top = self._pod(pod, left, top)
         distances = cut(f"distance {self.drawn.distance_row(zone)}", self.inner, SMALL)
         self.canvas.text(left, y + height - 10, distances, fill=theme.dim, size=SMALL)
@@ -180,7 +180,7 @@ class _Picture:
         return y + height + POD_GAP
 
     def _zone_height(self, zone: ZoneView) -> float:
-        pods = sum(self._pod_height(pod) + POD_GAP for pod in zone.pods) + (2 if zone.pods else 0)
+        pods = sum(self._pod_height(pod) + POD_GAP for pod in zone.owners) + (2 if zone.owners else 0)
         return ZONE_HEAD + len(zone.resources) * RESOURCE_LINE + pods + ZONE_FOOT
 
     def _outside(self, title: str, pods: Sequence[PodOutside], y: float) -> float:

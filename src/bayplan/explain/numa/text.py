@@ -113,7 +113,7 @@ class _Box:
 
 def _zone_box(zone: ZoneView, columns: _BarColumns, distances: str, inner: int) -> _Box:
     content = [_resource_line(resource, columns) for resource in zone.resources]
-    for pod in zone.pods:
+    for pod in zone.owners:
         content += _pod_lines(pod, columns.labels, inner)
     lead = "distance "
     rows = folded(distances, lead, len(lead), inner)

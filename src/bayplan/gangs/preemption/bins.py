@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.dry_run import departure_from
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
@@ -18,7 +19,7 @@ from bayplan.engine.preemption.covering import Bin, BinPod, weight_of
 from bayplan.engine.preemption.victims import Candidate, Cell
 from bayplan.engine.slots.reports import reports_of
 from bayplan.gangs.scheduler import GangScheduler
-from bayplan.scheduling.preemption.candidates import freed_by
+from bayplan.scheduling.preemption.candidates import most_freed_by
 from bayplan.scheduling.profile import PASSES
 
 Takes = tuple[tuple[float, ...] | None, ...]
@@ -37,7 +38,8 @@ def bins_of(
     for row in rows:
         allowed = [codes[row] == PASSES for codes in blocked]
         zones = _zone_wants(scheduler, row, classes)
-        pods = [(each, freed_by(scheduler.state, each.key)) for each in by_row.get(row, ())]
+        arrangements = departure_from(scheduler.state, row).arrangements
+        pods = [(each, most_freed_by(scheduler.state, each.key, arrangements)) for each in by_row.get(row, ())]
         if zones is None:
             found.append(_node(scheduler.state, row, names, classes, allowed, pods))
         else:

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from bayplan.cluster.dry_run import hides_pods
 from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Tree
+from bayplan.engine.budget import Budget
 from bayplan.gangs.model import Gang
 from bayplan.gangs.preemption.domains import DomainSearch, others_close_nodes
 from bayplan.gangs.preemption.plan import WORK_OF_A_QUICK_PROOF, GangPreemption, plan_gang_preemption
@@ -23,10 +25,12 @@ from bayplan.scheduling.preemption.obstacles import (
     Obstacle,
     counted,
     deleted_at,
+    fits_if_empty,
     lenient,
     stuck_on,
     why_it_stays,
 )
+from bayplan.scheduling.preemption.on_node import Preemptor
 from bayplan.scheduling.preemption.plan import rows_open_to
 
 # In the units of `engine/budget.py`: about a second.
@@ -66,10 +70,23 @@ def _node_by_node(scheduler: GangScheduler, gang: Gang, tree: Tree, priority: in
     for cause, positions in ((ObstacleKind.CLOSED, closed), (ObstacleKind.AFFINITY, repelled)):
         for row in tree.rows[positions]:
             yield Obstacle(cause, 1, node=state.names[row])
-    others = tree.size - int(closed.sum()) - int(repelled.sum())
-    if others:
-        important = None if priority is None else _more_important(state, priority, others)
-        yield important or Obstacle(ObstacleKind.NO_ROOM, others)
+    others = tree.rows[~closed & ~repelled].tolist()
+    important = None if priority is None or not others else _more_important(state, priority, len(others))
+    if important:
+        yield important
+    preemptors = [Preemptor(each, None, ABOVE_ALL, scheduler.profile) for each in classes]
+    budget = Budget(WORK_OF_AN_EXPLANATION)
+    hidden = [
+        row
+        for row in others
+        if not important
+        and hides_pods(state, row)
+        and not budget.is_spent
+        and any(fits_if_empty(state, row, each, budget) for each in preemptors)
+    ]
+    yield from (Obstacle(ObstacleKind.ZONES_UNKNOWN, 1, node=state.names[row]) for row in hidden)
+    if not important and len(others) > len(hidden):
+        yield Obstacle(ObstacleKind.NO_ROOM, len(others) - len(hidden))
 
 
 def _in_the_way(state: ClusterState, made: GangPreemption, priority: int, rules: EvictionRules) -> tuple[Obstacle, ...]:

@@ -11,13 +11,13 @@ with a good plan is taken, or as a last resort the cheapest pods under the seats
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
 
-from bayplan.cluster.dry_run import without
+from bayplan.cluster.dry_run import in_every_way, without
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Assumptions
 from bayplan.cluster.state import pod_key
@@ -27,7 +27,7 @@ from bayplan.engine.preemption.covering import TooLarge
 from bayplan.engine.preemption.victims import NO_COST, Candidate, Cost, GangVictims, cost_of
 from bayplan.engine.slots.slots import slots
 from bayplan.gangs.cycle import schedule_gang
-from bayplan.gangs.model import Gang, GangDecision, Seat
+from bayplan.gangs.model import Gang, Seat
 from bayplan.gangs.preemption.bins import bins_of
 from bayplan.gangs.preemption.cheapest import EvictionSearch, closed, search_domain
 from bayplan.gangs.preemption.domains import DomainRows, DomainSearch, others_count, wanted_by
@@ -111,7 +111,7 @@ class _Plan:
     proven: bool = True
     limited: bool = False
     """Whether a limit of work kept the search from looking everywhere."""
-    _tried: dict[frozenset[str], GangDecision] = field(default_factory=dict)
+    _tried: dict[frozenset[str], tuple[Seat, ...] | None] = field(default_factory=dict)
 
     @property
     def priority(self) -> int:
@@ -256,10 +256,10 @@ class _Plan:
     def _under_seats(self, most: tuple[Candidate, ...], gangs: Mapping[str, GangVictims]) -> tuple[Candidate, ...]:
         """Of the pods that may go, the cheapest ones under the seats that the gang gets without them, node by node."""
         state = self.scheduler.state
-        decision = self._decision(frozenset(each.key for each in most))
+        seats = self._seats(frozenset(each.key for each in most)) or ()
         pods = {pod_key(pod): pod for pod in self.gang.pods}
         seated: dict[int, list[PodClass]] = {}
-        for seat in decision.seats:
+        for seat in seats:
             seated.setdefault(state.rows[seat.node], []).append(state.classes.of(pods[seat.pod]))
         highest = max(each.priority for each in most)
         on_row: dict[int, list[Candidate]] = {}
@@ -310,22 +310,30 @@ class _Plan:
 
     def _offer(self, victims: tuple[Candidate, ...], leaving: tuple[str, ...]) -> bool:
         """Take a set of victims as the best plan if it suffices and costs less; True if it suffices."""
-        if not self._fits(victims):
+        seats = self._seats(frozenset(each.key for each in victims))
+        if seats is None:
             return False
         cost = cost_of(victims, self.rules.budgets.allowed()) if victims else NO_COST
         if self.best is None or cost < self.best[0]:
-            self.best = cost, victims, self._decision(frozenset(each.key for each in victims)).seats, leaving
+            self.best = cost, victims, seats, leaving
         return True
 
     def _fits(self, victims: Iterable[Candidate]) -> bool:
-        return self._decision(frozenset(each.key for each in victims)).placed
+        return self._seats(frozenset(each.key for each in victims)) is not None
 
-    def _decision(self, victims: frozenset[str]) -> GangDecision:
-        known = self._tried.get(victims)
-        if known is None:
-            self.proof.spend(WORK_OF_A_TRIAL)
-            with without(self.scheduler.state, sorted(victims), logged=True):
+    def _seats(self, victims: frozenset[str]) -> tuple[Seat, ...] | None:
+        """The gang's seats without some pods, if they are on the same nodes wherever these pods are."""
+        if victims not in self._tried:
+            found: list[tuple[Seat, ...]] = []
+
+            def fits() -> bool:
+                self.proof.spend(WORK_OF_A_TRIAL)
                 decision = schedule_gang(self.scheduler, self.gang, PATIENCE_ENDED, self.budget)
                 # Seats are worked out when they are first read, which must happen before the pods are back.
-                known = self._tried[victims] = replace(decision, seats=tuple(decision.seats))
-        return known
+                found.append(tuple(decision.seats))
+                nodes, first = ([(seat.pod, seat.node) for seat in seats] for seats in (found[-1], found[0]))
+                return decision.placed and nodes == first
+
+            held = in_every_way(self.scheduler.state, sorted(victims), fits, logged=True)
+            self._tried[victims] = found[0] if held else None
+        return self._tried[victims]

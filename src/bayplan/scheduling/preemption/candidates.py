@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bayplan.cluster.dry_run import zones_freed_by
+from bayplan.cluster.arrangements import Arrangements
+from bayplan.cluster.columns.zone_charges import charges_of
+from bayplan.cluster.dry_run import departure_from, zones_freed_by
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
+from bayplan.cluster.reports.ledger import Charges
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.preemption.victims import Candidate, Cell, GangVictims
 from bayplan.kube.times import moment_of
@@ -25,6 +28,7 @@ class ObstacleKind(StrEnum):
     REFUSED = "evictionRefused"
     GANG = "gang"
     STUCK = "terminating"
+    ZONES_UNKNOWN = "zonesUnknown"
     NO_ROOM = "noRoom"
     CLOSED = "closed"
     AFFINITY = "affinity"
@@ -133,19 +137,20 @@ def candidates_on(
     gangs: dict[str, GangVictims] = {}
     found: list[Candidate] = []
     closed: set[str] = set()
+    arrangements = departure_from(state, row).arrangements
     for key in state.pods_on(row):
         pod = state.bound.get(key)
         if pod is None or key in rules.being_evicted or not _is_evictable(pod, priority, rules):
             continue
         gang = rules.gang_of(key)
         if gang is not None and gang.name not in gangs and gang.name not in closed:
-            members = _members(state, gang, priority, rules, row, cells)
+            members = _members(state, gang, priority, rules, row, cells, arrangements)
             if members is None and not gang.surplus:
                 closed.add(gang.name)
             else:
                 gangs[gang.name] = GangVictims(gang.surplus, members or (), whole=members is not None)
         if gang is None or gang.name not in closed:
-            found.append(_candidate(state, key, pod, rules, gang, row, cells))
+            found.append(_candidate(state, key, pod, rules, gang, row, cells, arrangements))
     return found, gangs
 
 
@@ -157,20 +162,24 @@ def _candidate(
     gang: RunningGang | None,
     row: int,
     cells: Collection[Cell],
+    arrangements: Arrangements | None,
 ) -> Candidate:
     """A pod as a candidate, with everything that a node gains, which is nothing if the pod is on another one."""
     return Candidate(
         key,
         priority_of(pod),
-        freed_in(state, key, cells) if state.pods[key].row == row else {},
+        freed_in(state, key, cells, arrangements) if state.pods[key].row == row else {},
         rules.budgets.covering(pod),
         gang.name if gang is not None else "",
         _started(pod),
+        id(state.pods[key].request) if arrangements is not None and arrangements.most_freed_by(key) else 0,
     )
 
 
-def freed_in(state: ClusterState, key: str, cells: Collection[Cell]) -> dict[Cell, int]:
-    """What a pod frees of some cells.
+def freed_in(
+    state: ClusterState, key: str, cells: Collection[Cell], arrangements: Arrangements | None
+) -> dict[Cell, int]:
+    """The most that a pod frees of some cells.
 
     The common case is read from the report: building all charges takes ten times as long.
     """
@@ -179,7 +188,7 @@ def freed_in(state: ClusterState, key: str, cells: Collection[Cell]) -> dict[Cel
     total = placed.request.total
     freed: dict[Cell, int] = {}
     if report is None or report.pods is None or placed.promised:
-        everything = freed_by(state, key)
+        everything = most_freed_by(state, key, arrangements)
         return {cell: everything[cell] for cell in cells if cell in everything}
     held = report.pods.get(key, {})
     for cell in cells:
@@ -194,11 +203,22 @@ def freed_in(state: ClusterState, key: str, cells: Collection[Cell]) -> dict[Cel
 
 
 def freed_by(state: ClusterState, key: str) -> Mapping[Cell, int]:
-    """What a pod's node and its zones gain when it leaves."""
+    """What a pod's node and its zones gain when it leaves, as far as it is known where the pod is."""
+    return _with_zones(state, key, zones_freed_by(state, key))
+
+
+def most_freed_by(state: ClusterState, key: str, arrangements: Arrangements | None) -> Mapping[Cell, int]:
+    """The most that a pod's node and its zones gain when it leaves, given the arrangements of the node's pods."""
+    if arrangements is None:
+        return freed_by(state, key)
+    return _with_zones(state, key, charges_of(state.columns, arrangements.most_freed_by(key)))
+
+
+def _with_zones(state: ClusterState, key: str, in_zones: Charges) -> Mapping[Cell, int]:
     request = state.pods[key].request
     freed: dict[Cell, int] = {(name, None): amount for name, amount in request.total.items() if amount}
     freed[PODS, None] = 1
-    for charge in zones_freed_by(state, key):
+    for charge in in_zones:
         cell = state.columns.resource_names[charge.resource], charge.zone
         freed[cell] = freed.get(cell, 0) + int(charge.amount)
     return freed
@@ -215,6 +235,7 @@ def _members(
     rules: EvictionRules,
     row: int,
     cells: Collection[Cell],
+    arrangements: Arrangements | None,
 ) -> tuple[Candidate, ...] | None:
     """All members as candidates; None if one of them must stay, so that the gang cannot go as a whole."""
     members: list[Candidate] = []
@@ -224,5 +245,5 @@ def _members(
             continue
         if not _is_evictable(pod, priority, rules):
             return None
-        members.append(_candidate(state, key, pod, rules, gang, row, cells))
+        members.append(_candidate(state, key, pod, rules, gang, row, cells, arrangements))
     return tuple(members)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
+from bayplan.cluster.dry_run import departure_from
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
@@ -23,7 +24,7 @@ from bayplan.engine.numa.demand import demand
 from bayplan.engine.preemption.victims import NO_COST, PRIORITY_OFFSET, Cost
 from bayplan.engine.slots.slots import slot_bounds
 from bayplan.kube.wire.core_v1 import Pod
-from bayplan.scheduling.preemption.candidates import freed_by, is_terminating, priority_of
+from bayplan.scheduling.preemption.candidates import is_terminating, most_freed_by, priority_of
 from bayplan.scheduling.preemption.on_node import Preemptor
 from bayplan.scheduling.profile import Profile
 
@@ -271,12 +272,13 @@ class Freeable:
             self._largest[name][:, :, row] = 0.0
             self._leaving[name][:, row] = 0.0
         keys = state.keys_on(row)
+        arrangements = departure_from(state, row).arrangements
         for key in keys:
             pod = state.bound.get(key)
             if pod is None:
                 continue
             level = bisect_right(self._levels, priority_of(pod)) - 1
-            for (name, zone), amount in freed_by(state, key).items():
+            for (name, zone), amount in most_freed_by(state, key, arrangements).items():
                 if name not in self._sums:
                     continue
                 cell = 0 if zone is None else zone + 1

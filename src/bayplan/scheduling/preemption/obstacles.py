@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import Struct
 
-from bayplan.cluster.dry_run import without
+from bayplan.cluster.dry_run import hides_pods, in_every_way, ways_without, with_free_zones, without
 from bayplan.cluster.pods.disruption_budgets import DisruptionBudgets
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.state import ClusterState
@@ -43,7 +43,13 @@ WORK_OF_AN_EXAMPLE = 50_000
 ABOVE_ALL = PRIORITY_OFFSET
 # Filters that compare amounts: without room, as the sentence says, is all there is to it.
 FILTERS_OF_AMOUNTS = ("NodeResourcesFit", "NodeResourceTopologyMatch")
-LASTING = (ObstacleKind.NO_ROOM, ObstacleKind.AFFINITY, ObstacleKind.CLOSED, ObstacleKind.NOT_EXAMINED)
+LASTING = (
+    ObstacleKind.ZONES_UNKNOWN,
+    ObstacleKind.NO_ROOM,
+    ObstacleKind.AFFINITY,
+    ObstacleKind.CLOSED,
+    ObstacleKind.NOT_EXAMINED,
+)
 
 
 class Obstacle(Struct, frozen=True):
@@ -77,7 +83,12 @@ def obstacles_for(
     possible = freeable.bounds(replace(preemptor, priority=ABOVE_ALL), rows).rows.tolist()
     others = sorted({*possible} - {*likely})
     too_small = sorted({*rows.tolist()} - {*likely} - {*others})
-    found += [Obstacle(ObstacleKind.NO_ROOM, 1, node=state.names[row]) for row in too_small]
+    # What a pod frees in a zone that is not reported is in no sum: such nodes are looked at, if they are large enough.
+    columns = state.columns
+    offered = [columns.allocatable[columns.index_of(name)] >= each for name, each in pod_class.request.total.items()]
+    hidden = [row for row in too_small if hides_pods(state, row) and all(each[row] for each in offered)]
+    others += hidden
+    found += [Obstacle(ObstacleKind.NO_ROOM, 1, node=state.names[row]) for row in sorted({*too_small} - {*hidden})]
     search = _Search(state, preemptor, rules, Budget(work, hard=True))
     pending = [*((row, search.obstacle_on) for row in likely), *((row, search.without_any_pod) for row in others)]
     for number, (row, look) in enumerate(pending):
@@ -150,6 +161,12 @@ def deleted_at(state: ClusterState, key: str) -> str:
     return f"should have ended at {state.bound[key].metadata.deletion_timestamp}"
 
 
+def fits_if_empty(state: ClusterState, row: int, preemptor: Preemptor, budget: Budget) -> bool:
+    """Whether a node takes a pod without all its pods, wherever they are in its zones."""
+    with without(state, state.pods_on(row)), with_free_zones(state, row):
+        return fits(state, row, preemptor, preemptor.for_class(), budget)
+
+
 @dataclass
 class _Search:
     state: ClusterState
@@ -167,11 +184,15 @@ class _Search:
         stuck = stuck_on(self.state, row, self.rules)
         if stuck and self._fits_without(row, unstuck, priority):
             return self._named(ObstacleKind.STUCK, row, stuck[0], deleted_at(self.state, stuck[0]))
+        if hides_pods(self.state, row) and self._may_fit_without(row, lenient(self.rules), priority):
+            return Obstacle(ObstacleKind.ZONES_UNKNOWN, 1, node=self.state.names[row])
         return self.without_any_pod(row)
 
     def without_any_pod(self, row: int) -> Obstacle:
         """Whether more important pods are in the way on a node, or something that no eviction changes."""
         if not self._fits_without(row, lenient(self.rules, stuck_pods_leave=True), ABOVE_ALL):
+            if hides_pods(self.state, row) and fits_if_empty(self.state, row, self.preemptor, self.budget):
+                return Obstacle(ObstacleKind.ZONES_UNKNOWN, 1, node=self.state.names[row])
             return Obstacle(ObstacleKind.NO_ROOM, 1, node=self.state.names[row], detail=self._refused_empty_by(row))
         if not self._names_priority:
             return Obstacle(ObstacleKind.PRIORITY, 1)
@@ -186,8 +207,20 @@ class _Search:
 
     def _fits_without(self, row: int, rules: EvictionRules, priority: int) -> bool:
         """Whether the node takes the pod without any pod below a priority."""
-        with without(self.state, self._below(row, rules, priority)):
-            return fits(self.state, row, self.preemptor, self.preemptor.for_class(), self.budget)
+        return in_every_way(
+            self.state,
+            self._below(row, rules, priority),
+            lambda: fits(self.state, row, self.preemptor, self.preemptor.for_class(), self.budget),
+        )
+
+    def _may_fit_without(self, row: int, rules: EvictionRules, priority: int) -> bool:
+        """Whether that depends on where these pods are."""
+        keys = self._below(row, rules, priority)
+        for way in ways_without(self.state, keys):
+            with without(self.state, keys, way):
+                if fits(self.state, row, self.preemptor, self.preemptor.for_class(), self.budget):
+                    return True
+        return False
 
     def _below(self, row: int, rules: EvictionRules, priority: int) -> list[str]:
         """The pods of a node below a priority, and those that are leaving."""

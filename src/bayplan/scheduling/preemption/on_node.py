@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, islice, product
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
-from bayplan.cluster.dry_run import without
+from bayplan.cluster.dry_run import in_every_way, ways_without, without
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.pods.request import PODS
 from bayplan.cluster.reports.kubelet_settings import Assumptions, Policy, Scope
@@ -40,6 +40,8 @@ from bayplan.scheduling.profile import PASSES, ClassProfile, Profile
 CONFLICT: Cell = ("conflicts", None)
 # Amounts do not say which pods help: any may.
 ANY: Cell = ("any pod", None)
+# Where it is not known which pods are in a zone, one that is not there may be needed elsewhere.
+DOUBT: Cell = ("zones in doubt", None)
 # Containers find their zones one after another: beyond this many ways, any pod may help.
 MOST_ASSIGNMENTS = 256
 # Sets of victims that free enough and do not help: after this many, all candidates together are tried.
@@ -76,26 +78,43 @@ def victims_on(
 
     `floor` as in `engine.preemption.victims.cost_of`.
     """
-    with without(state, terminating_on(state, row, rules)):
-        filters = preemptor.for_class()
-        if fits(state, row, preemptor, filters, budget):
-            return Victims((), NO_COST)
-        conflicting = _conflicting(state, row, preemptor)
-        if conflicting is None:
-            return None
-        alternatives = list(_alternatives(state, row, preemptor, len(conflicting)))
-        cells = {cell for needs in alternatives for cell in needs}
-        candidates, gangs = candidates_on(state, row, preemptor.priority, rules, cells)
-        if conflicting or ANY in cells:
-            candidates = [_with_conflict(each, conflicting) for each in candidates]
-            gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
-        trial = _Trial(state, row, preemptor, filters, budget, frozenset(each.key for each in candidates))
-        try:
-            return cheapest_victims(
-                candidates, alternatives, trial.admits, rules.budgets.allowed(), budget, gangs, at_most, floor
-            )
-        except _NotHelpful:
-            return None
+    filters, leaving = preemptor.for_class(), terminating_on(state, row, rules)
+    for way in ways_without(state, leaving):
+        with without(state, leaving, way):
+            if not fits(state, row, preemptor, filters, budget):
+                return _more_victims_on(state, row, preemptor, filters, rules, budget, at_most, floor)
+    return Victims((), NO_COST)
+
+
+def _more_victims_on(
+    state: ClusterState,
+    row: int,
+    preemptor: Preemptor,
+    filters: ClassProfile,
+    rules: EvictionRules,
+    budget: Budget,
+    at_most: Cost | None,
+    floor: int,
+) -> Victims | None:
+    """The cheapest victims on a node where what is leaving does not suffice."""
+    conflicting = _conflicting(state, row, preemptor)
+    if conflicting is None:
+        return None
+    alternatives = list(_alternatives(state, row, preemptor, len(conflicting)))
+    cells = {cell for needs in alternatives for cell in needs}
+    candidates, gangs = candidates_on(state, row, preemptor.priority, rules, cells)
+    if any(each.alike for each in candidates):
+        alternatives += [{**needs, DOUBT: 1} for needs in alternatives]
+    if conflicting or ANY in cells or any(DOUBT in needs for needs in alternatives):
+        candidates = [_with_conflict(each, conflicting) for each in candidates]
+        gangs = {name: _gang_with_conflicts(gang, conflicting) for name, gang in gangs.items()}
+    trial = _Trial(state, row, preemptor, filters, budget, frozenset(each.key for each in candidates))
+    try:
+        return cheapest_victims(
+            candidates, alternatives, trial.admits, rules.budgets.allowed(), budget, gangs, at_most, floor
+        )
+    except _NotHelpful:
+        return None
 
 
 class _NotHelpful(Exception):
@@ -124,8 +143,11 @@ class _Trial:
         return False
 
     def _fits_without(self, victims: frozenset[str]) -> bool:
-        with without(self.state, victims):
-            return fits(self.state, self.row, self.preemptor, self.filters, self.budget)
+        return in_every_way(
+            self.state,
+            victims,
+            lambda: fits(self.state, self.row, self.preemptor, self.filters, self.budget),
+        )
 
 
 def fits(state: ClusterState, row: int, preemptor: Preemptor, filters: ClassProfile, budget: Budget) -> bool:
@@ -245,7 +267,7 @@ def _stays(state: ClusterState, key: str, priority: int) -> bool:
 
 
 def _with_conflict(candidate: Candidate, conflicting: frozenset[str]) -> Candidate:
-    freed: Mapping[Cell, int] = {**candidate.frees, ANY: 1}
+    freed: Mapping[Cell, int] = {**candidate.frees, ANY: 1, **({DOUBT: 1} if candidate.alike else {})}
     if candidate.key in conflicting:
         freed = {**freed, CONFLICT: 1}
     return replace(candidate, frees=freed)

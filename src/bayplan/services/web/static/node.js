@@ -134,6 +134,7 @@ function packages(node, owners) {
 }
 
 function zoneBox(zone, owners) {
+  const hidden = amounts(zone.ownersNotReported);
   return h(
     "section.zone",
     {},
@@ -143,7 +144,7 @@ function zoneBox(zone, owners) {
       {},
       Object.entries(zone.resources).map(([resource, amounts]) => resourceRow(resource, amounts, zone.pods, owners)),
     ),
-    zone.pods.length
+    zone.pods.length || hidden
       ? h(
           "ul.pods",
           {},
@@ -156,6 +157,7 @@ function zoneBox(zone, owners) {
               each.zones.length > 1 ? h("span.quiet", {}, ` zones ${each.zones.join(", ")}`) : null,
             ),
           ),
+          hidden ? h("li.quiet", { title: hidden }, h("i.taken"), "owner not reported") : null,
         )
       : null,
   );
