@@ -131,9 +131,11 @@ class Trees:
         self._written.pop((system, name), None)
         self._changed()
 
-    def _changed(self) -> None:
+    def _changed(self, *, hyper: bool = False) -> None:
+        """Forget what the Topologies were, and their trees, or those of the HyperNodes."""
         self._topologies = None
-        self._built.clear()
+        of_hyper_nodes = (HYPER_NODES, WITH_OTHER_NODES)
+        self._built = {name: tree for name, tree in self._built.items() if (name in of_hyper_nodes) is not hyper}
 
     def set_hyper_node(self, written: HyperNode) -> bool:
         """Add or change a HyperNode; False if its spec is unchanged."""
@@ -141,13 +143,13 @@ class Trees:
         self._hyper_nodes[written.metadata.name] = written
         changed = known is None or known.spec != written.spec
         if changed:
-            self._changed()
+            self._changed(hyper=True)
         return changed
 
     def remove_hyper_node(self, name: str) -> None:
         """Remove a HyperNode."""
         self._hyper_nodes.pop(name, None)
-        self._changed()
+        self._changed(hyper=True)
 
     @property
     def topologies(self) -> Topologies:
