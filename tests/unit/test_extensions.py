@@ -53,7 +53,7 @@ def bayplan(*words: str, site: Path | None = None) -> subprocess.CompletedProces
 
 def test_a_plugin_of_another_package_filters_and_explains(installed: Path) -> None:
     answer = bayplan("why", "ml/large", site=installed)
-    first = "ml/large is Pending: no node with enough free passes PowerBudget: rack has less than 1000 W of headroom."
+    first = "ml/large is Pending: no node passes PowerBudget: rack has less than 1000 W of headroom."
     assert (answer.returncode, answer.stdout.splitlines()[0]) == (1, first)
 
 

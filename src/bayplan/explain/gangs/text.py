@@ -128,7 +128,9 @@ def refusal_sentence(outcome: GangOutcome) -> str:
     closed = next((shape for shape in outcome.shapes if shape.sentence), None)
     if closed is None or outcome.decision.problem or outcome.decision.style:
         return in_short(outcome.decision.bound, outcome.levels)
-    return closed.sentence if len(outcome.shapes) == 1 else f"{closed.example.metadata.name}: {closed.sentence}"
+    if len(outcome.shapes) == 1:
+        return closed.sentence
+    return f"{_groups_text(closed.groups) or closed.example.metadata.name}: {closed.sentence}"
 
 
 def _refused_line(outcome: GangOutcome, status: str) -> str:
@@ -294,9 +296,12 @@ def _who_asks(shape: ShapeView) -> str:
     pods = count(shape.pods, "pod")
     if not shape.groups:
         return f"asks for  {pods}: "
-    more = len(shape.groups) - MOST_GROUPS
-    names = ", ".join(shape.groups[:MOST_GROUPS]) + (f" and {more} more groups" if more > 0 else "")
-    return f"{names}: {pods}, {'each ' if shape.pods > 1 else ''}"
+    return f"{_groups_text(shape.groups)}: {pods}, {'each ' if shape.pods > 1 else ''}"
+
+
+def _groups_text(groups: Sequence[str]) -> str:
+    more = len(groups) - MOST_GROUPS
+    return ", ".join(groups[:MOST_GROUPS]) + (f" and {more} more groups" if more > 0 else "")
 
 
 def room_table(levels: Sequence[str], shape: ShapeView) -> list[str]:

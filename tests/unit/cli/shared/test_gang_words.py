@@ -41,7 +41,7 @@ LARGE: Json = {**SMALL, "nvidia.com/gpu": 4}
         (
             pod(dict(SMALL)),
             pod({**SMALL, "nvidia.com/gpu": 9}),
-            "ml/nccl does not fit: group worker needs 3 slots in one block, but can get none.",
+            "ml/nccl does not fit: worker: no node has nvidia.com/gpu 9: the largest has 8.",
         ),
     ],
     ids=["not together", "one of them alone"],
