@@ -15,8 +15,9 @@ from bayplan.cli.completion import node_names
 from bayplan.cli.shared.output import ASSUMING
 
 if TYPE_CHECKING:
-    from bayplan.cluster.what_if.changes import Changed, TaintPattern, WhatIf
+    from bayplan.cluster.what_if.changes import Changed, WhatIf
     from bayplan.kube.object_set import ObjectSet
+    from bayplan.kube.wire.core_v1 import Toleration
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -153,26 +154,22 @@ def node_named(text: str, names: Collection[str], source: str) -> str:
     raise click.ClickException(f"there is no node '{name}' in the {source}{hint}")
 
 
-def _taint(text: str, objects: ObjectSet) -> TaintPattern:
-    """KEY[=VALUE][:EFFECT], with a dash behind it or not, as kubectl removes a taint."""
-    from bayplan.cluster.what_if.changes import UNSCHEDULABLE, TaintPattern
-    from bayplan.kube.errors import did_you_mean
+def _taint(text: str, objects: ObjectSet) -> Toleration:
+    """What tolerates the taints to remove."""
+    from bayplan.cli.shared.shapes import taint_meant, unknown_taint
+    from bayplan.cluster.pods.tolerations import UNSCHEDULABLE_TAINT
 
-    key_and_value, _, effect = text.removesuffix("-").partition(":")
-    key, equals, value = key_and_value.partition("=")
-    if key == UNSCHEDULABLE:
-        raise click.UsageError(f"--without-taint: {key} is the taint of a cordoned node; use --uncordon NODE")
-    pattern = TaintPattern(key, value if equals else None, effect)
-    taints = [taint for node in objects.nodes for taint in node.spec.taints or () if taint.key != UNSCHEDULABLE]
-    if not any(map(pattern.matches, taints)):
-        known = sorted({f"{each.key}{each.value and f'={each.value}'}:{each.effect}" for each in taints})
-        hint = did_you_mean(key, {each.key for each in taints if each.key != key})
-        listed = f"; taints are {', '.join(known)}" if known else ""
-        raise click.UsageError(f"--without-taint: no node has the taint '{text}'{hint or listed}")
-    return pattern
+    meant, unschedulable = taint_meant("--without-taint", text), UNSCHEDULABLE_TAINT.key
+    if meant.key == unschedulable:
+        raise click.UsageError(f"--without-taint: {meant.key} is the taint of a cordoned node; use --uncordon NODE")
+    taints = (each for node in objects.nodes for each in node.spec.taints or () if each.key != unschedulable)
+    if problem := unknown_taint("--without-taint", text, taints):
+        raise click.UsageError(problem)
+    return meant
 
 
 def _in_words(what_if: WhatIf, objects: ObjectSet, found: Changed) -> Iterator[str]:
+    from bayplan.cluster.pods.tolerations import taint_text, tolerates
     from bayplan.explain.amounts import count
     from bayplan.explain.topology.hostlist import hostlist
 
@@ -182,7 +179,7 @@ def _in_words(what_if: WhatIf, objects: ObjectSet, found: Changed) -> Iterator[s
         again = len(found.waiting_again)
         yield f"{hostlist(what_if.drained)} drained ({count(again, 'pod')} {'waits' if again == 1 else 'wait'} again)"
     for taint in what_if.taints:
-        nodes = sum(any(map(taint.matches, node.spec.taints or ())) for node in objects.nodes)
-        yield f"taint {taint} removed from {count(nodes, 'node')}"
+        nodes = sum(any(tolerates(taint, each) for each in node.spec.taints or ()) for node in objects.nodes)
+        yield f"taint {taint_text(taint)} removed from {count(nodes, 'node')}"
     if what_if.uncordoned:
         yield f"{hostlist(what_if.uncordoned)} uncordoned"

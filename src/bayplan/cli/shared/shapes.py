@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from bayplan.explain.topology.map import leading_resource
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import NODE
-from bayplan.kube.errors import InvalidObject, ObjectPath
+from bayplan.kube.errors import InvalidObject, ObjectPath, did_you_mean
 from bayplan.kube.quantity import QuantityError, parse
 from bayplan.kube.topology_levels import (
     HOSTNAME,
@@ -42,7 +42,16 @@ from bayplan.kube.topology_levels import (
 )
 from bayplan.kube.validation.resources import container_faults, is_extended
 from bayplan.kube.validation.scheduling import TAINT_EFFECTS
-from bayplan.kube.wire.core_v1 import Container, Metadata, Pod, PodSpec, Quantities, ResourceRequirements, Toleration
+from bayplan.kube.wire.core_v1 import (
+    Container,
+    Metadata,
+    Pod,
+    PodSpec,
+    Quantities,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
 from bayplan.scheduling.answers import ClassAnswers
 from bayplan.scheduling.profile import Profile
 
@@ -205,18 +214,28 @@ def pod_requesting(
     resources = ResourceRequirements(requests=amounts, limits=amounts)
     keys = sorted(filter(is_extended, amounts if devices is None else devices))
     tolerations = [Toleration(key=name, operator="Exists", effect="NoSchedule") for name in keys]
-    tolerations += [_toleration(text) for text in tolerate]
+    tolerations += [taint_meant("--tolerate", text) for text in tolerate]
     containers = [Container(name="main", resources=resources)]
     return Pod(metadata=Metadata(name=option), spec=PodSpec(containers=containers, tolerations=tolerations))
 
 
-def _toleration(text: str) -> Toleration:
-    """What `--tolerate` means by `KEY`, `KEY=VALUE` or a taint with its effect."""
-    taint, _, effect = text.strip().partition(":")
+def taint_meant(option: str, text: str) -> Toleration:
+    """What tolerates the taints that KEY[=VALUE][:EFFECT] means, also with kubectl's dash for removing them."""
+    taint, _, effect = text.strip().removesuffix("-").partition(":")
     key, equal, value = taint.partition("=")
     if not key or effect not in ("", *TAINT_EFFECTS):
-        raise click.UsageError(f"--tolerate: '{text}' is not a taint; expected KEY, KEY=VALUE or KEY=VALUE:EFFECT")
+        raise click.UsageError(f"{option}: '{text}' is not a taint; expected KEY, KEY=VALUE or KEY=VALUE:EFFECT")
     return Toleration(key=key, operator="Equal" if equal else "Exists", value=value, effect=effect)
+
+
+def unknown_taint(option: str, text: str, taints: Iterable[Taint]) -> str:
+    """What to say of an option that means none of these taints; empty if it means one."""
+    meant, known = taint_meant(option, text), set(taints)
+    if any(tolerates(meant, taint) for taint in known):
+        return ""
+    hint = did_you_mean(meant.key, {taint.key for taint in known if taint.key != meant.key})
+    listed = f"; taints are {', '.join(sorted(map(taint_text, known))) or 'none'}"
+    return f"{option}: no node has the taint '{text}'{hint or listed}"
 
 
 def _shape_in_files(session: ClusterSession, files: Sequence[Path], group: str | None) -> tuple[Pod, int]:
@@ -263,11 +282,8 @@ def one_unit(session: ClusterSession, resources: Sequence[str], tolerate: Sequen
 def _warn_of_unknown_taints(session: ClusterSession, tolerate: Sequence[str]) -> None:
     """What `--tolerate` misspells makes no difference, and is told."""
     sets = session.state.taint_sets
-    taints = {taint for number in range(len(sets)) for taint in sets[number]}
-    for text in tolerate:
-        if not any(tolerates(_toleration(text), taint) for taint in taints):
-            known = ", ".join(sorted(map(taint_text, taints))) or "none"
-            warn([f"--tolerate: no node has the taint {text}; taints are {known}"])
+    taints = [taint for number in range(len(sets)) for taint in sets[number]]
+    warn([told for text in tolerate if (told := unknown_taint("--tolerate", text, taints))])
 
 
 def _resource_meant(session: ClusterSession, name: str) -> str:

@@ -23,6 +23,6 @@ def speaks_of(toleration: Toleration, taint: Taint) -> bool:
     return toleration.effect in ("", taint.effect) and toleration.key in ("", taint.key)
 
 
-def taint_text(taint: Taint) -> str:
-    """`key=value:effect`, as kubectl writes a taint."""
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+def taint_text(taint: Taint | Toleration) -> str:
+    """`key=value:effect`, as kubectl writes a taint; of a toleration, the taints that it covers."""
+    return f"{taint.key}{taint.value and f'={taint.value}'}{taint.effect and f':{taint.effect}'}"

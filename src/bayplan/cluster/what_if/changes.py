@@ -7,45 +7,24 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from bayplan.cluster.pods.node_pods import belongs_to_its_node
+from bayplan.cluster.pods.tolerations import UNSCHEDULABLE_TAINT, tolerates
 from bayplan.cluster.reports.pod_zones import NUMA_ZONES
 from bayplan.cluster.state import TERMINAL_PHASES
 from bayplan.cluster.what_if.empty_node import copies_of
 from bayplan.kube.object_set import ObjectSet, StorageObject
-from bayplan.kube.wire.core_v1 import Node, Pod, PodStatus, Taint
+from bayplan.kube.wire.core_v1 import Node, Pod, PodStatus, Toleration
 from bayplan.kube.wire.storage_v1 import CSINode, VolumeAttachment
-
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-"""The taint of cordoned nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaintPattern:
-    """A key, and a value and an effect if they matter."""
-
-    key: str
-    value: str | None = None
-    effect: str = ""
-
-    def matches(self, taint: Taint) -> bool:
-        """Whether a taint is meant."""
-        return (
-            taint.key == self.key
-            and self.value in (None, taint.value)
-            and (not self.effect or taint.effect == self.effect)
-        )
-
-    def __str__(self) -> str:
-        value = "" if self.value is None else f"={self.value}"
-        return f"{self.key}{value}{self.effect and f':{self.effect}'}"
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Changes of a cluster: names of nodes to drain and to uncordon, taints to remove, `added` nodes `like` one."""
+    """Changes of a cluster: names of nodes to drain and to uncordon, `added` nodes `like` one, and tolerations of the
+    taints to remove.
+    """
 
     drained: frozenset[str] = frozenset()
     uncordoned: frozenset[str] = frozenset()
-    taints: tuple[TaintPattern, ...] = ()
+    taints: tuple[Toleration, ...] = ()
     added: int = 0
     like: str = ""
 
@@ -88,9 +67,9 @@ def changed(objects: ObjectSet, what_if: WhatIf) -> Changed:
 def _opened(node: Node, what_if: WhatIf) -> Node:
     """The node uncordoned and without taints, where that is asked."""
     uncordons = node.metadata.name in what_if.uncordoned
-    taints = [each for each in node.spec.taints or () if not any(taint.matches(each) for taint in what_if.taints)]
+    taints = [each for each in node.spec.taints or () if not any(tolerates(meant, each) for meant in what_if.taints)]
     if uncordons:
-        taints = [each for each in taints if each.key != UNSCHEDULABLE]
+        taints = [each for each in taints if each.key != UNSCHEDULABLE_TAINT.key]
     if not uncordons and len(taints) == len(node.spec.taints or ()):
         return node
     spec = structs.replace(node.spec, taints=taints, unschedulable=node.spec.unschedulable and not uncordons)

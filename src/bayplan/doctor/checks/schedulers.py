@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.cluster.pods.node_pods import belongs_to_its_node
-from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF
+from bayplan.doctor.checks.tree import is_closed
 from bayplan.doctor.findings import Finding, warning
 from bayplan.doctor.installation import Installation
 
 
 def check_shared_nodes(installation: Installation) -> Iterator[Finding]:
     """No node takes pods of two schedulers."""
-    closed = {
-        node.metadata.name
-        for node in installation.objects.nodes
-        if any(taint.effect in KEEPS_PODS_OFF for taint in node.spec.taints or ())
-    }
+    closed = {node.metadata.name for node in installation.objects.nodes if is_closed(node)}
     shared: dict[str, list[str]] = {}
     for node, pods in installation.running_by_node.items():
         names = {pod.spec.scheduler_name or "" for pod in pods if not belongs_to_its_node(pod)}

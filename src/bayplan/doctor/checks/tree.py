@@ -34,7 +34,7 @@ def _check_topology(topology: Topology, nodes: list[Node]) -> Iterator[Finding]:
         missing = [label for label in levels if not labels.get(label)]
         if missing and len(missing) < len(levels):
             holes.setdefault(missing[0], []).append(f"node/{node.metadata.name}")
-        elif missing and not _is_closed(node):
+        elif missing and not is_closed(node):
             outside.append(f"node/{node.metadata.name}")
     for label, found in holes.items():
         yield error(
@@ -75,6 +75,6 @@ def _check_flavors(topology: Topology, flavors: Mapping[str, str]) -> Iterator[F
         )
 
 
-def _is_closed(node: Node) -> bool:
+def is_closed(node: Node) -> bool:
     """Whether a node is kept from ordinary pods, as control-plane nodes are."""
     return any(taint.effect in KEEPS_PODS_OFF for taint in node.spec.taints or ())

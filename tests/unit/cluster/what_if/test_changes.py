@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bayplan.cluster.what_if.changes import TaintPattern, WhatIf, changed
+from bayplan.cluster.what_if.changes import WhatIf, changed
 from bayplan.kube.object_set import ObjectSet
-from bayplan.kube.wire.core_v1 import OwnerReference, Pod, Taint
+from bayplan.kube.wire.core_v1 import OwnerReference, Pod, Taint, Toleration
 from tests.builders.bodies import Json
 from tests.builders.numatopologies import machine, numatopology
 from tests.builders.objects import bound, cpu_pod, cpu_zones, node, topology
@@ -79,16 +79,16 @@ def test_nothing_is_left_of_a_drained_node() -> None:
 @pytest.mark.parametrize(
     "pattern, left",
     [
-        (TaintPattern("example.com/ours"), []),
-        (TaintPattern("example.com/ours", "gpu", "NoSchedule"), []),
-        (TaintPattern("example.com/ours", None, "NoSchedule"), []),
-        (TaintPattern("example.com/ours", "cpu"), [OURS]),
-        (TaintPattern("example.com/ours", ""), [OURS]),
-        (TaintPattern("example.com/ours", None, "NoExecute"), [OURS]),
-        (TaintPattern("example.com/other"), [OURS]),
+        (Toleration("example.com/ours", "Exists"), []),
+        (Toleration("example.com/ours", "Equal", "gpu", "NoSchedule"), []),
+        (Toleration("example.com/ours", "Exists", effect="NoSchedule"), []),
+        (Toleration("example.com/ours", "Equal", "cpu"), [OURS]),
+        (Toleration("example.com/ours", "Equal", ""), [OURS]),
+        (Toleration("example.com/ours", "Exists", effect="NoExecute"), [OURS]),
+        (Toleration("example.com/other", "Exists"), [OURS]),
     ],
 )
-def test_a_taint_is_removed_wherever_key_value_and_effect_match(pattern: TaintPattern, left: list[Json]) -> None:
+def test_a_taint_is_removed_wherever_key_value_and_effect_match(pattern: Toleration, left: list[Json]) -> None:
     (found,) = changed(ObjectSet(nodes=[node("n1", taints=[OURS])]), WhatIf(taints=(pattern,))).objects.nodes
     assert (found.spec.taints or []) == msgspec.convert(left, list[Taint])
 

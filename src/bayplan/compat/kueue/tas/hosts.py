@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayplan.cluster.pods import tolerations
+from bayplan.cluster.pods.tolerations import KEEPS_PODS_OFF, taint_text
 from bayplan.compat.kueue.tas.model import Host, PodSet
 from bayplan.compat.kueue.tas.snapshot import Counts, Snapshot
 from bayplan.engine.numa.rows import Mask
@@ -26,7 +27,6 @@ from bayplan.kube.wire.core_v1 import (
     Toleration,
 )
 
-KEEPS_PODS_OFF = ("NoSchedule", "NoExecute")
 NAME_FIELD = "metadata.name"
 COMPARING = ("Gt", "Lt")
 
@@ -93,12 +93,6 @@ def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> T
         ),
         None,
     )
-
-
-def taint_text(taint: Taint) -> str:
-    """`key=value:effect`, without the parts that are empty."""
-    text = f"{taint.key}={taint.value}" if taint.value else taint.key
-    return f"{text}:{taint.effect}" if taint.effect else text
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

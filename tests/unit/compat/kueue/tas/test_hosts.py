@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.compat.kueue.tas import Host, snapshot_of
-from bayplan.compat.kueue.tas.hosts import taint_text, term_matches, tolerates
+from bayplan.compat.kueue.tas.hosts import term_matches, tolerates
 from bayplan.kube.wire.core_v1 import (
     NodeAffinity,
     NodeSelector,
