@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bayplan.explain.amounts import fit_text
 from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.ranking import RankedNode, Ranking
 from bayplan.explain.refusal import Refusal
@@ -31,8 +32,7 @@ def outcomes_text(outcomes: Sequence[PodOutcome], *, wide: bool = False) -> str:
     """The answer for one pod or for many."""
     if len(outcomes) == 1:
         return outcome_text(outcomes[0], wide=wide)
-    placed = sum(outcome.decision.placed for outcome in outcomes)
-    lines = [f"{placed} of {len(outcomes)} pods {'fits' if placed == 1 else 'fit'}", ""]
+    lines = [fit_text((sum(outcome.decision.placed for outcome in outcomes), len(outcomes), "pod")), ""]
     rows = [
         (
             outcome.decision.pod,

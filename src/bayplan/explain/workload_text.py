@@ -18,7 +18,7 @@ from bayplan.explain.amounts import count, fit_text
 from bayplan.explain.documents import API_VERSION, Document, outcome_document, pod_answer
 from bayplan.explain.gangs.document import gang_document
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.explain.gangs.text import counted_answer, gang_text, gangs_text, running_lines
+from bayplan.explain.gangs.text import gang_text, running_lines
 from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.placement import PodOutcome, outcome_text, outcomes_text
 from bayplan.explain.pod_view import pending_for
@@ -65,19 +65,14 @@ def work_text(
     wide: bool = False,
 ) -> str:
     """What `bayplan place` prints: gangs, workloads of single pods, and other pods; the first line counts them all."""
-    if not workloads:
-        return gangs_text(gangs, pods, wide=wide) if gangs else outcomes_text(pods, wide=wide)
-    if len(workloads) == 1 and not gangs and not pods:
-        return workload_text(workloads[0], wide=wide)
-    parts = [work_answer(gangs, workloads, pods)]
-    parts += [gang_text(gang, wide=wide) for gang in gangs]
+    parts = [gang_text(gang, wide=wide) for gang in gangs]
     parts += [workload_text(each, wide=wide) for each in workloads]
-    parts += [outcomes_text(pods, wide=wide)] if pods else []
-    return "\n\n".join(parts)
+    parts += [outcomes_text(pods, wide=wide)] if pods or not parts else []
+    return "\n\n".join([work_answer(gangs, workloads, pods), *parts] if len(parts) > 1 else parts)
 
 
 def work_answer(gangs: Sequence[GangOutcome], workloads: Sequence[WorkloadOutcome], pods: Sequence[PodOutcome]) -> str:
-    """The first line of what `bayplan place` prints."""
+    """The first line of that."""
     match gangs, workloads, pods:
         case [gang], [], []:
             return gang_text(gang).partition("\n")[0]
@@ -85,10 +80,10 @@ def work_answer(gangs: Sequence[GangOutcome], workloads: Sequence[WorkloadOutcom
             return answer(workload)
         case [], [], [pod]:
             return pod_answer(pod)
-        case [], [], _:
-            return fit_text((sum(pod.decision.placed for pod in pods), len(pods), "pod"))
-    before = [(sum(each.good for each in workloads), len(workloads), "workload")] if workloads else []
-    return counted_answer(gangs, pods, *before)
+    told = [(sum(each.good for each in workloads), len(workloads), "workload")] if workloads else []
+    told += [(sum(gang.good for gang in gangs), len(gangs), "gang")] if gangs else []
+    noun = "other pod" if told else "pod"
+    return fit_text(*told, *([(sum(pod.decision.placed for pod in pods), len(pods), noun)] if pods or not told else []))
 
 
 def workload_text(outcome: WorkloadOutcome, *, wide: bool = False) -> str:

@@ -7,6 +7,7 @@ Imports of the rooms below stand inside the functions: a `--help` must not wait 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,63 +27,56 @@ MOST_ADDED = 1_000
 _ASKED = f"{__name__}.asked"
 
 
+def _ask(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    if value:
+        ctx.meta.setdefault(_ASKED, {})[param.name] = value
+
+
+_option = partial(click.option, expose_value=False, callback=_ask)
+
+
 def what_if_options(function: _Function) -> _Function:
     """The options, whose values `as_assumed` finds."""
     for option in reversed(
         (
-            click.option(
+            _option(
                 "--without-node",
                 multiple=True,
                 metavar="NODE",
                 shell_complete=node_names,
-                expose_value=False,
-                callback=_ask,
                 help="As if NODE were drained: it is gone, and its pods wait for another place, but for those of "
                 "DaemonSets and static pods. Repeatable.",
             ),
-            click.option(
+            _option(
                 "--add-nodes",
                 type=click.IntRange(1, MOST_ADDED),
                 metavar="NUMBER",
-                expose_value=False,
-                callback=_ask,
                 help="As if there were so many more nodes, with nothing on them but pods of DaemonSets; needs --like.",
             ),
-            click.option(
+            _option(
                 "--like",
                 metavar="NODE",
                 shell_complete=node_names,
-                expose_value=False,
-                callback=_ask,
                 help="What nodes of --add-nodes are like: NODE's labels, its rack among them, taints, amounts and NUMA "
                 "zones.",
             ),
-            click.option(
+            _option(
                 "--without-taint",
                 multiple=True,
                 metavar="TAINT",
-                expose_value=False,
-                callback=_ask,
                 help="As if no node had this taint: KEY[=VALUE][:EFFECT]. Repeatable.",
             ),
-            click.option(
+            _option(
                 "--uncordon",
                 multiple=True,
                 metavar="NODE",
                 shell_complete=node_names,
-                expose_value=False,
-                callback=_ask,
                 help="As if NODE were not cordoned. Repeatable.",
             ),
         )
     ):
         function = option(function)
     return function
-
-
-def _ask(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value:
-        ctx.meta.setdefault(_ASKED, {})[param.name] = value
 
 
 @click.command()

@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from bayplan.engine.gangs.objective import USUAL, in_order
 from bayplan.engine.gangs.parallel import spread_of
 from bayplan.engine.gangs.problem import Status
-from bayplan.explain.amounts import count, fit_text, listing
+from bayplan.explain.amounts import count, listing
 from bayplan.explain.folding import WIDTH, prose
 from bayplan.explain.gangs.changes import gang_changes
 from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.numa.labels import zone_column
-from bayplan.explain.placement import PodOutcome, outcomes_text
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
@@ -35,23 +34,6 @@ from bayplan.kube.visible import visible, visible_lines
 LONGEST_HOSTLIST = 48
 LEAD = "rests on  "
 MOST_GROUPS = 3
-
-
-def gangs_text(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *, wide: bool = False) -> str:
-    """What `bayplan place` prints for gangs, and for pods outside gangs."""
-    if len(gangs) == 1 and not pods:
-        return gang_text(gangs[0], wide=wide)
-    parts = [counted_answer(gangs, pods), *(gang_text(gang, wide=wide) for gang in gangs)]
-    parts += [outcomes_text(pods, wide=wide)] if pods else []
-    return "\n\n".join(parts)
-
-
-def counted_answer(gangs: Sequence[GangOutcome], pods: Sequence[PodOutcome], *before: tuple[int, int, str]) -> str:
-    """`1 of 2 gangs and 3 of 3 other pods fit`, after other things that are counted."""
-    told = [*before]
-    told += [(sum(gang.good for gang in gangs), len(gangs), "gang")] if gangs else []
-    told += [(sum(pod.decision.placed for pod in pods), len(pods), "other pod")] if pods else []
-    return fit_text(*told)
 
 
 def gang_text(outcome: GangOutcome, status: str = "", *, wide: bool = False) -> str:
