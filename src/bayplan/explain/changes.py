@@ -41,9 +41,11 @@ def _phrase(pod: PodClass, remedy: Remedy) -> str:
 
 def opened_phrase(remedy: OpenNodes, who: str) -> str:
     """`gpu-1 were uncordoned and it tolerated nvidia.com/gpu=present:NoSchedule`."""
-    states = [word for word, needed in (("uncordoned", remedy.uncordoned), ("Ready", remedy.ready)) if needed]
-    parts = [f"{hostlist(remedy.names, 40)} were {' and '.join(states)}"] if states else []
-    parts += [f"{who} tolerated {' and '.join(remedy.tolerated)}"] if remedy.tolerated else []
+    states: dict[tuple[str, ...], list[str]] = {}
+    for word, names in (("uncordoned", remedy.uncordon), ("Ready", remedy.ready)):
+        states.setdefault(names, []).append(word)
+    parts = [f"{hostlist(names, 40)} were {' and '.join(words)}" for names, words in states.items() if names]
+    parts += [f"{who} tolerated {' and '.join(remedy.tolerate)}"] if remedy.tolerate else []
     return " and ".join(parts)
 
 

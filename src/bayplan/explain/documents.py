@@ -187,9 +187,9 @@ def _remedy_document(remedy: Remedy) -> Document:
         case OpenNodes():
             return {
                 "type": "OpenNodes",
-                "uncordon": remedy.uncordoned,
-                "ready": remedy.ready,
-                "tolerate": list(remedy.tolerated),
+                "uncordon": list(remedy.uncordon),
+                "ready": list(remedy.ready),
+                "tolerate": list(remedy.tolerate),
                 "names": list(remedy.names),
             }
         case WithoutFilter():

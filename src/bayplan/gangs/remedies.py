@@ -156,9 +156,9 @@ def _open_nodes(tries: _Tries, gang: Gang) -> Iterator[OpenNodes]:
         alone = tries.fits(_tolerating(gang, _tolerations(part)))
         if alone is not None:
             helpful = True
-            yield opened(part, _closed_seats(state, gang, alone)[1])
+            yield opened(_closed_seats(state, gang, alone))
     if parts and not helpful:
-        yield opened(*_closed_seats(state, gang, decision))
+        yield opened(_closed_seats(state, gang, decision))
 
 
 def _parts(closing: Closing) -> list[Closing]:
@@ -175,20 +175,14 @@ def _tolerations(closing: Closing) -> list[Toleration]:
     return [*(Toleration(key=key, operator="Exists") for key in keys), *of_taints]
 
 
-def _closed_seats(state: ClusterState, gang: Gang, decision: GangDecision) -> tuple[Closing, list[str]]:
-    """Return everything that closes the nodes of some seats to the gang's pods as they are, and these nodes."""
+def _closed_seats(state: ClusterState, gang: Gang, decision: GangDecision) -> dict[str, Closing]:
+    """Return what closes the nodes of some seats to the gang's pods as they are."""
     pods = {pod_key(pod): state.classes.of(pod) for pod in gang.pods}
     by_node = {
         seat.node: closing(state, state.rows[seat.node], pods[seat.pod].tolerations, exactly=True)
         for seat in decision.seats
     }
-    closed = {node: found for node, found in by_node.items() if found}
-    together = Closing(
-        any(each.not_ready for each in closed.values()),
-        any(each.cordoned for each in closed.values()),
-        tuple(dict.fromkeys(taint for each in closed.values() for taint in each.taints)),
-    )
-    return together, sorted(closed)
+    return {node: found for node, found in sorted(by_node.items()) if found}
 
 
 def _tolerating(gang: Gang, tolerations: list[Toleration]) -> Gang:

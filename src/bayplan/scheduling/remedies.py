@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,11 +57,11 @@ class OtherRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenNodes:
-    """These nodes would take the pod if they were uncordoned, if they were Ready, and if it tolerated these taints."""
+    """The nodes `names` would take the pod if some were uncordoned, some were Ready, and it tolerated some taints."""
 
-    uncordoned: bool
-    ready: bool
-    tolerated: tuple[str, ...]
+    uncordon: tuple[str, ...]
+    ready: tuple[str, ...]
+    tolerate: tuple[str, ...]
     names: tuple[str, ...]
     at_least: bool = False
 
@@ -332,13 +332,18 @@ def _open_nodes(state: ClusterState, pod: PodClass, profile: Profile, answer: An
         if closed[row]:
             groups.setdefault(by_row[position], []).append(state.names[row])
     for closing, names in sorted(groups.items(), key=lambda each: -len(each[1])):
-        yield opened(closing, names, at_least=at_least)
+        yield opened(dict.fromkeys(names, closing), at_least=at_least)
 
 
-def opened(closing: Closing, names: Iterable[str], *, at_least: bool = False) -> OpenNodes:
-    """Return what opens nodes that are closed alike."""
-    tolerated = tuple(map(taint_text, closing.taints))
-    return OpenNodes(closing.cordoned, closing.not_ready, tolerated, tuple(names), at_least)
+def opened(closed: Mapping[str, Closing], *, at_least: bool = False) -> OpenNodes:
+    """Return what opens all of these nodes together."""
+    return OpenNodes(
+        tuple(name for name, closing in closed.items() if closing.cordoned),
+        tuple(name for name, closing in closed.items() if closing.not_ready),
+        tuple(dict.fromkeys(taint_text(taint) for closing in closed.values() for taint in closing.taints)),
+        tuple(closed),
+        at_least,
+    )
 
 
 def _without_filters(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[WithoutFilter]:

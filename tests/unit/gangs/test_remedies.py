@@ -78,15 +78,15 @@ CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 @pytest.mark.parametrize(
     "closed, expected",
     [
-        (({"unschedulable": True, "taints": [CORDON]}, {}), [OpenNodes(True, False, (), ("n0",))]),
-        (({"taints": [TAINT]}, {}), [OpenNodes(False, False, (f"{GPU}=present:NoSchedule",), ("n0",))]),
+        (({"unschedulable": True, "taints": [CORDON]}, {}), [OpenNodes(("n0",), (), (), ("n0",))]),
+        (({"taints": [TAINT]}, {}), [OpenNodes((), (), (f"{GPU}=present:NoSchedule",), ("n0",))]),
         (
             ({"taints": [TAINT]}, {"unschedulable": True}),
-            [OpenNodes(True, False, (f"{GPU}=present:NoSchedule",), ("n0", "n1"))],
+            [OpenNodes(("n1",), (), (f"{GPU}=present:NoSchedule",), ("n0", "n1"))],
         ),
         (
             ({"taints": [REPAIR, TAINT]}, {}),
-            [OpenNodes(False, False, ("example.com/repair:NoExecute", f"{GPU}=present:NoSchedule"), ("n0",))],
+            [OpenNodes((), (), ("example.com/repair:NoExecute", f"{GPU}=present:NoSchedule"), ("n0",))],
         ),
     ],
     ids=["a cordon", "a taint", "both are needed", "two taints of one node"],

@@ -116,22 +116,22 @@ def test_a_selector_that_could_be_dropped() -> None:
 @pytest.mark.parametrize(
     "closed, expected",
     [
-        pytest.param({"unschedulable": True}, (True, False, ()), id="cordoned"),
-        pytest.param({"unschedulable": True, "taints": [CORDON]}, (True, False, ()), id="with the cordon's own taint"),
-        pytest.param({"taints": UNREACHABLE}, (False, True, ()), id="not Ready"),
-        pytest.param({"taints": [GPU_TAINT]}, (False, False, ("example.com/gpu=present:NoSchedule",)), id="tainted"),
+        pytest.param({"unschedulable": True}, (("n1",), (), ()), id="cordoned"),
+        pytest.param({"unschedulable": True, "taints": [CORDON]}, (("n1",), (), ()), id="with the cordon's own taint"),
+        pytest.param({"taints": UNREACHABLE}, ((), ("n1",), ()), id="not Ready"),
+        pytest.param({"taints": [GPU_TAINT]}, ((), (), ("example.com/gpu=present:NoSchedule",)), id="tainted"),
         pytest.param(
             {"unschedulable": True, "taints": [GPU_TAINT]},
-            (True, False, ("example.com/gpu=present:NoSchedule",)),
+            (("n1",), (), ("example.com/gpu=present:NoSchedule",)),
             id="both",
         ),
     ],
 )
-def test_what_would_open_a_closed_node(closed: Json, expected: tuple[bool, bool, tuple[str, ...]]) -> None:
+def test_what_would_open_a_closed_node(closed: Json, expected: tuple[tuple[str, ...], ...]) -> None:
     state = cluster(nodes=[node("n1", {"cpu": 8}, **closed), node("small", {"cpu": 1}, **closed)])
     (remedy,) = found(state, burstable({"cpu": 4}))
     assert isinstance(remedy, OpenNodes)
-    assert (remedy.uncordoned, remedy.ready, remedy.tolerated) == expected
+    assert (remedy.uncordon, remedy.ready, remedy.tolerate) == expected
     assert remedy.names == ("n1",)
 
 
