@@ -100,6 +100,7 @@ def slots(
     """
     from bayplan.cli.shared.shapes import level_named, shape_and_size, slots_for, tree_named
     from bayplan.explain.gangs.outcome import stages_in_tree
+    from bayplan.explain.headline import headline
     from bayplan.explain.refusal import description
     from bayplan.explain.topology.slots_text import SlotCount, slot_count_of, slots_document, slots_text
     from bayplan.gangs.numa_level import NO_BUNDLE, is_numa
@@ -137,7 +138,8 @@ def slots(
             gangs=gangs,
             domains=domains,
             stages=stages,
-            closed=_closed_with_devices(session.state, tree.rows, pod_class),
+            closed=_closed(session.state, tree.rows, pod_class, shortfall.matter),
+            nowhere="" if counts.any() else headline(session.state, pod_class, shortfall, stages),
             in_zone=in_zone,
         )
         if output == "text":
@@ -149,14 +151,13 @@ def slots(
     return answered(draw, cluster, config, scheduler_name, watch=watch, output=output, files=files)
 
 
-def _closed_with_devices(state: ClusterState, rows: NDArray[np.intp], pod: PodClass) -> tuple[ClosedNodeGroup, ...]:
-    """The nodes that are closed to a pod, of those that have the devices that it asks for."""
+def _closed(
+    state: ClusterState, rows: NDArray[np.intp], pod: PodClass, matter: frozenset[str]
+) -> tuple[ClosedNodeGroup, ...]:
+    """The nodes that are closed to a pod, of those that matter to it."""
     from bayplan.cluster.node_status import closings
     from bayplan.explain.topology.closed import closed_nodes
-    from bayplan.kube.validation.resources import is_extended
 
-    columns = state.columns
-    for name in filter(is_extended, pod.request.total):
-        rows = rows[columns.allocatable[columns.index_of(name)][rows] > 0]
+    rows = rows[[state.names[row] in matter for row in rows.tolist()]]
     found = closings(state, rows, pod.tolerations, exactly=True)
     return closed_nodes(state, rows, found, tuple(pod.request.total))

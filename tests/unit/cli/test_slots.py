@@ -52,7 +52,8 @@ def test_every_level_and_the_domains_of_the_one_asked_about(bayplan: Bayplan) ->
 
 def test_a_pod_that_fits_nowhere_has_no_tables_of_zeros(bayplan: Bayplan) -> None:
     result = bayplan("slots", "--requests", "nvidia.com/gpu=9", "--pods", "1", cluster=CLUSTER)
-    assert (result.code, result.answer) == (1, "no such pod fits anywhere")
+    answer = "no such pod fits anywhere: no node has nvidia.com/gpu 9: the largest has 8"
+    assert (result.code, result.answer) == (1, answer)
     assert "largest gang" not in result.out
     assert "with no slot" not in result.out
 

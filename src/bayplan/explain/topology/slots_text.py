@@ -46,7 +46,7 @@ class SlotCount:
     """The answer for gangs of `pods` pods at one `level`; `gangs` counts per level, the node last.
 
     With `in_zone` each gang is in one NUMA zone, and only slots in such units count. `closed` are nodes that such pods
-    cannot use.
+    cannot use; `nowhere` says why no node has a slot.
     """
 
     topology: str
@@ -63,6 +63,7 @@ class SlotCount:
     stages: tuple[FilterStage, ...]
     closed: tuple[ClosedNodeGroup, ...] = ()
     in_zone: bool = False
+    nowhere: str = ""
 
     @property
     def fit(self) -> int:
@@ -80,7 +81,7 @@ class SlotCount:
         if self.in_zone:
             return f"no gang of {count(self.pods, 'pod')} fits in one NUMA zone"
         if not self.slots:
-            return "no such pod fits anywhere"
+            return f"no such pod fits anywhere: {self.nowhere}"
         room = self.rooms[self.level]
         wider = next((levels[level] for level in range(self.level - 1, -1, -1) if self.gangs[level]), None)
         also = f"; one fits {in_one(wider)}" if wider else ""
