@@ -68,7 +68,15 @@ def _never(pod: PodClass, reason: Oversized) -> str:
             return f"no empty NUMA zone has {together} together{whose}"
         case _:
             refuse = f"kubelets with policy {reason.policy} refuse it even on an empty node"
-            return f"{refuse}: {_zones_needed(reason)}{whose}" if reason.zones_needed else refuse
+            if not reason.asked:
+                return f"{refuse}: NUMA zones hold its containers one by one, but not together"
+            if not reason.zones_needed:
+                return refuse
+            if not reason.resource and len(set(reason.zones_needed)) == 1:
+                zones = reason.zones_needed[0]
+                where = "no NUMA zone has" if zones == 1 else f"no {zones} NUMA zones have"
+                return f"{refuse}: {where} {together} together{whose}"
+            return f"{refuse}: {_zones_needed(reason)}{whose}"
 
 
 def _zones_needed(reason: Oversized) -> str:

@@ -6,6 +6,7 @@ The profile's filters on amounts are asked about an empty cluster. If every node
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import combinations
 
 import numpy as np
 from msgspec import Struct
@@ -15,6 +16,7 @@ from bayplan.cluster.dry_run import emptied
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.reports.kubelet_settings import Policy, Scope
 from bayplan.cluster.state import ClusterState
+from bayplan.engine.kubelet.masks import MOST_ZONES
 from bayplan.engine.numa.admission import relevant_wants
 from bayplan.engine.numa.demand import Step, demand
 from bayplan.engine.numa.rows import Mask
@@ -37,7 +39,8 @@ class Oversized(Struct, frozen=True):
     """Why no node would hold a pod even if it were empty.
 
     `resource` is the one that is short by itself: the largest place has `have` of `want`; empty if only the combination
-    is. `asked` are the amounts in question, `zones_needed` the fewest zones with enough of each (policy restricted).
+    is. `asked` are the amounts in question, none if only containers together are too large; `zones_needed` the fewest
+    zones with enough of each.
     """
 
     where: Where
@@ -98,18 +101,20 @@ def _for_zones(
     policy = Policy(int(columns.policy[row]))
     asked = demand(pod)
     steps = (asked.pod_step,) if columns.scope[row] == Scope.POD else asked.container_steps
-    reasons = []
     for step in steps:
         wants = relevant_wants(columns, step.wants, row, plugin.arguments.assumptions)
         found = _of_step(state, step, [each for each in wants if each[1]], policy, alike)
-        if found.resource or len(set(found.zones_needed)) > 1:
+        if found is not None:
             return found
-        reasons.append(found)
-    return max(reasons, key=lambda each: len(each.asked), default=Oversized(Where.ALLOWED_ZONES, policy.text))
+    # Several containers are in each other's way; what else makes a kubelet refuse one is not looked into.
+    return Oversized(Where.ALLOWED_ZONES, policy.text, asked=() if len(steps) > 1 else asked.in_sum)
 
 
-def _of_step(state: ClusterState, step: Step, wants: Wants, policy: Policy, rows: NDArray[np.intp]) -> Oversized:
-    """Say what is too small for one merge of hints: one zone, or as many zones as `restricted` wants of a resource."""
+def _of_step(state: ClusterState, step: Step, wants: Wants, policy: Policy, rows: NDArray[np.intp]) -> Oversized | None:
+    """Say what is too small for one merge of hints: one zone, or as many zones as `restricted` wants of a resource.
+
+    None if the merge by itself would succeed, as far as amounts tell.
+    """
     columns = state.columns
     one_zone = policy is Policy.SINGLE_NUMA_NODE
     asked = tuple((columns.resource_names[index], want) for index, want in wants)
@@ -121,7 +126,39 @@ def _of_step(state: ClusterState, step: Step, wants: Wants, policy: Policy, rows
         if offered.max() < want:
             name = columns.resource_names[index]
             return Oversized(where, policy.text, step.container, name, int(offered.max()), want, asked, needed)
-    return found
+    if len(set(needed)) != 1:
+        return found if needed else None
+    apart = _apart(state, wants, needed[0], rows)
+    asked = tuple((columns.resource_names[index], want) for index, want in apart)
+    return (
+        Oversized(where, policy.text, step.container, asked=asked, zones_needed=needed[: len(apart)]) if apart else None
+    )
+
+
+def _apart(state: ClusterState, wants: Wants, zones: int, rows: NDArray[np.intp]) -> Wants:
+    """Return amounts that no set of so many zones has together, and that some set has without any one of them."""
+    offered = np.stack([state.columns.zone_offered[index][:, rows] for index, _ in wants])
+    if zones > 1 and offered.shape[1] > MOST_ZONES:
+        return wants  # too many sets to look at
+    machines = np.unique(offered, axis=2)
+    sets = list(combinations(range(offered.shape[1]), zones))
+    # By amount: which sets of which machines have it.
+    holding = {
+        want: np.stack([machines[position, list(each)].sum(axis=0) >= want[1] for each in sets])
+        for position, want in enumerate(wants)
+    }
+
+    def together(some: Wants) -> bool:
+        return bool(np.logical_and.reduce([holding[each] for each in some]).any())
+
+    if together(wants):
+        return []
+    kept = list(wants)
+    for each in wants:
+        others = [other for other in kept if other is not each]
+        if others and not together(others):
+            kept = others
+    return kept
 
 
 def _zones_needed(reach: NDArray[np.float64], want: int) -> int:

@@ -12,7 +12,7 @@ from bayplan.kube.wire.node_resource_topology_v1alpha2 import NodeResourceTopolo
 from bayplan.scheduling.when_empty import Where
 from tests.builders.bodies import Json
 from tests.builders.clusters import cluster
-from tests.builders.objects import GPU, NIC, Amounts, ZoneAmounts, node, simple_pod, topology, zone
+from tests.builders.objects import GPU, NIC, Amounts, ZoneAmounts, container, node, pod, simple_pod, topology, zone
 from tests.unit.explain.small_clusters import outcome_of
 
 TAINT = {"key": "example.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -151,8 +151,22 @@ NO_GPU: ZoneAmounts = {"cpu": (112, 110, 110), "memory": "1Ti", NIC: 2}
         pytest.param(
             machine(HALF, NO_GPU, policy="single-numa-node"),
             {"cpu": 8, "memory": "1Gi", GPU: 1, NIC: 1},
-            f"no empty NUMA zone has cpu 8, memory 1Gi, {GPU} 1 and {NIC} 1 together",
+            f"no empty NUMA zone has {GPU} 1 and {NIC} 1 together",
             id="not together in a zone",
+        ),
+        pytest.param(
+            machine(HALF, NO_GPU),
+            {"cpu": 8, "memory": "1Gi", GPU: 1, NIC: 1},
+            "kubelets with policy restricted refuse it even on an empty node: "
+            f"no NUMA zone has {GPU} 1 and {NIC} 1 together",
+            id="restricted, not together in a zone",
+        ),
+        pytest.param(
+            machine(HALF, HALF, NO_GPU, NO_GPU),
+            {"cpu": 220, "memory": "1200Gi", GPU: 8, NIC: 4},
+            "kubelets with policy restricted refuse it even on an empty node: "
+            f"no 2 NUMA zones have {GPU} 8 and {NIC} 4 together",
+            id="restricted, not together in two zones",
         ),
     ],
 )
@@ -163,6 +177,14 @@ def test_what_kubelets_refuse_even_on_an_empty_node(
     assert found.sentence == sentence
     assert found.shortfall.too_large is not None
     assert [stage.kind.passed for stage in found.stages] == ["large enough"]
+
+
+def test_containers_that_fit_only_one_by_one_are_not_larger_than_a_zone() -> None:
+    waiting = pod(*(container({"cpu": 8, "memory": "1Gi", GPU: gpus}, f"c{at}") for at, gpus in enumerate((3, 3, 2))))
+    assert refusal(waiting, [], machine(HALF, HALF, scope="container")).sentence == (
+        "kubelets with policy restricted refuse it even on an empty node: "
+        "NUMA zones hold its containers one by one, but not together"
+    )
 
 
 def test_what_an_empty_node_would_take_is_fragmented() -> None:
