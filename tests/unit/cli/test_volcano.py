@@ -37,7 +37,7 @@ def test_the_pods_of_the_training_job_are_what_its_controllers_would_make(baypla
     )
     assert "worker: 6 pods, each cpu 12  memory 36Gi" in as_job.out
     # The PodGroup of the pods has no minima of tasks: it has no groups, and fewer pods would help it and not the Job.
-    words = as_pods.out.partition("Would schedule")[0].replace("the gang needs", "group ps needs")
+    words = as_pods.out.partition("Would schedule")[0].replace("training-worker-0: ", "worker: ")
     words = words.replace("asks for  2 pods: ", "ps: 2 pods, each ").replace(
         "asks for  6 pods: ", "worker: 6 pods, each "
     )
