@@ -130,15 +130,15 @@ def _objects(cluster: Sequence[str | os.PathLike[str]], kinds: Sequence[str]) ->
 
 def _pods(objects: ObjectSet, ctx: click.Context) -> Iterable[str]:
     """Pods, and the workloads and gangs above them, by the names that `why` takes."""
+    from bayplan.kube.wire.core_v1 import Pod
+
     wanted = ctx.params.get("namespace")
-    gangs = [*objects.gangs, *objects.other_gangs]
-    for each in (*objects.pods, *gangs):
+    for each in (*objects.pods, *objects.gangs, *objects.other_gangs):
         namespace = each.metadata.namespace or "default"
         if wanted in (None, namespace):
             yield each.metadata.name if wanted else f"{namespace}/{each.metadata.name}"
-    for pod in objects.pods:
-        if wanted in (None, pod.metadata.namespace or "default"):
-            yield from (_workload(owner, pod) for owner in pod.metadata.owner_references or ())
+            if isinstance(each, Pod):
+                yield from (_workload(owner, each) for owner in each.metadata.owner_references or ())
 
 
 def _workload(owner: OwnerReference, pod: Pod) -> str:
@@ -151,17 +151,13 @@ def _workload(owner: OwnerReference, pod: Pod) -> str:
 
 def _levels(objects: ObjectSet, ctx: click.Context) -> Iterable[str]:
     """The levels of the Topologies, or of the one that was named, and those below them."""
-    named = ctx.params.get("name")
-    of_labels = (ctx.params.get("levels") or "").split(",")
-    for label in filter(None, (*of_labels, *_labels_of_levels(objects, named))):
-        yield from (label, label.rpartition("/")[2])
-    yield from ("node", "numa")
-
-
-def _labels_of_levels(objects: ObjectSet, named: str | None) -> Iterable[str]:
+    named, labels = ctx.params.get("name"), (ctx.params.get("levels") or "").split(",")
     for topology in objects.levels:
         if named in (None, topology.metadata.name, f"{topology.system}/{topology.metadata.name}"):
-            yield from (level.node_label for level in topology.spec.levels or ())
+            labels += [level.node_label for level in topology.spec.levels or ()]
+    for label in filter(None, labels):
+        yield from (label, label.rpartition("/")[2])
+    yield from ("node", "numa")
 
 
 def _level_labels(objects: ObjectSet, _: click.Context) -> Iterable[str]:

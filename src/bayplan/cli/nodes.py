@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.completion import node_names, resource_names
+from bayplan.cli.completion import node_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options
-from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, output_option
+from bayplan.cli.options.flags import DOCUMENTS, cluster_scoped, output_option, resources_option
 from bayplan.cli.options.selecting import NODE_FIELDS, selected, selector_options
 from bayplan.cli.options.what_if import what_if_options
 from bayplan.cli.shared.output import no_resources, print_answer, print_document
@@ -49,15 +49,7 @@ def _path(ctx: click.Context, param: click.Parameter, value: str | None) -> Json
 @cluster_options
 @what_if_options
 @selector_options("nodes", NODE_FIELDS)
-@click.option(
-    "-r",
-    "--resource",
-    "resources",
-    multiple=True,
-    metavar="RESOURCE",
-    shell_complete=resource_names,
-    help="Show this resource; may be given several times [default: cpu, memory and devices].",
-)
+@resources_option
 @click.option(
     "--sort-by",
     metavar="PATH",
@@ -149,15 +141,13 @@ def _listed(
 ) -> NodeList:
     import numpy as np
 
-    from bayplan.cli.shared.shapes import by_last_part
+    from bayplan.cli.shared.shapes import resources_meant
     from bayplan.explain.overview.nodes import node_list
-    from bayplan.explain.topology.map import default_resources
 
     state = session.state
     is_meant = selected(label_selector, field_selector, NODE_FIELDS)
     asked = [session.row_of(name) for name in names] if names else list(state.rows.values())
     found = [row for row in asked if (node := state.nodes[row]) is not None and is_meant(node)]
     rows = np.array(found, dtype=np.intp)
-    known = list(state.columns.resource_index)
-    shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(state, rows)
+    shown = resources_meant(session, resources, rows)
     return node_list(state, rows, shown, session.objects.pods, session.now.timestamp())

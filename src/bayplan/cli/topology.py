@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.completion import level_names, node_names, resource_names, topology_names
+from bayplan.cli.completion import level_names, node_names, topology_names
 from bayplan.cli.options.common import ExampleCommand, cluster_options, pods_option
 from bayplan.cli.options.flags import (
     DOCUMENTS,
     cluster_scoped,
     levels_option,
     output_option,
+    resources_option,
     theme_for,
     theme_option,
     tolerate_option,
@@ -54,15 +55,7 @@ if TYPE_CHECKING:
     ),
 )
 @levels_option
-@click.option(
-    "-r",
-    "--resource",
-    "resources",
-    multiple=True,
-    metavar="RESOURCE",
-    shell_complete=resource_names,
-    help="Show this resource; may be given several times [default: cpu, memory and devices].",
-)
+@resources_option
 @click.option(
     "--requests",
     metavar="AMOUNTS",
@@ -110,8 +103,8 @@ def topology(
 
     Exit code: 0 shown, 1 no node carries the labels, 2 invalid input.
     """
-    from bayplan.cli.shared.shapes import by_last_part, level_named, one_unit, shape_of, slots_for, tree_named
-    from bayplan.explain.topology.map import NUMA, default_resources, topology_document, topology_map
+    from bayplan.cli.shared.shapes import level_named, one_unit, resources_meant, shape_of, slots_for, tree_named
+    from bayplan.explain.topology.map import NUMA, topology_document, topology_map
     from bayplan.explain.topology.svg import topology_svg
     from bayplan.explain.topology.text import topology_text
 
@@ -121,8 +114,7 @@ def topology(
         tree = tree_named(session, name, levels)
         depth = level_named(tree, level, [NUMA]) + 1 if level is not None else max(len(tree.levels), 1)
         with_zones = depth > tree.node_level + 1
-        known = list(session.state.columns.resource_index)
-        shown = [by_last_part(each, known, "-r") for each in resources] or default_resources(session.state, tree.rows)
+        shown = resources_meant(session, resources, tree.rows)
         place = _place_of(session, tree, origin) if origin is not None else ()
         named = shape_of(session, requests, files, tolerate)
         pod = named or one_unit(session, shown, tolerate)

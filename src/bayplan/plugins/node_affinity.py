@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayplan.cluster.pods.label_selectors import Requirement
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.numa.rows import Codes, Rows, Scores, count
@@ -106,11 +107,7 @@ class NodeAffinity(FilterPlugin, ScorePlugin):
 
 
 def _told(term: SelectorRequirement) -> str:
-    """`key=value`, or `key Operator values`, as users write them."""
-    values = term.values or []
-    if term.operator == "In" and len(values) == 1:
-        return f"{term.key}={values[0]}"
-    return " ".join(filter(None, (term.key, term.operator, ", ".join(values[:MOST_TERMS]))))
+    return str(Requirement(term.key, term.operator, tuple((term.values or [""])[:MOST_TERMS])))
 
 
 def _why_unmet(state: ClusterState, term: SelectorRequirement, rows: NDArray[np.intp]) -> str:

@@ -33,10 +33,10 @@ def affinity(key: str, operator: str, *values: str) -> Any:
         ({"nodeSelector": {PRODUCT: "MI300X", "zone": "a"}}, f"{PRODUCT}=MI300X: no node has it"),
         (
             {"affinity": affinity(PRODUCT, "In", "NVIDIA-A100-SXM4-80GB", "L40S")},
-            f"{PRODUCT} In NVIDIA-A100-SXM4-80GB, L40S: no node has it; did you mean {A100}?",
+            f"{PRODUCT} in (NVIDIA-A100-SXM4-80GB,L40S): no node has it; did you mean {A100}?",
         ),
-        ({"affinity": affinity("rack", "Exists")}, "rack Exists: no node has this label"),
-        ({"affinity": affinity("gpus", "Gt", "8")}, "gpus Gt 8: no node has it"),
+        ({"affinity": affinity("rack", "Exists")}, "rack: no node has this label"),
+        ({"affinity": affinity("gpus", "Gt", "8")}, "gpus>8: no node has it"),
         # Each holds somewhere, only not together.
         ({"nodeSelector": {PRODUCT: H100, "zone": "b"}}, None),
     ],

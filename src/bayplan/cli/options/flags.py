@@ -82,6 +82,21 @@ def theme_for(name: str | None, *, drawn: bool, drawn_by: str) -> Theme:
     return LIGHT if name is None else THEMES[name]
 
 
+def resources_option(function: _Function) -> _Function:
+    """`-r`: the resources that a table shows."""
+    from bayplan.cli.completion import resource_names
+
+    return click.option(
+        "-r",
+        "--resource",
+        "resources",
+        multiple=True,
+        metavar="RESOURCE",
+        shell_complete=resource_names,
+        help="Show this resource; may be given several times [default: cpu, memory and devices].",
+    )(function)
+
+
 def tolerate_option(function: _Function) -> _Function:
     """`--tolerate`: taints that a pod described by options tolerates."""
     return click.option(

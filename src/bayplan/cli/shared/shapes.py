@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.cli.shared.gangs import ALL_SLOTS
 from bayplan.cli.shared.output import warn
@@ -23,7 +25,7 @@ from bayplan.dialects.registry import gang_named
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.demand import HOST_RESOURCES
 from bayplan.explain.amounts import count
-from bayplan.explain.topology.map import leading_resource
+from bayplan.explain.topology.map import default_resources, leading_resource
 from bayplan.gangs.numa_level import NO_BUNDLE
 from bayplan.gangs.scheduler import GangScheduler
 from bayplan.gangs.trees import NODE
@@ -139,8 +141,16 @@ def level_named(tree: Tree, text: str, below: Sequence[str] = ()) -> int:
     return names.index(NODE if meant == HOSTNAME else meant)
 
 
-def by_last_part(text: str, names: Sequence[str], option: str) -> str:
-    """The name that is meant by itself or by what comes after its slash."""
+def resources_meant(session: ClusterSession, texts: Sequence[str], rows: NDArray[np.intp]) -> list[str]:
+    """The resources of `-r`; without any, those that tables about these nodes show."""
+    known = list(session.state.columns.resource_index)
+    expected = f"is not known; expected {', '.join(known)}"
+    found = [_by_last_part(each, known, "-r", f"'{each}' {expected}") for each in texts]
+    return found or default_resources(session.state, rows)
+
+
+def _by_last_part(text: str, names: Sequence[str], option: str, unknown: str) -> str:
+    """The name that is meant by itself or by what comes after its slash; an error says that it is `unknown`."""
     if text in names:
         return text
     close = [name for name in names if name.rpartition("/")[2] == text]
@@ -148,7 +158,7 @@ def by_last_part(text: str, names: Sequence[str], option: str) -> str:
         return close[0]
     if close:
         raise click.UsageError(f"{option}: '{text}' may be {' or '.join(close)}")
-    raise click.UsageError(f"{option}: '{text}' is not known; expected {', '.join(names)}{_did_you_mean(text, names)}")
+    raise click.UsageError(f"{option}: {unknown}{_did_you_mean(text, names)}")
 
 
 def _did_you_mean(text: str, names: Sequence[str]) -> str:
@@ -292,17 +302,12 @@ def _resource_meant(session: ClusterSession, name: str) -> str:
     """
     columns = session.state.columns
     known = [each for each, index in columns.resource_index.items() if columns.allocatable[index].any()]
-    if name in known or name in (CPU, MEMORY) or is_memory(name) or name in HOST_RESOURCES:
+    if name in (CPU, MEMORY) or is_memory(name) or name in HOST_RESOURCES:
         return name
-    if "/" in name:
+    if "/" in name and name not in known:
         warn([f"--requests: no node has {name}{_did_you_mean(name.rpartition('/')[2], known)}"])
         return name
-    meant = [each for each in known if each.rpartition("/")[2] == name]
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise click.UsageError(f"--requests: '{name}' may be {' or '.join(meant)}")
-    raise click.UsageError(f"--requests: no node has {name}{_did_you_mean(name, known)}")
+    return _by_last_part(name, known, "--requests", f"no node has {name}")
 
 
 def amounts_in(text: str, option: str) -> Quantities:
