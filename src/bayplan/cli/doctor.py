@@ -7,7 +7,7 @@ from time import time
 
 import click
 
-from bayplan.cli.options.common import ExampleCommand, cluster_option, kubeconfig_options
+from bayplan.cli.options.common import ExampleCommand, source_options
 from bayplan.cli.options.flags import DOCUMENTS, file_size_option, output_option
 from bayplan.cli.shared.output import print_answer, print_document, warn
 from bayplan.cli.shared.reading import asked_live, read_cluster_files, warn_unused
@@ -23,8 +23,7 @@ from bayplan.cli.shared.reading import asked_live, read_cluster_files, warn_unus
         "doctor --fail-on error   # exit code 0 although there are warnings",
     ),
 )
-@cluster_option
-@kubeconfig_options
+@source_options
 @file_size_option
 @click.option(
     "-n",

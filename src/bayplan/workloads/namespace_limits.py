@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
+from bayplan.cluster.pods.label_selectors import Requirement
 from bayplan.cluster.pods.request import CPU, HUGEPAGES_PREFIX, MEMORY, QoS, effective_request, is_memory
 from bayplan.cluster.pods.request import sidecar_aware_sum as at_once
 from bayplan.kube.quantity import NANO, Format, Quantity, QuantityError, parse
@@ -148,13 +149,8 @@ def _in_scope(scope: ScopeRequirement, pod: Pod) -> bool:
         case "BestEffort" | "NotBestEffort":
             is_best_effort = effective_request(pod).qos is QoS.BEST_EFFORT
             return is_best_effort is (scope.scope_name == "BestEffort")
-    name = pod.spec.priority_class_name or ""
-    match scope.operator:
-        case "In":
-            return name in (scope.values or ())
-        case "NotIn":
-            return name not in (scope.values or ())
-    return bool(name) is (scope.operator == "Exists")
+    name, required = pod.spec.priority_class_name, Requirement("name", scope.operator, tuple(scope.values or ()))
+    return required.holds({"name": name} if name else {})
 
 
 def _usage(pod: Pod) -> dict[str, Quantity]:

@@ -101,25 +101,19 @@ def pods_option(*, required: bool, help_text: str) -> Callable[[_Function], _Fun
     return lambda function: files(validate(function))
 
 
-def kubeconfig_options(function: _Function) -> _Function:
-    """`--kubeconfig` and `--context`, for commands that read a running cluster and nothing else.
-
-    `asked_live` uses them.
-    """
-    context = click.option(
-        "--context", metavar="NAME", expose_value=False, callback=_keep, help="The kubeconfig context to use."
-    )
-    kubeconfig = click.option(
-        "--kubeconfig",
-        metavar="FILE",
-        expose_value=False,
-        callback=_keep,
-        help="Path to the kubeconfig. [default: as kubectl finds it]",
-    )
-    return kubeconfig(context(function))
+_kubeconfig_option = click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    expose_value=False,
+    callback=_keep,
+    help="Path to the kubeconfig, if no --cluster is given. [default: as kubectl finds it]",
+)
+_context_option = click.option(
+    "--context", metavar="NAME", expose_value=False, callback=_keep, help="The kubeconfig context to use."
+)
 
 
-cluster_option = click.option(
+_cluster_option = click.option(
     "--cluster",
     "cluster",
     type=FILE_OR_FOLDER,
@@ -130,25 +124,18 @@ cluster_option = click.option(
 )
 
 
+def source_options(function: _Function) -> _Function:
+    """What to look at: a dump, or a running cluster, which `asked_live` reads."""
+    return _cluster_option(_kubeconfig_option(_context_option(function)))
+
+
 def cluster_options(function: _Function) -> _Function:
     """The options of every command that judges pods on a cluster: a dump of one, or one that runs."""
     for option in reversed(
         (
-            cluster_option,
-            click.option(
-                "--kubeconfig",
-                metavar="FILE",
-                expose_value=False,
-                callback=_keep,
-                help="Path to the kubeconfig, if no --cluster is given. [default: as kubectl finds it]",
-            ),
-            click.option(
-                "--context",
-                metavar="NAME",
-                expose_value=False,
-                callback=_keep,
-                help="The kubeconfig context to use.",
-            ),
+            _cluster_option,
+            _kubeconfig_option,
+            _context_option,
             click.option(
                 "--config",
                 type=FILE_OR_FOLDER,

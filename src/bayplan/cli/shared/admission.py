@@ -27,7 +27,8 @@ from bayplan.kube.json_text import decode
 from bayplan.kube.object_set import ObjectSet
 from bayplan.kube.priority_classes import PriorityClasses, specs_of
 from bayplan.kube.resources import LIMIT_RANGES, RESOURCE_QUOTAS, Resource
-from bayplan.kube.wire.core_v1 import LimitRange, Pod, ResourceQuota
+from bayplan.kube.wire.bayplan_v1alpha1 import PodGroup
+from bayplan.kube.wire.core_v1 import LimitRange, Pod, PodSpec, ResourceQuota
 from bayplan.workloads.namespace_limits import NamespaceLimits
 from bayplan.workloads.plan import WorkloadPlan, admitted
 
@@ -48,18 +49,12 @@ def admit_files(objects: ObjectSet, classes: PriorityClasses, source: str) -> li
 
     Raises `InvalidObject` for a class that does not exist.
     """
-    if classes.complete:
-        for pod in objects.pods:
-            problem = classes.problem(pod.spec)
-            if problem:
-                at = ObjectPath.of(pod).child("spec").child(CLASS_NAME)
-                raise objects.naming_the_file(InvalidObject(at, problem), pod)
-        for gang in objects.gangs:
-            for field, spec in specs_of(gang):
-                problem = classes.problem(spec)
-                if problem:
-                    at = ObjectPath.of(gang).child(field).child(CLASS_NAME)
-                    raise objects.naming_the_file(InvalidObject(at, problem), gang)
+    written: list[tuple[Pod | PodGroup, str, PodSpec]] = [(pod, "spec", pod.spec) for pod in objects.pods]
+    written += [(gang, field, spec) for gang in objects.gangs for field, spec in specs_of(gang)]
+    for thing, field, spec in written if classes.complete else ():
+        if problem := classes.problem(spec):
+            at = ObjectPath.of(thing).child(field).child(CLASS_NAME)
+            raise objects.naming_the_file(InvalidObject(at, problem), thing)
     return admit_cluster(objects, classes, source)
 
 
