@@ -5,7 +5,7 @@ import { choose, drawMap, hit, neighbour } from "./canvas.js";
 import { BY, colouring, sum } from "./colouring.js";
 import { card, field, h, path, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
-import { domainAt, domainsOf, layout } from "./layout.js";
+import { domainAt, domainsOf, layout, range } from "./layout.js";
 import { ageOf, askMap, causesOf, closedIn, reportOf } from "./map_data.js";
 import { MOST_LISTED, nodeTable } from "./node_table.js";
 import { legendOf } from "./picture.js";
@@ -221,7 +221,7 @@ export function clusterScreen({ go }) {
   }
 
   function domainTable(scope) {
-    const closed = ({ first, end }) => range({ first, end }).filter((at) => map.closed[at]).length;
+    const closed = (domain) => range(domain).filter((at) => map.closed[at]).length;
     const some = closed(scope) > 0;
     const level = scope.children[0].level || "domain";
     const rows = scope.children.map((each) => [
@@ -290,8 +290,4 @@ export function clusterScreen({ go }) {
   });
   new ResizeObserver(() => map && plan && Math.abs(picture.clientWidth - plan.width) > 2 && render()).observe(picture);
   return { element, update, redraw: () => map && render() };
-}
-
-function range({ first, end }) {
-  return Array.from({ length: end - first }, (_, at) => first + at);
 }

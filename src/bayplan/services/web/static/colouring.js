@@ -22,8 +22,7 @@ export function colouring(map, by, resource) {
   if (by === "age") return byAge(map);
   return {
     number: (at) => (total[at] && !map.closed[at] ? brief(free[at], unit) : ""),
-    shade: (at) =>
-      !total[at] || map.closed[at] ? null : `free-${free[at] <= 0 ? 0 : free[at] >= total[at] ? 3 : free[at] * 2 >= total[at] ? 2 : 1}`,
+    shade: (at) => (!total[at] || map.closed[at] ? null : shadeOf(free[at], total[at])),
     text: (at) =>
       total[at]
         ? `${amount(free[at], unit)} of ${amount(total[at], unit)} ${shortName(resource)} free`
@@ -44,16 +43,13 @@ export function colouring(map, by, resource) {
   };
 }
 
+const shadeOf = (value, most) => `free-${value <= 0 ? 0 : value >= most ? 3 : value * 2 >= most ? 2 : 1}`;
+
 function bySlots(map) {
-  const most = Math.max(
-    1,
-    ...map.slots.slice(0, 1),
-    map.slots.reduce((a, b) => Math.max(a, b), 0),
-  );
+  const most = map.slots.reduce((a, b) => Math.max(a, b), 1);
   return {
     number: (at) => (map.closed[at] ? "" : String(map.slots[at])),
-    shade: (at) =>
-      map.closed[at] ? null : `free-${map.slots[at] === 0 ? 0 : map.slots[at] === most ? 3 : map.slots[at] * 2 >= most ? 2 : 1}`,
+    shade: (at) => (map.closed[at] ? null : shadeOf(map.slots[at], most)),
     text: (at) => `room for ${map.slots[at]} such pods`,
     sum: (first, end) => String(sum(map.slots, first, end)),
     brief: (first, end) => `${sum(map.slots, first, end)} slots`,

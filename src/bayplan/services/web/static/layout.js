@@ -157,3 +157,6 @@ export function domainsOf(map) {
 export function domainAt(root, path) {
   return path.reduce((domain, name) => domain?.children.find((each) => each.name === name), root);
 }
+
+// The positions of a domain's nodes.
+export const range = ({ first, end }) => Array.from({ length: end - first }, (_, at) => first + at);

@@ -5,7 +5,7 @@ import { drawMap, hatched } from "./canvas.js";
 import { colouring } from "./colouring.js";
 import { card, h } from "./dom.js";
 import { count } from "./format.js";
-import { domainsOf, layout } from "./layout.js";
+import { domainsOf, layout, range } from "./layout.js";
 
 export function picture(title, map, nodes) {
   const marked = new Map();
@@ -41,13 +41,14 @@ export function picture(title, map, nodes) {
 }
 
 // What shades mean, grey and hatched boxes included if there are any in a range of nodes.
-export function legendOf(map, look, plan, { first, end }) {
-  const nodes = Array.from({ length: end - first }, (_, at) => first + at);
+export function legendOf(map, look, plan, scope) {
+  const nodes = range(scope);
   const without = [...new Set(nodes.filter((at) => !look.shade(at) && !map.closed[at]).map((at) => look.without(at)))];
   return [
-    ...[...look.legend, ...(without.length ? [["track", without.join(", ")]] : [])].map(([shade, text]) =>
-      h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text),
-    ),
+    ...shades([...look.legend, ...(without.length ? [["track", without.join(", ")]] : [])]),
     nodes.some((at) => map.closed[at]) ? h("li", {}, h(hatched(plan) ? "i.striped" : "i.taken"), "closed") : "",
   ];
 }
+
+export const shades = (legend) =>
+  legend.map(([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text));

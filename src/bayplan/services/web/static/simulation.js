@@ -5,8 +5,9 @@ import { drawMap } from "./canvas.js";
 import { chart, valueAt } from "./chart.js";
 import { card, field, h, nodeLink, pair, select, table } from "./dom.js";
 import { count, shortName, time } from "./format.js";
-import { domainsOf, layout } from "./layout.js";
+import { domainsOf, layout, range } from "./layout.js";
 import { askMap } from "./map_data.js";
+import { shades } from "./picture.js";
 
 const SHOWN = 12;
 // So many of each scheduler are kept.
@@ -56,7 +57,7 @@ export function simulationScreen({ go }) {
     legend: h(
       "ul.legend",
       { "aria-label": "Legend" },
-      LEGEND.map(([shade, text]) => h("li", {}, h("i", { style: { background: `var(--${shade})` } }), text)),
+      shades(LEGEND),
       h("li", {}, h("i.outlined"), "3✕: three pods refused so far"),
     ),
     charts: h("div.charts"),
@@ -192,7 +193,7 @@ export function simulationScreen({ go }) {
       number: (at) => (run.refused[map.nodes[at]] ? `${run.refused[map.nodes[at]]}✕` : ""),
       shade: (at) => `use-${Math.min(4, Math.ceil(of(at) / 25))}`,
       brief: (first, end) =>
-        `${Math.round(range(first, end).reduce((sum, at) => sum + of(at), 0) / Math.max(1, end - first))} %`,
+        `${Math.round(range({ first, end }).reduce((sum, at) => sum + of(at), 0) / Math.max(1, end - first))} %`,
     };
     drawMap(canvas, map, layout(map, domainsOf(map), width, 300), look, {
       dimmed: () => false,
@@ -253,8 +254,4 @@ export function simulationScreen({ go }) {
   }
 
   return { element, update, redraw: () => frame && render() };
-}
-
-function range(first, end) {
-  return Array.from({ length: end - first }, (_, at) => first + at);
 }
