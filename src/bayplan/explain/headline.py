@@ -136,7 +136,7 @@ def _none_matches(pod: PodClass) -> str:
 def _called(state: ClusterState, pod: PodClass, shortfall: Shortfall, nodes: Collection[str]) -> str:
     """`the 5 nodes with nvidia.com/gpu`: what sets the nodes apart that matter."""
     if len(nodes) == shortfall.nodes:
-        return "the only node" if len(nodes) == 1 else f"all {len(nodes)} nodes"
+        return {1: "the only node", 2: "both nodes"}.get(len(nodes), f"all {len(nodes)} nodes")
     noun = "the only node" if len(nodes) == 1 else f"the {len(nodes)} nodes"
     columns = state.columns
     for name in reversed(usual_order(pod.request.total)):

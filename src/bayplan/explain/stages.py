@@ -181,10 +181,11 @@ def _kind_and_words(
     if cause.plugin in _BY_PLUGIN:
         return _BY_PLUGIN[cause.plugin]
     if cause.plugin == "TaintToleration":
-        if all(taint.key in NOT_READY_TAINTS for taint in cause.taints):
+        of_people = [taint for taint in cause.taints if taint.key not in NOT_READY_TAINTS]
+        if not of_people:
             return OPEN, "NotReady", ("is NotReady", "are NotReady")
         # Of several taints, the one that most nodes have.
-        taint = taint_text(max(cause.taints, key=taints.__getitem__))
+        taint = taint_text(max(of_people, key=taints.__getitem__))
         rest = f"a taint that it does not tolerate: {taint}"
         return OPEN, f"taint {taint}", (f"has {rest}", f"have {rest}")
     if cause.plugin == "NodeResourcesFit":

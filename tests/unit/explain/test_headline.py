@@ -50,7 +50,11 @@ def asking(amounts: Amounts, **spec: Any) -> Pod:
         ),
         pytest.param({"unschedulable": True}, "are cordoned", id="cordoned"),
         pytest.param({"taints": [UNREACHABLE]}, "are NotReady", id="not Ready"),
-        pytest.param({"taints": [REPAIR, UNREACHABLE]}, "have a taint that it does not tolerate: ", id="two taints"),
+        pytest.param(
+            {"taints": [UNREACHABLE, REPAIR]},
+            "have a taint that it does not tolerate: example.com/repair:NoExecute",
+            id="two taints",
+        ),
     ],
 )
 def test_nodes_with_the_resource_that_are_closed_are_the_answer(closed: Json, sentence: str) -> None:
