@@ -150,9 +150,10 @@ def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
 
     Counts are of pods of its most frequent shape, after it was placed.
     """
+    from bayplan.explain.amounts import count
     from bayplan.explain.gangs.outcome import parties_of
     from bayplan.explain.gangs.text import gang_text
-    from bayplan.explain.topology.levels import counted, in_short
+    from bayplan.explain.topology.levels import in_short
     from bayplan.explain.topology.map import default_resources, topology_map
 
     tree = session.trees.get(outcome.topology)
@@ -162,7 +163,7 @@ def map_of_gang(session: ClusterSession, outcome: GangOutcome) -> TopologyMap:
     shape = max(outcome.shapes, key=lambda each: each.pods)
     pod_class = session.state.classes.of(shape.example)
     drawn = topology_map(session.state, tree, default_resources(session.state, tree.rows), pod_class, shape.slots)
-    pods = (counted(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
+    pods = (count(len(outcome.seats), "pod"), in_short(outcome.decision.bound, outcome.levels))
     return replace(
         drawn,
         parties=parties_of(outcome.seats),

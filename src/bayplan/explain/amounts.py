@@ -68,8 +68,9 @@ def listing(amounts: Mapping[str, int]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 node`, `3 nodes`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 node`, `3 nodes`, `2 switches`."""
+    plural = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def fit_text(*told: tuple[int, int, str]) -> str:

@@ -9,7 +9,7 @@ from bayplan.explain.amounts import count
 from bayplan.explain.changes import opened_phrase
 from bayplan.explain.documents import Document
 from bayplan.explain.gangs.outcome import GangOutcome
-from bayplan.explain.topology.levels import counted, in_short
+from bayplan.explain.topology.levels import in_short
 from bayplan.gangs.remedies import (
     FewerPods,
     GangRemedy,
@@ -73,7 +73,7 @@ def _phrase(remedy: GangRemedy, levels: tuple[str, ...]) -> str:
             return f"{whose}{short(remedy.level)} were required instead of {short(remedy.instead_of)}"
         case PreferredLevel():
             level = short(remedy.level)
-            where = "" if remedy.domains is None else f" ({counted(remedy.domains, level)})"
+            where = "" if remedy.domains is None else f" ({count(remedy.domains, level)})"
             return f"{whose}{level} were preferred instead of required{where}"
         case PreferredSegments():
             return f"{whose}segments of {remedy.size} in one {short(remedy.level)} were preferred instead of required"

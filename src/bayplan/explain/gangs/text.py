@@ -23,7 +23,7 @@ from bayplan.explain.gangs.outcome import GangOutcome, ShapeView, seat_rows
 from bayplan.explain.numa.labels import zone_column
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.explain.topology.levels import counted, in_one, in_short, path_text, place_phrase, ranks_text, short_levels
+from bayplan.explain.topology.levels import in_one, in_short, path_text, place_phrase, ranks_text, short_levels
 from bayplan.explain.why import change_lines, detail_lines, stage_lines, volume_lines
 from bayplan.gangs.closeness import Closeness
 from bayplan.gangs.model import LevelRoom, Seat
@@ -69,11 +69,11 @@ def running_lines(outcome: GangOutcome, *, wide: bool = False) -> list[str]:
 def closer_text(closeness: Closeness, levels: Sequence[str]) -> str:
     """`yes: 1 rack instead of 2 if started anew`, `no: 2 racks is the optimum`."""
     short = NODE if closeness.level == HOSTNAME else in_short(level_meant(closeness.level, levels) or "", levels)
-    now, distance = counted(closeness.now, short), closeness.distance_anew
+    now, distance = count(closeness.now, short), closeness.distance_anew
     if closeness.could_be_closer and closeness.anew is not None and distance is not None:
         where = place_phrase(levels, closeness.paths)
         if closeness.anew < closeness.now:
-            return f"yes: {counted(closeness.anew, short)} instead of {closeness.now} if started anew ({where})"
+            return f"yes: {count(closeness.anew, short)} instead of {closeness.now} if started anew ({where})"
         means = f"{distance.mean:.3g} between two pods on average instead of {closeness.distance.mean:.3g}"
         return f"yes: {means} if started anew ({where})"
     return (

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from bayplan.explain.amounts import count
 from bayplan.explain.folding import fitted, folded, longest_word
 from bayplan.explain.numa.labels import short_amount, short_labels, short_listing
 from bayplan.explain.numa.map import NumaMap, PodInZone, PodOutside, ZoneResource, ZoneView
@@ -76,9 +77,9 @@ def _longest_piece(drawn: NumaMap, labels: Mapping[str, str]) -> int:
 
 
 def _header(drawn: NumaMap) -> Iterator[StyledLine]:
-    zones = len(drawn.zones)
-    count = "1 NUMA zone" if zones == 1 else f"{zones} NUMA zones"
-    yield from _fitted(f"{drawn.node}: {count}, policy {drawn.policy}, scope {drawn.scope}", "title")
+    yield from _fitted(
+        f"{drawn.node}: {count(len(drawn.zones), 'NUMA zone')}, policy {drawn.policy}, scope {drawn.scope}", "title"
+    )
     remarks = "".join(f", {remark}" for remark in drawn.remarks)
     yield from _fitted(f"cpu manager {drawn.cpu_manager}, memory manager {drawn.memory_manager}{remarks}", "dim")
     yield from _fitted("free of total:  █ ■ free  ░ □ in use", "dim")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.explain.topology.levels import counted
 from bayplan.kube.visible import visible_lines
 
 LONGEST_EXAMPLES = 48
@@ -104,7 +104,7 @@ class Overview:
             return ""
         if without:
             has = "has" if len(without) == 1 else "have"
-            which = f"{len(without)} of {counted(pods, 'pod')} of drained nodes"
+            which = f"{len(without)} of {count(pods, 'pod')} of drained nodes"
             return f"{which} {has} no other place: {hostlist(without, LONGEST_EXAMPLES)}"
         return (
             "the pod of drained nodes has another place"
@@ -119,11 +119,11 @@ class Overview:
         words = []
         if waiting:
             verb = "waits" if waiting == 1 else "wait"
-            words.append(f"{counted(waiting, 'pod')} {verb} ({counted(len(stuck), 'cause')})")
+            words.append(f"{count(waiting, 'pod')} {verb} ({count(len(stuck), 'cause')})")
         refused = self._number(CauseKind.REFUSED)
         if refused:
             verb = "was" if refused == 1 else "were"
-            words.append(f"{refused if waiting else counted(refused, 'pod')} {verb} refused by kubelets")
+            words.append(f"{refused if waiting else count(refused, 'pod')} {verb} refused by kubelets")
         fit, elsewhere = self._number(CauseKind.FITS), self._number(CauseKind.OTHER_SCHEDULER)
         later = [f"{fit} {'more ' if words else ''}{'fits' if fit == 1 else 'fit'} now"] if fit else []
         later += [f"{elsewhere} {'waits' if elsewhere == 1 else 'wait'} for another scheduler"] if elsewhere else []

@@ -31,9 +31,9 @@ from bayplan.engine.kubelet.verdict import (
     UNEXPECTED_ADMISSION_ERROR,
 )
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
+from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.topology.closed import ClosedNodeGroup, closed_nodes
-from bayplan.explain.topology.levels import counted
 from bayplan.kube.wire.core_v1 import Pod
 
 # What is known about a node's zones, by the number in the topology column.
@@ -98,7 +98,7 @@ class NodeList:
             if number and each not in (FRESH, NONE)
         ]
         words += [f"{by_report[NONE]} without a report"] if by_report[NONE] else []
-        sentence = f"{counted(len(self.nodes), 'node')}: {', '.join(words)}"
+        sentence = f"{count(len(self.nodes), 'node')}: {', '.join(words)}"
         fragmented = sum(1 for node in self.nodes if any(node.fragmentation.values()))
         refused = sum(sum(node.refused.values()) for node in self.nodes)
         by = [node.closing for node in self.nodes if node.closing]
@@ -110,7 +110,7 @@ class NodeList:
         closed = ", ".join(f"{number} {kind}" for kind, number in kinds.items() if number)
         sentence += f"; {len(by)} closed ({closed})" if by else ""
         sentence += f"; {fragmented} fragmented" if fragmented else ""
-        return sentence + (f"; {counted(refused, 'pod')} refused by kubelets" if refused else "")
+        return sentence + (f"; {count(refused, 'pod')} refused by kubelets" if refused else "")
 
 
 def node_list(

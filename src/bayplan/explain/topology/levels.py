@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayplan.cluster.topology.tree import Path
+from bayplan.explain.amounts import count
 from bayplan.gangs.trees import NODE
 
 
@@ -28,13 +29,6 @@ def in_short(sentence: str, levels: Sequence[str]) -> str:
     return sentence
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 rack`, `4 racks`, `2 switches`."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
-
-
 def domain_name(level: str, value: str) -> str:
     """`block b2`; only the value if it contains the level, as in `block-2`."""
     return value if value.lower().startswith(level.lower()) else f"{level} {value}"
@@ -45,7 +39,7 @@ def place_phrase(levels: Sequence[str], paths: Sequence[Path]) -> str:
     words = []
     for depth, level in enumerate(short_levels(levels), start=1):
         domains = {path[:depth] for path in paths}
-        words.append(domain_name(level, paths[0][depth - 1]) if len(domains) == 1 else counted(len(domains), level))
+        words.append(domain_name(level, paths[0][depth - 1]) if len(domains) == 1 else count(len(domains), level))
     return ", ".join(words)
 
 

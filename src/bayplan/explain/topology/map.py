@@ -23,11 +23,12 @@ from bayplan.cluster.state import ClusterState
 from bayplan.cluster.topology.tree import Path, Tree, distance
 from bayplan.engine.gangs.problem import Counts
 from bayplan.engine.numa.fragmentation import Aligned, aligned_amounts, fragmentation
+from bayplan.explain.amounts import count
 from bayplan.explain.documents import API_VERSION, Document, amounts_document
 from bayplan.explain.gangs.document import rooms_document
 from bayplan.explain.gangs.outcome import Party
 from bayplan.explain.topology.closed import ClosedNodeGroup, closed_document, closed_nodes
-from bayplan.explain.topology.levels import counted, short_levels
+from bayplan.explain.topology.levels import short_levels
 from bayplan.gangs.model import LevelRoom
 from bayplan.gangs.trees import rooms_of
 from bayplan.kube.topology_levels import HOSTNAME
@@ -86,15 +87,15 @@ class TopologyMap:
     @property
     def answer(self) -> str:
         """`network: 2 blocks, 8 racks, 64 nodes; 3 nodes outside`."""
-        words = [counted(len(self.at(depth)), level) for depth, level in enumerate(short_levels(self.levels)[:-1], 1)]
-        words.append(counted(self.nodes, "node"))
-        words += [counted(self.zones, "NUMA zone")] if self.zones is not None else []
+        words = [count(len(self.at(depth)), level) for depth, level in enumerate(short_levels(self.levels)[:-1], 1)]
+        words.append(count(self.nodes, "node"))
+        words += [count(self.zones, "NUMA zone")] if self.zones is not None else []
         sentence = f"{self.name}: {', '.join(words)}"
         if not self.nodes:
             sentence = f"{self.name}: {self.if_empty}"
         if self.outside:
-            sentence += f"; {counted(len(self.outside), 'node')} outside"
-        return sentence + (f"; {counted(len(self.closed_by), 'node')} closed" if self.closed else "")
+            sentence += f"; {count(len(self.outside), 'node')} outside"
+        return sentence + (f"; {count(len(self.closed_by), 'node')} closed" if self.closed else "")
 
     @cached_property
     def closed_by(self) -> dict[str, Closing]:

@@ -22,7 +22,7 @@ from bayplan.explain.gangs.text import best_in
 from bayplan.explain.stages import FilterStage
 from bayplan.explain.table import table
 from bayplan.explain.topology.closed import ClosedNodeGroup, closed_document
-from bayplan.explain.topology.levels import counted, in_one, path_text, short_levels
+from bayplan.explain.topology.levels import in_one, path_text, short_levels
 from bayplan.explain.why import stage_lines
 from bayplan.gangs.model import LevelRoom
 from bayplan.kube.topology_levels import HOSTNAME, NUMA
@@ -86,7 +86,7 @@ class SlotCount:
         wider = next((levels[level] for level in range(self.level - 1, -1, -1) if self.gangs[level]), None)
         also = f"; one fits {in_one(wider)}" if wider else ""
         if not wider and self.slots >= self.pods:
-            also = f"; one fits in several {counted(2, levels[0]).partition(' ')[2]} together"
+            also = f"; one fits in several {count(2, levels[0]).partition(' ')[2]} together"
         return f"no gang of {count(self.pods, 'pod')} fits {where}: at most {room.most} do{also}"
 
 
@@ -107,7 +107,7 @@ def slots_text(counted_slots: SlotCount) -> str:
     if not counted_slots.slots:
         lines = [counted_slots.answer, f"  each pod asks for  {asked}", *_reason_lines(counted_slots)]
         return visible_lines(lines)
-    in_all = counted(counted_slots.slots, "slot")
+    in_all = count(counted_slots.slots, "slot")
     lines = [counted_slots.answer, f"  each pod asks for  {asked}; {in_all} in all", ""]
     rows = [
         (short, str(room.domains), str(room.holding_all), str(gangs), str(room.most), best_in(room))

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from bayplan.cluster.pods.request import CPU
 from bayplan.cluster.topology.tree import Path, distance
-from bayplan.explain.amounts import counted_in_bytes, human
+from bayplan.explain.amounts import count, counted_in_bytes, human
 from bayplan.explain.gangs.outcome import missing_labels
 from bayplan.explain.numa.labels import short_labels, short_listing
 from bayplan.explain.svg import SMALL, Canvas, cut, in_lines, listed, width_of
 from bayplan.explain.theme import LIGHT, Shade, Theme
 from bayplan.explain.topology.hostlist import hostlist
-from bayplan.explain.topology.levels import counted, domain_name, short_levels
+from bayplan.explain.topology.levels import domain_name, short_levels
 from bayplan.explain.topology.map import DomainView, TopologyMap, leading_resource
 
 TITLE = 16
@@ -83,7 +83,7 @@ class _Words:
     def in_rack(self, rack: DomainView) -> str:
         here = sum(self.pods_on(node) for node in rack.nodes)
         if here:
-            return counted(here, "pod")
+            return count(here, "pod")
         value, most = self.figure(rack)
         return f"{value} {'fit' if rack.slots is not None else 'free'} of {most}"
 
@@ -127,7 +127,7 @@ class _Words:
             words += f", {', '.join(closed.causes)}"
         words += f", distance {distance(self.drawn.origin, node.path)}" if self.drawn.origin else ""
         if pods:
-            words += f", {counted(pods, 'pod')} of the gang: " + "; ".join(each for _, each in self.parties_on([name]))
+            words += f", {count(pods, 'pod')} of the gang: " + "; ".join(each for _, each in self.parties_on([name]))
         return words
 
 
@@ -195,7 +195,7 @@ class _Picture:
         drawn = self.drawn
         levels = " > ".join(short_levels(drawn.levels))
         facts = [*drawn.facts, f"topology {drawn.name} ({levels})" if drawn.name else levels]
-        facts += [counted(drawn.nodes, "node")] if drawn.title else []
+        facts += [count(drawn.nodes, "node")] if drawn.title else []
         y = float(MARGIN + 12)
         for line in in_lines(drawn.title or drawn.answer, self.sizes.width, TITLE, bold=True):
             self.canvas.text(MARGIN, y, line, size=TITLE, bold=True)

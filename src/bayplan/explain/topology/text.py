@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bayplan.cluster.topology.tree import distance
-from bayplan.explain.amounts import human, listing, share_text
+from bayplan.explain.amounts import count, human, listing, share_text
 from bayplan.explain.gangs.outcome import missing_labels
 from bayplan.explain.gangs.text import best_in
 from bayplan.explain.numa.labels import short_labels, short_listing
 from bayplan.explain.table import table
 from bayplan.explain.topology.hostlist import common_domain, domain_lines, hostlist
-from bayplan.explain.topology.levels import counted, domain_name, in_one, short_levels
+from bayplan.explain.topology.levels import domain_name, in_one, short_levels
 from bayplan.explain.topology.map import DomainView, TopologyMap, stranded
 from bayplan.explain.why import listed
 from bayplan.kube.visible import visible_lines
@@ -32,7 +32,7 @@ def topology_text(drawn: TopologyMap, depth: int, *, wide: bool = False) -> str:
     """The map down to this many levels, 1 for the widest; `wide` lists every host."""
     lines = [drawn.answer]
     if drawn.asks_for and drawn.named:
-        lines[0] += f"; {counted(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
+        lines[0] += f"; {count(drawn.slots or 0, 'such pod')} {'fits' if drawn.slots == 1 else 'fit'}"
         lines.append(f"  each asks for  {listing(drawn.asks_for)}")
     if drawn.domains:
         lines += ["", *_domain_lines(drawn, depth, WIDE if wide else LONGEST_HOSTLIST)]

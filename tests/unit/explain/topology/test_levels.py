@@ -3,7 +3,8 @@
 import pytest
 
 from bayplan.cluster.topology.tree import Path
-from bayplan.explain.topology.levels import counted, domain_name, in_short, place_phrase, ranks_text, short_levels
+from bayplan.explain.amounts import count
+from bayplan.explain.topology.levels import domain_name, in_short, place_phrase, ranks_text, short_levels
 
 LEVELS = ("example.com/block", "example.com/rack")
 
@@ -34,7 +35,7 @@ def test_a_level_is_called_by_its_last_part_unless_two_look_alike(
         ([("block-2", "rack7", "n1")], "block-2, rack7, node n1"),
     ],
 )
-def test_what_is_shared_is_named_and_the_rest_is_counted(paths: list[Path], phrase: str) -> None:
+def test_what_is_shared_is_named_and_the_rest_is_count(paths: list[Path], phrase: str) -> None:
     assert place_phrase(LEVELS, paths) == phrase
 
 
@@ -47,7 +48,7 @@ def test_sentences_use_the_short_names() -> None:
     [(1, "rack", "1 rack"), (2, "rack", "2 racks"), (0, "node", "0 nodes"), (3, "switch", "3 switches")],
 )
 def test_plurals(number: int, noun: str, words: str) -> None:
-    assert counted(number, noun) == words
+    assert count(number, noun) == words
 
 
 def test_a_value_that_says_what_it_is_needs_no_level_before_it() -> None:
