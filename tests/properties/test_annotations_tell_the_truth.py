@@ -169,7 +169,7 @@ def _compare_decision(
 
 
 def _compare_pictures(state: ClusterState, agent: NodeAgent, bound: Pod, differs: Differs, *, names: bool) -> None:
-    """`numa` and `why` show zones by the same rule: the report first, then the annotation."""
+    """`numa` and `why` show zones by the same rule: the report first, then the annotation, then amounts."""
     key, row = pod_key(bound), state.rows["n1"]
     request = state.classes.request_of(bound)
     reported = {zone for in_zones in agent.holdings(key).values() for zone, amount in in_zones.items() if amount}
@@ -182,7 +182,8 @@ def _compare_pictures(state: ClusterState, agent: NodeAgent, bound: Pod, differs
     drawn = numa_map(state, row, Assumptions())
     if drawn is not None:
         drawn_in = {zone.id for zone in drawn.zones if any(pod.key == key for pod in zone.pods)}
-        differs("numa", drawn_in, said)
+        # Where neither the report nor an annotation tells, amounts may: never a zone in which the pod holds nothing.
+        differs("numa", drawn_in, said or drawn_in & reported)
 
 
 def _amount_held(got: ContainerAllocation, resource: str) -> int:

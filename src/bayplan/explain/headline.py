@@ -15,7 +15,8 @@ import numpy as np
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, human, usual_order
-from bayplan.explain.stages import CERTAIN, ENOUGH, MATCHING, NAMED, FilterStage
+from bayplan.explain.stages import CERTAIN, ENOUGH, MATCHING, NAMED, OF_FREE_ZONES, SELECTOR, THEIR_ZONES, FilterStage
+from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.topology_levels import HOSTNAME
 from bayplan.kube.validation.scheduling import NODE_NAME_FIELD
@@ -32,7 +33,7 @@ def headline(state: ClusterState, pod: PodClass, shortfall: Shortfall, stages: S
         _only_node(state, pod, shortfall, stages)
         or _unknown_resource(state, pod)
         or (_never(pod, shortfall.too_large) if shortfall.too_large is not None else "")
-        or (_none_matches(pod) if shortfall.matching == 0 else "")
+        or (_none_matches(pod, shortfall) if shortfall.matching == 0 else "")
         or _lost(state, pod, shortfall, stages)
     )
 
@@ -125,12 +126,21 @@ def _lost(state: ClusterState, pod: PodClass, shortfall: Shortfall, stages: Sequ
     elif last.kind.tells_cause and len(last.causes) == 1:
         sentence = f"{sentence}: {last.causes[0].words}"
     before = [stage.kind for stage in relevant[:-1] if stage.kind is not ENOUGH or last.kind.tells_cause]
-    adjective = " ".join(kind.adjective for kind in before if kind.adjective)
+    small = [each for stage in stages for each in stage.causes if each.words == THEIR_ZONES]
+    adjectives = [kind.adjective for kind in before if kind.adjective]
+    if small and last.kind not in OF_FREE_ZONES:
+        # These may have enough free, so the sentence is not about them.
+        adjectives.append("large enough")
+        sentence += f"; the NUMA zones of {hostlist(small[0].nodes, 40)} are too small even when empty"
+    adjective = " ".join(adjectives)
     return sentence.replace("no node ", f"no {adjective} node ", 1) if adjective else sentence
 
 
-def _none_matches(pod: PodClass) -> str:
-    return NAMED.none_passes if pod.node_name is not None else MATCHING.none_passes
+def _none_matches(pod: PodClass, shortfall: Shortfall) -> str:
+    if pod.node_name is not None:
+        return NAMED.none_passes
+    terms = [detail for cause in shortfall.causes if cause.plugin == SELECTOR for detail in cause.details]
+    return f"{MATCHING.none_passes} ({terms[0]})" if terms else MATCHING.none_passes
 
 
 def _called(state: ClusterState, pod: PodClass, shortfall: Shortfall, nodes: Collection[str]) -> str:

@@ -38,8 +38,8 @@ PENDING, RUNNING, FAILED, SUCCEEDED = "Pending", "Running", "Failed", "Succeeded
 class PodView:
     """One pod. `outcome` exists for waiting and failed pods, `gang` for waiting and running gang members.
 
-    `path` is that of its node in the tree. `scheduler` is whose pod it is while it waits, `condition` what that
-    scheduler wrote last.
+    `path` is that of its node in the tree, `not_ready` tells of that node. `scheduler` is whose pod it is while it
+    waits, `condition` what that scheduler wrote last.
     """
 
     pod: str
@@ -54,6 +54,7 @@ class PodView:
     outcome: PodOutcome | None = None
     gang: GangOutcome | None = None
     path: str = ""
+    not_ready: bool = False
     scheduler: str = ""
     condition: str = ""
 
@@ -153,7 +154,7 @@ def _settled(view: PodView) -> str:
     phrase = zone_phrase([ContainerZones(name, zones) for name, zones in view.zones.items()])
     if not phrase:
         phrase = "NUMA zone not reported" if view.aligned else "not pinned to a NUMA zone"
-    return f"{view.pod} is on {view.node}, {phrase}."
+    return f"{view.pod} is on {view.node}, {'which is NotReady; ' if view.not_ready else ''}{phrase}."
 
 
 def _status(view: PodView) -> str:

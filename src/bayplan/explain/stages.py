@@ -126,7 +126,10 @@ _BY_VERDICT = {
     Verdict.NO_COMMON_SET: (ALLOWED_ZONES, "restricted"),
 }
 # Verdicts that depend on what is free in zones. A node that gets them even when empty is not fragmented but too small.
-_OF_FREE_ZONES = (ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES)
+# The plugin of node selectors and node affinity, by its name in causes.
+SELECTOR = "NodeAffinity"
+THEIR_ZONES = "their NUMA zones"
+OF_FREE_ZONES = (ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES)
 
 
 def stages_of(
@@ -164,9 +167,11 @@ def _parts(
     if kind is ENOUGH:
         yield REPORTING, "no allocatable resources reported", tuple(node for node in nodes if node in silent)
         nodes = tuple(node for node in nodes if node not in silent)
-    if kind is ENOUGH or kind in _OF_FREE_ZONES:
+    if kind is ENOUGH or kind in OF_FREE_ZONES:
         too_small = tuple(node for node in nodes if node not in shortfall.matter)
-        yield LARGE_ENOUGH, words if kind is ENOUGH else "their NUMA zones", too_small
+        of_zones = tuple(node for node in too_small if kind is not ENOUGH or node in shortfall.small_zones)
+        yield LARGE_ENOUGH, THEIR_ZONES, of_zones
+        yield LARGE_ENOUGH, words, tuple(node for node in too_small if node not in of_zones)
         nodes = tuple(node for node in nodes if node in shortfall.matter)
     yield kind, words, nodes
 

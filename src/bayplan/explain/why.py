@@ -22,14 +22,13 @@ from bayplan.explain.amounts import have_of_want, human, listing
 from bayplan.explain.folding import prose
 from bayplan.explain.numa.labels import zone_phrase
 from bayplan.explain.refusal import Miss, Refusal
-from bayplan.explain.stages import FilterStage
+from bayplan.explain.stages import SELECTOR, FilterStage
 from bayplan.explain.topology.hostlist import common_domain, domain_lines
 from bayplan.kube.visible import visible_lines
 from bayplan.scheduling.decision import CauseCount, Decision
 
 WOULD_FIT = "Would schedule now if:  "
 MOST_DETAILS = 5
-SELECTOR = "NodeAffinity"
 NO_CHANGE = "No change of a single amount or rule would let it in."
 
 
@@ -38,7 +37,7 @@ def refusal_text(refusal: Refusal, status: str = "") -> str:
     lines = [f"{refusal.pod} {status or refusal.status}: {refusal.sentence}."]
     lines += asks_for_lines(refusal.asks_for, refusal.described, refusal.containers)
     lines += stage_lines(refusal.shortfall.nodes, refusal.stages)
-    lines += detail_lines(refusal.shortfall.causes)
+    lines += detail_lines(refusal.shortfall.causes, refusal.sentence)
     lines += volume_lines(refusal.volumes)
     lines += _nearest_lines(refusal.misses) if refusal.shortfall.too_large is None else []
     if refusal.shortfall.nodes:
@@ -89,12 +88,15 @@ def stage_lines(nodes: int, stages: Sequence[FilterStage]) -> list[str]:
     return lines
 
 
-def detail_lines(causes: Sequence[CauseCount]) -> list[str]:
-    """The terms of selectors that no node meets, and the terms and pods that keep nodes closed, if neighbours do."""
+def detail_lines(causes: Sequence[CauseCount], said: str = "") -> list[str]:
+    """The terms of selectors that no node meets, and the terms and pods that keep nodes closed, if neighbours do.
+
+    What the answer has `said` is left out.
+    """
     lines = []
     for lead, of_selector in (("Selector:  ", True), ("Neighbours:  ", False)):
         found = [cause.details for cause in causes if (cause.plugin == SELECTOR) is of_selector]
-        details = [detail for each in found for detail in each]
+        details = [detail for each in found for detail in each if detail not in said]
         more = [f"and {len(details) - MOST_DETAILS} more"] if len(details) > MOST_DETAILS else []
         lines += listed(lead, [*details[:MOST_DETAILS], *more])
     return lines

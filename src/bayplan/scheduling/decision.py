@@ -55,7 +55,7 @@ class Shortfall(Struct, frozen=True):
 
     `matter` are the nodes that an answer is about: they match the pod's node selector and affinity, as `matching` nodes
     do, and would hold it if they were empty. If no node is both, those that would hold it; if no node would,
-    `too_large` says why.
+    `too_large` says why. Nodes of `small_zones` are large enough in sum, but their NUMA zones are not.
     """
 
     nodes: int
@@ -63,6 +63,7 @@ class Shortfall(Struct, frozen=True):
     nearest: tuple[NearestNode, ...] = ()
     matching: int | None = None
     matter: frozenset[str] = frozenset()
+    small_zones: frozenset[str] = frozenset()
     too_large: Oversized | None = None
 
 

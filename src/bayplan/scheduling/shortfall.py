@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bayplan.cluster.columns.columns import TOPOLOGY_USABLE
 from bayplan.cluster.pods.pod_class import PodClass
+from bayplan.cluster.pods.tolerations import taint_text
 from bayplan.cluster.reports.kubelet_settings import Scope
 from bayplan.cluster.state import ClusterState
 from bayplan.engine.kubelet import REPORT_BEHIND, TOO_MANY_ZONES, Admission, admit
@@ -65,6 +66,8 @@ def shortfall_of(
     causes = _causes_of_filters(state, pod, profile, answer, refusals, incoming)
     causes += _causes_of_replays(state, pod, refused_by_replay)
     holding, matching = hold_when_empty(state, profile, refusals), _matching(state, pod, profile)
+    too_small = refusals // CODES_PER_FILTER == _position_of_fit(profile)
+    small_zones = np.flatnonzero(state.columns.present[: len(holding)] & ~holding & ~too_small)
     near = holding & matching if (holding & matching).any() else holding
     anywhere = near if near.any() else None
     return Shortfall(
@@ -73,8 +76,14 @@ def shortfall_of(
         nearest_misses(state, pod, profile, answer, refused_by_replay, most, anywhere) if most else (),
         int(matching.sum()),
         frozenset(map(state.names.__getitem__, np.flatnonzero(near).tolist())),
+        frozenset(map(state.names.__getitem__, small_zones.tolist())),
         too_large(state, pod, profile, refusals) if state.rows and anywhere is None else None,
     )
+
+
+def _position_of_fit(profile: Profile) -> int:
+    """Return the position of NodeResourcesFit; one that no filter has, if the profile is without it."""
+    return next((at for at, each in enumerate(profile.filters) if isinstance(each, NodeResourcesFit)), -1)
 
 
 def _matching(state: ClusterState, pod: PodClass, profile: Profile) -> Mask:
@@ -104,7 +113,8 @@ def _causes_of_filters(
             parts = state.columns.taint_set[rows].astype(np.intp)
         elif isinstance(plugin, NodeResourcesFit):
             # A node that is too small is named by the resource of which it has least, not by the first that is short.
-            parts = np.where(refusals[rows] == PASSES, parts, plugin.scarcest(state, pod, rows))
+            too_small = refusals[rows] // CODES_PER_FILTER == number // CODES_PER_FILTER
+            parts = np.where(too_small & (refusals[rows] != PASSES), plugin.scarcest(state, pod, rows), parts)
         for part in np.unique(parts).tolist():
             taints: tuple[Taint, ...] = ()
             code = part
@@ -296,11 +306,13 @@ def verdict_on(
     name, blocked = state.names[row], int(answer.blocked[row])
     if blocked != PASSES:
         plugin, cause = profile.cause(pod, blocked)
+        taints = TaintToleration.untolerated(pod, state.taint_sets[state.columns.taint_set[row]])
+        of_taints = isinstance(profile.filter_of(blocked), TaintToleration)
         return NodeAnswer(
             name,
             fits=False,
             plugin=plugin,
-            cause=cause,
+            cause=f"{cause}: {', '.join(map(taint_text, taints))}" if of_taints else cause,
             miss=miss_on(state, pod, profile, row, blocked),
             details=details_behind(state, pod, incoming, profile, blocked, np.array([row])),
         )

@@ -113,7 +113,7 @@ REFUSED = {
     "a selector that no node matches": (
         machines("g", 2, labels={"gpu.product": "H100-80GB"}),
         asking(2, nodeSelector={"gpu.product": "H100"}),
-        "no node matches its node selector and affinity",
+        "no node matches its node selector and affinity (gpu.product=H100: no node has it; did you mean H100-80GB?)",
         names("g", 2),
         ["its node selector and affinity were dropped (2 nodes)"],
     ),

@@ -220,3 +220,27 @@ def test_a_small_node_is_named_by_the_resource_of_which_it_has_least() -> None:
         ("large enough", f"too small in {GPU}: tiny"),
         ("enough in total", f"short of {GPU}: gpu-[0-1]"),
     ]
+
+
+def test_nodes_whose_zones_are_too_small_are_told_from_the_one_that_is_full() -> None:
+    """The node without a report might take it, and is full; the other has 8 free, which its zones never give out."""
+    half: ZoneAmounts = {"cpu": 32, "memory": "128Gi", GPU: 4}
+    report = topology(zone(0, half), zone(1, half), name="gpu-0", policy="single-numa-node")
+    running = [simple_pod({GPU: 6}, "train-0", nodeName="gpu-1")]
+    found = refusal(asking({GPU: 8}), gpu_nodes(), report, running=running)
+    assert found.sentence == (
+        f"no large enough node has enough {GPU} free; the NUMA zones of gpu-0 are too small even when empty"
+    )
+    assert [(stage.kind.passed, stage.detail()) for stage in found.stages] == [
+        ("large enough", "too small in their NUMA zones: gpu-0"),
+        ("enough in total", f"short of {GPU}: gpu-1"),
+    ]
+
+
+def test_a_full_node_whose_zones_are_too_small_is_small_in_its_zones() -> None:
+    half: ZoneAmounts = {"cpu": (32, 32, 2), "memory": "128Gi", GPU: (4, 4, 1)}
+    report = topology(zone(0, half), zone(1, half), name="gpu-0", policy="single-numa-node")
+    running = [simple_pod({"cpu": 60, GPU: 6}, "train-0", nodeName="gpu-0")]
+    found = refusal(asking({GPU: 8}), gpu_nodes(1), report, running=running)
+    assert found.sentence == f"no NUMA zone has {GPU} 8: the largest offers 4"
+    assert [stage.detail() for stage in found.stages] == ["too small in their NUMA zones: gpu-0"]

@@ -18,6 +18,7 @@ from bayplan.cli.shared.placing import in_namespace, outcome_for
 from bayplan.cli.shared.session import DEFAULT_SCHEDULER, ClusterSession
 from bayplan.cli.shared.workloads import warn_of_owners
 from bayplan.cluster.arrangements import inferred_zones_on
+from bayplan.cluster.node_status import closing
 from bayplan.cluster.remarks import ObjectRemark
 from bayplan.cluster.reports.pod_zones import zones_on_node
 from bayplan.cluster.state import TERMINAL_PHASES, pod_key
@@ -132,6 +133,7 @@ def view_of(session: ClusterSession, pod: Pod, now: datetime) -> PodView:
         outcome=outcome,
         gang=gang,
         path=_path(session, node, gang) if node else "",
+        not_ready=node in state.rows and closing(state, state.rows[node]).not_ready,
         scheduler=(pod.spec.scheduler_name or (DEFAULT_SCHEDULER if said else "")) if waits else "",
         condition=said if waits else "",
     )

@@ -50,7 +50,7 @@ export function closedIn(map, { first, end }, left = () => "") {
     return [`${count(nodes.length, "node")} closed: ${by} (${names.join(", ")}${more})${left(nodes)}`];
   });
   const rest = sentences.length - MOST_CAUSES;
-  return rest > 0 ? [...sentences.slice(0, MOST_CAUSES), `and ${rest} other causes`] : sentences;
+  return rest > 0 ? [...sentences.slice(0, MOST_CAUSES), `and ${rest} other cause${rest === 1 ? "" : "s"}`] : sentences;
 }
 
 export const reportOf = (map, at) => map.reports[map.report[at]];
