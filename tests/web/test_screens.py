@@ -282,6 +282,12 @@ def test_why_shows_shrinking_bars_misses_and_remedies(page: Page, telco: Running
     assert_clean(page)
 
 
+def test_a_pod_that_runs_is_answered_with_its_place(page: Page, telco: RunningWeb) -> None:
+    page.open(f"{telco.url}/why/telco/pod/amf-0")
+    assert page.text(".answer").startswith("telco/amf-0 is on telco-1, ")
+    assert_clean(page)
+
+
 def test_a_gang_without_a_place_says_why_and_what_would_help(page: Page, gangs: RunningWeb) -> None:
     page.open(f"{gangs.url}/gangs")
     assert page.texts("tbody tr") == ["ml/finetune\tWaiting\track\t\t9\t0\t9\t0"]

@@ -107,7 +107,7 @@ function standing(pod, map) {
     pod.gang ? h("li", {}, "gang ", h("a", { href: path("gang", ...pod.gang.split("/")) }, pod.gang)) : null,
     h("li", {}, "asks for ", h("b", {}, amounts(pod.asksFor.total)), ` · ${pod.asksFor.qosClass}`),
   );
-  if (!pod.now) return [head];
+  if (!pod.now) return [answer(pod.answer, true), head];
   const victims = pod.now.refusal
     ? h("p", {}, h("a", { href: `${location.pathname}?preempt=true` }, "Which pods would be evicted for it?"))
     : "";
