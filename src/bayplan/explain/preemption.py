@@ -154,7 +154,8 @@ def _obstacle_text(obstacle: Obstacle) -> str:
     """`2 nodes where a protected pod would have to go: ml/web on n1 (label volcano.sh/preemptable: "false")`."""
     text = f"{count(obstacle.nodes, 'node')} {_cause_text(obstacle)}"
     if not obstacle.pod:
-        return f"{text}: {obstacle.node}" if obstacle.node else text
+        lead = ":" if obstacle.nodes == 1 else ", such as"
+        return f"{text}{lead} {obstacle.node}" if obstacle.node else text
     detail = f" ({obstacle.detail})" if obstacle.detail else ""
     return f"{text}: {obstacle.pod} on {obstacle.node}{detail}"
 

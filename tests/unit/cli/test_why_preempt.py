@@ -213,7 +213,7 @@ FOR_ONE_POD = [claim(namespace="a", volume="pv", modes=ONCE), volume(claim="a/da
         (
             [*holder("web", "n1", labels={"app": "web"}), *holder("db", "n2")],
             NEAR,
-            ["no pod: 2 nodes that would refuse it even without their pods (InterPodAffinity): n1"],
+            ["no pod: 2 nodes that would refuse it even without their pods (InterPodAffinity), such as n1"],
         ),
         (
             [*holder("db", "n1"), storage_class(), claim(namespace="a")],
