@@ -99,14 +99,14 @@ _FAMILIES = (
     ),
 )
 READ_FROM_LABELS = (POD_GROUP, GROUP, coscheduling.POD_GROUP, kai.SUB_GROUP, kueue.POD_GROUP)
+PLACEMENT_WORDS = (*kai.TOPOLOGY_KEYS, *kueue.TOPOLOGY_KEYS.known)
 READ_FROM_ANNOTATIONS = (
     *volcano.GROUP_NAMES,
     kai.POD_GROUP,
     kueue.TOTAL_COUNT,
     POLICY,
     TOPOLOGY,
-    *kai.TOPOLOGY_KEYS,
-    *kueue.TOPOLOGY_KEYS.known,
+    *PLACEMENT_WORDS,
 )
 
 
@@ -123,6 +123,12 @@ def word_remarks(pod: Pod) -> list[ObjectRemark]:
             if key not in there:
                 at = ObjectPath.of(pod).child("metadata").child(field).key(key)
                 found.append(ObjectRemark(at, f'"{here[key]}" {complaint}'))
+    for key in PLACEMENT_WORDS if coscheduling.POD_GROUP in labels else ():
+        if key in annotations:
+            at = ObjectPath.of(pod).child("metadata").child("annotations").key(key)
+            found.append(
+                ObjectRemark(at, f'"{annotations[key]}" has no effect: coscheduling\'s PodGroups know no levels')
+            )
     return found
 
 

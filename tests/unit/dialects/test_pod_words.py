@@ -34,6 +34,8 @@ ANNOTATIONS = "Pod ml/w-0: metadata.annotations"
         ({"scheduling.volcano.sh/group-name": "g"}, {}, "it is read from the annotation of this name"),
         ({"kai.scheduler/topology-required-placement": "rack"}, {}, "it is read from the annotation of this name"),
         ({"kueue.x-k8s.io/podset-required-topology": "rack"}, {}, "it is read from the annotation of this name"),
+        ({"scheduling.x-k8s.io/pod-group": "g"}, {"kueue.x-k8s.io/podset-required-topology": "rack"},
+         "\"rack\" has no effect: coscheduling's PodGroups know no levels"),
     ],
 )  # fmt: skip
 def test_a_key_that_names_no_gang_is_told(labels: dict[str, str], annotations: dict[str, str], told: str) -> None:
