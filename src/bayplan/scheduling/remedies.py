@@ -38,6 +38,7 @@ from bayplan.scheduling.profile import CODES_PER_FILTER, PASSES, Profile
 MEBI = 1024 * 1024
 EVERYTHING = Toleration(operator="Exists")
 MOST_TRIES = 40
+MOST_OPENINGS = 3
 # Nodes replayed to find one that takes the pod, and to count those that do.
 MOST_REPLAYS_TO_FIND = 16
 MOST_REPLAYS_TO_COUNT = 64
@@ -318,7 +319,7 @@ def _would_combine(state: ClusterState, pod: PodClass, topology: NodeResourceTop
 
 
 def _open_nodes(state: ClusterState, pod: PodClass, profile: Profile, answer: Answer) -> Iterator[OpenNodes]:
-    """Group the nodes that would take the pod if it tolerated everything by what closes them, most nodes first."""
+    """Group nodes that would take the pod if it tolerated everything by what closes them, fewest obstacles first."""
     closed: Mask = np.zeros(len(answer.blocked), dtype=np.bool_)
     for position, plugin in enumerate(profile.filters):
         if isinstance(plugin, NodeUnschedulable | TaintToleration):
@@ -331,7 +332,8 @@ def _open_nodes(state: ClusterState, pod: PodClass, profile: Profile, answer: An
     for position, row in enumerate(rows):
         if closed[row]:
             groups.setdefault(by_row[position], []).append(state.names[row])
-    for closing, names in sorted(groups.items(), key=lambda each: -len(each[1])):
+    fewest_obstacles = sorted(groups.items(), key=lambda each: (len(each[0].causes), -len(each[1])))
+    for closing, names in fewest_obstacles[:MOST_OPENINGS]:
         yield opened(dict.fromkeys(names, closing), at_least=at_least)
 
 

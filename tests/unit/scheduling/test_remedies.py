@@ -135,6 +135,20 @@ def test_what_would_open_a_closed_node(closed: Json, expected: tuple[tuple[str, 
     assert remedy.names == ("n1",)
 
 
+def test_the_nodes_that_are_opened_most_easily_come_first() -> None:
+    team = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    closed: list[Json] = [
+        {"taints": [team, GPU_TAINT]},
+        {"taints": [team, GPU_TAINT]},
+        {"taints": [GPU_TAINT]},
+        {"taints": [team], "unschedulable": True},
+        {"unschedulable": True},
+    ]
+    state = cluster(nodes=[node(f"n{number}", {"cpu": 8}, **each) for number, each in enumerate(closed)])
+    opened = [each for each in found(state, burstable({"cpu": 4})) if isinstance(each, OpenNodes)]
+    assert [each.names for each in opened] == [("n2",), ("n4",), ("n0", "n1")]
+
+
 def test_under_restricted_more_can_be_easier() -> None:
     """8 GPUs need both zones, 96 CPUs one; 113 CPUs need both, too."""
     amounts: ZoneAmounts = {"cpu": 112, "memory": "1Ti", GPU: 4}
