@@ -32,7 +32,7 @@ def bound(user: str, role: str) -> Json:
     return {
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{user}-asks"},
+        "metadata": {"name": f"test-{user}-asks"},
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
     }
