@@ -15,7 +15,7 @@ import numpy as np
 from bayplan.cluster.pods.pod_class import PodClass
 from bayplan.cluster.state import ClusterState
 from bayplan.explain.amounts import count, human, usual_order
-from bayplan.explain.stages import CERTAIN, ENOUGH, MATCHING, NAMED, OF_FREE_ZONES, SELECTOR, THEIR_ZONES, FilterStage
+from bayplan.explain.stages import CERTAIN, ENOUGH, LARGE_ENOUGH, MATCHING, NAMED, OF_FREE_ZONES, SELECTOR, FilterStage
 from bayplan.explain.topology.hostlist import hostlist
 from bayplan.kube.errors import did_you_mean
 from bayplan.kube.topology_levels import HOSTNAME
@@ -126,12 +126,14 @@ def _lost(state: ClusterState, pod: PodClass, shortfall: Shortfall, stages: Sequ
     elif last.kind.tells_cause and len(last.causes) == 1:
         sentence = f"{sentence}: {last.causes[0].words}"
     before = [stage.kind for stage in relevant[:-1] if stage.kind is not ENOUGH or last.kind.tells_cause]
-    small = [each for stage in stages for each in stage.causes if each.words == THEIR_ZONES]
+    small = {
+        node for stage in stages if stage.kind is LARGE_ENOUGH for cause in stage.causes for node in cause.nodes
+    } & shortfall.small_zones
     adjectives = [kind.adjective for kind in before if kind.adjective]
     if small and last.kind not in OF_FREE_ZONES:
         # These may have enough free, so the sentence is not about them.
         adjectives.append("large enough")
-        sentence += f"; the NUMA zones of {hostlist(small[0].nodes, 40)} are too small even when empty"
+        sentence += f"; the NUMA zones of {hostlist(small, 40)} are too small even when empty"
     adjective = " ".join(adjectives)
     return sentence.replace("no node ", f"no {adjective} node ", 1) if adjective else sentence
 

@@ -128,7 +128,6 @@ _BY_VERDICT = {
 # Verdicts that depend on what is free in zones. A node that gets them even when empty is not fragmented but too small.
 # The plugin of node selectors and node affinity, by its name in causes.
 SELECTOR = "NodeAffinity"
-THEIR_ZONES = "their NUMA zones"
 OF_FREE_ZONES = (ZONES_HOLD_IT, ONE_ZONE, ALLOWED_ZONES)
 
 
@@ -170,7 +169,7 @@ def _parts(
     if kind is ENOUGH or kind in OF_FREE_ZONES:
         too_small = tuple(node for node in nodes if node not in shortfall.matter)
         of_zones = tuple(node for node in too_small if kind is not ENOUGH or node in shortfall.small_zones)
-        yield LARGE_ENOUGH, THEIR_ZONES, of_zones
+        yield LARGE_ENOUGH, "their NUMA zones", of_zones
         yield LARGE_ENOUGH, words, tuple(node for node in too_small if node not in of_zones)
         nodes = tuple(node for node in nodes if node in shortfall.matter)
     yield kind, words, nodes
